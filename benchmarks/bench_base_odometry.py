@@ -32,9 +32,9 @@ from motion_nodes.bases.from_robot import base_of
 from motion_nodes.bases.odometry import Odometry, wrap_angle
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 Array = np.ndarray
 

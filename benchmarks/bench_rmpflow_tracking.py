@@ -23,9 +23,9 @@ from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.rmpflow.time_scaling import SmoothingSettings
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 PERIOD = 0.004  # [s]
 APPROACH, SETTLING = 10.0, 2.0  # [s]

@@ -26,9 +26,9 @@ from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.stop_state import RestTimer
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 PERIOD = 0.004
 """[s] Of the controllers."""

@@ -24,9 +24,9 @@ from sensor_msgs.msg import JointState
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.model.loader import load_robot
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 
 class UsualNode(Node):

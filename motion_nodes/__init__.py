@@ -7,7 +7,7 @@
     arm = robot["arm"]
     print(arm.fk(arm.state("ready")))
 
-Importing the package loads nothing else; each name is imported when it is first used.
+Names are imported lazily: importing the package loads none of its dependencies.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ _HOME = {
     # errors
     "MotionError": "errors",
 }
-"""Module of each public name; ``__init__.pyi`` lists the same for type checkers."""
+"""Module of each public name; ``__init__.pyi`` declares the same names for type checkers."""
 
 __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
+    """Import a public name on first use."""
     if name not in _HOME:
         raise AttributeError(f"module 'motion_nodes' has no attribute '{name}'")
     value = getattr(importlib.import_module(f"motion_nodes.{_HOME[name]}"), name)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference.md, the page of ``import motion_nodes``, from its docstrings.
 
-``python tools/write_reference.py`` writes it; with ``--check`` it only says whether it is current
-(exit code 1 when not).
+``python tools/write_reference.py`` writes it; ``--check`` reports whether it is current (exit code
+1 if not).
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import enum
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -23,11 +25,11 @@ PAGE = ROOT / "docs" / "reference.md"
 DO_NOT_EDIT = "<!-- Written by tools/write_reference.py from docstrings; edit those instead. -->"
 HEAD = """# Reference
 
-All that `import motion_nodes as mn` offers. Lengths are in metres, angles in radians, times in
-seconds; poses are homogeneous matrices of shape (4, 4), `X_AB` being the pose of frame B in A;
-quaternions are `xyzw`. Importing the package takes some milliseconds; each name is imported when it
-is first used. Whatever is refused raises a `MotionError`; what may fail in normal work, such as
-inverse kinematics, returns a result with `success` and `reason`.
+The public API, `import motion_nodes as mn`. Units are metres, radians and seconds. Poses are
+homogeneous matrices of shape (4, 4); `X_AB` is the pose of frame B in A. Quaternions are `xyzw`.
+Names are imported lazily, so importing the package takes milliseconds. Invalid input raises a
+`MotionError`; expected failures, such as a target out of reach, are results with `success` and
+`reason`.
 """
 SECTIONS = {
     "Robots": ("load_robot", "available_robots", "RobotModel", "JointGroup", "JointLimits"),
@@ -53,7 +55,7 @@ def page() -> str:
     """Return docs/reference.md.
 
     Raises:
-        ValueError: a public name stands in no section, or in two.
+        ValueError: a public name is in no section, or in two.
     """
     listed = [name for names in SECTIONS.values() for name in names]
     if sorted(listed) != sorted(mn.__all__):
@@ -87,16 +89,30 @@ def _class(name: str, cls: type) -> Iterator[str]:
 
 
 def _fields(cls: type) -> Iterator[tuple[str, str]]:
-    """Yield annotated attributes with the strings that follow them in the source."""
+    """Yield annotated attributes, of the class or of ``self``, with their docstrings."""
     if issubclass(cls, enum.Enum):
         return
-    source = inspect.getsource(cls)
-    pattern = r'^    (\w+): [^\n]*?\n(?:    [^\n"]*\n)*?    """(.*?)"""'
-    documented = dict(re.findall(pattern, source, re.DOTALL | re.MULTILINE))
-    names = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
-    for name in names or list(getattr(cls, "_fields", ())) or documented:
+    body = ast.parse(inspect.getsource(cls)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    init = [f for f in body.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+    documented: dict[str, str] = {}
+    for statements in (body.body, *(function.body for function in init)):
+        for node, text in itertools.pairwise(statements):
+            name = _attribute(node)
+            if name and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
+                documented[name] = str(text.value.value)
+    fields = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    for name in fields or list(getattr(cls, "_fields", ())) or documented:
         if not name.startswith("_"):
-            yield name, _joined(documented.get(name, "Names, in the order of the arrays."))
+            yield name, _joined(documented[name])
+
+
+def _attribute(node: ast.stmt) -> str:
+    """Return the name of an assigned attribute, empty for other statements."""
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if isinstance(target, ast.Attribute):
+        return target.attr
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def _properties(cls: type) -> Iterator[tuple[str, str]]:
@@ -127,8 +143,8 @@ def _joined(text: str) -> str:
 
 
 def _short(signature: str) -> str:
-    """Return a signature without the modules of its types."""
-    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", signature).replace("'", "")
+    """Return a signature without the modules of its types; numbers such as 0.5 are kept."""
+    return re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", signature).replace("'", "")
 
 
 def main() -> int:

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.api.group_inputs import GroupInputs
 from motion_nodes.api.reactive_policy import ReactivePolicy
-from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.ik.solver import LeastSquaresIk
@@ -19,28 +19,33 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.planning_problem import Goal, JointGoal, PlanRequest, PoseGoal
+from motion_nodes.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
-_EMPTY = Scene()
-
 
 class JointGroup:
-    """Joints that move together, such as an arm: ``robot["arm"]``.
+    """A planning group of a robot, such as an arm: ``robot["arm"]``.
 
-    Configurations hold this group's joints only, in the order of ``joint_names``; other joints
-    stand as in ``home``. Poses are of the group's tip in its base frame.
+    Configurations contain the joints of the group, in the order of ``joint_names``; all other
+    joints are fixed at their home positions. Poses are those of the group's tip in its base frame.
     """
 
     def __init__(self, robot: Robot, name: str) -> None:
-        """Select a group; ``robot[name]`` makes one."""
+        """Select a group; usually by ``robot[name]``.
+
+        Args:
+            robot: description of the robot.
+            name: name or alias of the group.
+
+        Raises:
+            UnknownGroup: lists names and aliases.
+        """
         self._robot, self._group = robot, robot.group(name)
-        self._checker: CollisionChecker | None = None
+        self._inputs = GroupInputs(robot, self._group.name)
 
     def __repr__(self) -> str:
         """Return name, joints, base and tip."""
@@ -64,17 +69,17 @@ class JointGroup:
 
     @property
     def base(self) -> str | None:
-        """Frame that poses are relative to; None for a group that is no chain."""
+        """Reference frame of poses; None for a group that is not a chain."""
         return self._group.base
 
     @property
     def tip(self) -> str | None:
-        """Frame that is positioned; None for a group that is no chain."""
+        """Frame that is positioned; None for a group that is not a chain."""
         return self._group.tip
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """Named states that say something about this group."""
+        """Named states that contain joints of this group."""
         names = set(self.joint_names)
         states = self._robot.states
         return tuple(n for n, state in states.items() if n == "home" or set(state) & names)
@@ -83,7 +88,7 @@ class JointGroup:
         """Return a named state [rad or m], shape (n,), read-only.
 
         Args:
-            name: as in ``state_names``.
+            name: one of ``state_names``.
 
         Raises:
             UnknownState: lists the states of this group.
@@ -91,14 +96,16 @@ class JointGroup:
         return self._robot.named_state(name, self.name)
 
     def random(self, count: int | None = None, *, seed: int | None = None) -> Array:
-        """Return uniformly random configurations within limits, joints without limits in +-pi.
+        """Return uniformly distributed random configurations within the position limits.
+
+        Joints without limits are sampled in [-pi, pi].
 
         Args:
-            count: how many; None: one.
-            seed: of the random numbers; None: different ones at each call.
+            count: number of configurations; None: one, without the first dimension.
+            seed: seed of the random numbers; None: not reproducible.
 
         Returns:
-            Shape (n,), or (count, n) [rad or m].
+            Configurations [rad or m], shape (n,) or (count, n).
         """
         lower, upper = self.limits.lower, self.limits.upper
         low = np.where(np.isfinite(lower), lower, -np.pi)
@@ -109,55 +116,56 @@ class JointGroup:
     # ---- kinematics
 
     def fk(self, q: ArrayLike, frame: str | None = None) -> Array:
-        """Return the pose of the tip in the group's base.
+        """Compute forward kinematics: the pose of the tip in the group's base.
 
         Args:
-            q: positions [rad or m], shape (n,).
-            frame: another frame than the tip.
+            q: configuration [rad or m], shape (n,).
+            frame: frame to position instead of the tip.
 
         Returns:
             ``X_BT``, shape (4, 4).
 
         Raises:
-            InvalidCommand: not n numbers.
+            InvalidCommand: not n finite numbers.
             UnknownFrame: lists the frames.
-            InvalidConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group has no tip and ``frame`` is not given.
         """
-        return self._kinematics.pose(q, self._frame(frame))
+        return self._kinematics.pose(q, self._inputs.frame(frame))
 
     def fk_batch(self, Q: ArrayLike, frame: str | None = None) -> Array:
-        """Return the poses of m configurations (m, n) as shape (m, 4, 4); see :meth:`fk`.
+        """Compute forward kinematics of m configurations; see :meth:`fk`.
 
         Args:
-            Q: positions [rad or m], shape (m, n).
-            frame: another frame than the tip.
+            Q: configurations [rad or m], shape (m, n).
+            frame: frame to position instead of the tip.
 
         Returns:
             ``X_BT`` of each configuration, shape (m, 4, 4).
 
         Raises:
-            InvalidCommand: another shape.
+            InvalidCommand: wrong shape, or numbers that are not finite.
             UnknownFrame: lists the frames.
-            InvalidConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group has no tip and ``frame`` is not given.
         """
-        return self._kinematics.pose_batch(Q, self._frame(frame))
+        return self._kinematics.pose_batch(Q, self._inputs.frame(frame))
 
     def jacobian(self, q: ArrayLike, frame: str | None = None) -> Array:
-        """Return the geometric Jacobian of the tip in the axes of the group's base.
+        """Compute the geometric Jacobian of the tip, expressed in the group's base.
 
         Args:
-            q: positions [rad or m], shape (n,).
-            frame: another frame than the tip.
+            q: configuration [rad or m], shape (n,).
+            frame: frame whose Jacobian is computed instead of the tip's.
 
         Returns:
-            ``J_BT``, shape (6, n): linear velocity rows [m/s per rad/s or m/s], then angular rows.
+            ``J_BT``, shape (6, n): rows of the linear velocity [m/rad or 1], then of the angular
+            velocity [1 or rad/m].
 
         Raises:
-            InvalidCommand: not n numbers.
+            InvalidCommand: not n finite numbers.
             UnknownFrame: lists the frames.
-            InvalidConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group has no tip and ``frame`` is not given.
         """
-        return self._kinematics.jacobian(q, self._frame(frame))
+        return self._kinematics.jacobian(q, self._inputs.frame(frame))
 
     def ik(
         self,
@@ -173,84 +181,85 @@ class JointGroup:
 
         Args:
             X_BT: target pose of the tip in the group's base, shape (4, 4).
-            seed: configuration to start from, shape (n,), or a named state; the solution is near
-                it where possible. Default: the middle of the joints' ranges.
-            world: obstacles; solutions then are free of collisions, with the robot itself too.
+            seed: initial guess, shape (n,), or a named state; a solution close to it is preferred.
+                Default: the centre of the joint ranges.
+            world: obstacles; if given, solutions are free of collisions and self-collisions.
             settings: tolerances, timeout, number of restarts.
-            locked: joints that keep a value [rad or m].
-            validity: further condition on a solution; returns True, or why it is rejected.
+            locked: fixed positions by joint [rad or m].
+            validity: further condition on a solution; returns True, or the reason for rejection.
 
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
 
         Raises:
-            InvalidCommand: wrong shapes, numbers that are not finite, or no pose.
+            InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
             UnknownJoint: a locked joint is not in this group.
-            InvalidConfig: the group is no chain.
+            UnknownState: lists the states of this group.
+            InvalidConfig: the group is not a chain.
         """
-        start = self._configuration(seed, "seed") if seed is not None else None
+        start = self._inputs.configuration(seed, "seed") if seed is not None else None
         request = IkRequest(
-            X_BT, start, locked=locked, validity=self._valid(world, validity), settings=settings
+            X_BT, start, locked=locked, validity=self._validity(world, validity), settings=settings
         )
         return self._solver.solve(request)
 
     def ik_batch(
         self, X_BT: ArrayLike, seeds: ArrayLike | None = None, *, settings: IkSettings | None = None
     ) -> IkBatchResult:
-        """Solve inverse kinematics for m poses on all processors.
+        """Solve inverse kinematics for m poses in parallel on all processors.
 
         Args:
             X_BT: target poses of the tip in the group's base, shape (m, 4, 4).
-            seeds: configurations to start from, shape (m, n), or (n,) for all.
-            settings: tolerances, timeout of each pose, number of restarts.
+            seeds: initial guesses, shape (m, n), or (n,) for all poses.
+            settings: tolerances, timeout per pose, number of restarts.
 
         Returns:
             ``.solved`` of shape (m,), ``.q`` of shape (m, n), ``.status`` of each pose.
 
         Raises:
-            InvalidCommand: wrong shapes, numbers that are not finite, or no poses.
-            InvalidConfig: the group is no chain.
+            InvalidCommand: wrong shapes, numbers that are not finite, or poses that are not rigid.
+            InvalidConfig: the group is not a chain.
         """
         return self._solver.solve_batch(X_BT, seeds, settings=settings)
 
     # ---- collision checks
 
     def collision_free(self, q: ArrayLike, world: World | None = None) -> bool:
-        """Return whether a configuration is free of collisions; limits do not count.
+        """Return whether a configuration is collision-free; limits are not checked.
 
         Args:
-            q: positions [rad or m], shape (n,).
-            world: obstacles; None: the robot alone.
+            q: configuration [rad or m], shape (n,).
+            world: obstacles; None: self-collisions only.
 
         Raises:
-            InvalidCommand: not n numbers.
+            InvalidCommand: not n finite numbers.
         """
         return self.checker(world).exact.is_free(q)
 
     def collision_free_batch(self, Q: ArrayLike, world: World | None = None) -> NDArray[np.bool_]:
-        """Return whether each of m configurations (m, n) is free of collisions, shape (m,).
+        """Return whether each of m configurations is collision-free; limits are not checked.
 
         Args:
-            Q: positions [rad or m], shape (m, n).
-            world: obstacles; None: the robot alone.
+            Q: configurations [rad or m], shape (m, n).
+            world: obstacles; None: self-collisions only.
 
         Returns:
-            One truth value per configuration, shape (m,).
+            True for each collision-free configuration, shape (m,).
 
         Raises:
-            InvalidCommand: another shape.
+            InvalidCommand: wrong shape, or numbers that are not finite.
         """
         return self.checker(world).exact.are_free(Q)
 
     def problems(self, q: ArrayLike, world: World | None = None) -> tuple[str, ...]:
-        """Return what is wrong with a configuration: limits and collisions, with names and depths.
+        """Return limit violations and collisions of a configuration.
 
         Args:
-            q: positions [rad or m], shape (n,).
-            world: obstacles; None: the robot alone.
+            q: configuration [rad or m], shape (n,).
+            world: obstacles; None: self-collisions only.
 
         Returns:
-            One sentence per problem; empty if the configuration is valid.
+            One text per violation, with names and depths; empty if the configuration is valid.
 
         Raises:
             InvalidCommand: not n numbers.
@@ -258,25 +267,18 @@ class JointGroup:
         return self.checker(world).exact.problems(q)
 
     def checker(self, world: World | None = None) -> CollisionChecker:
-        """Return the collision checker of this group in a world as it is now.
+        """Return a collision checker of this group for the current state of a world.
 
         Args:
-            world: obstacles; None: the robot alone.
+            world: obstacles; None: self-collisions only.
 
         Returns:
             An independent checker, with clearances, distances and edge checks.
 
         Raises:
-            UnknownFrame: something is attached to a link that the robot does not have.
+            UnknownFrame: a body is attached to a link that the robot does not have.
         """
-        if self._checker is None:
-            self._checker = CollisionChecker(self._robot, self.name)
-        scene = _EMPTY if world is None else world.scene
-        if self._checker.scene is not scene:
-            changed = self._checker.snapshot()
-            changed.set_scene(scene)
-            self._checker = changed  # keeps what was prepared for this scene
-        return self._checker.snapshot()
+        return self._inputs.checker(world)
 
     # ---- motion
 
@@ -294,25 +296,26 @@ class JointGroup:
 
         Args:
             start: configuration [rad or m], shape (n,), or a named state.
-            goal: configuration, shape (n,); named state; pose of the tip in the group's base,
-                shape (4, 4); or goals with tolerances (:class:`JointGoal`, :class:`PoseGoal`), of
-                which any is to be reached.
-            world: obstacles; None: the robot alone.
-            timeout: planning time [s].
-            seed: of random numbers: equal requests give equal paths.
-            options: planner and its settings, scaling of velocity and acceleration.
+            goal: configuration [rad or m], shape (n,); named state; pose of the tip in the group's
+                base, shape (4, 4); or goals with tolerances (:class:`JointGoal`,
+                :class:`PoseGoal`), any of which may be reached.
+            world: obstacles; None: self-collisions only.
+            timeout: max planning time [s].
+            seed: seed of the random numbers; equal requests give equal paths.
+            options: planner and its settings, velocity and acceleration scaling.
 
         Returns:
-            ``.success``, ``.reason`` if there is none, ``.path`` of shape (k, n), and
-            ``.trajectory`` with times [s], positions, velocities and accelerations.
+            ``.success``, ``.reason`` of a failure, ``.path`` of shape (k, n), and ``.trajectory``
+            with times [s], positions, velocities and accelerations.
 
         Raises:
             InvalidCommand: wrong shapes or numbers that are not finite.
-            InvalidConfig: options outside their ranges; a joint without limits.
+            UnknownState: lists the states of this group.
+            InvalidConfig: options out of range; a joint without limits.
         """
         checker = self.checker(world)
-        q = self._configuration(start, "start")
-        request = PlanRequest(checker, q, self._goals(goal), timeout, seed)
+        q = self._inputs.configuration(start, "start")
+        request = PlanRequest(checker, q, self._inputs.goals(goal), timeout, seed)
         return plan(request, options)
 
     def time_parameterize(
@@ -323,19 +326,19 @@ class JointGroup:
         acceleration_scaling: float = 1.0,
         blend: float = 0.01,
     ) -> TimedPath:
-        """Return the fastest motion along a path within velocity, acceleration and jerk limits.
+        """Time-parameterize a path: minimal time within velocity, acceleration and jerk limits.
 
         Args:
-            path: waypoints joined by straight lines [rad or m], shape (k, n).
-            velocity_scaling: share of the velocity limits, above 0 to 1.
-            acceleration_scaling: share of the acceleration and jerk limits, above 0 to 1.
-            blend: max deviation at a corner [rad or m]; 0: stop there.
+            path: waypoints [rad or m], connected by straight lines, shape (k, n).
+            velocity_scaling: fraction of the velocity limits, above 0 to 1.
+            acceleration_scaling: fraction of the acceleration and jerk limits, above 0 to 1.
+            blend: max deviation at corners [rad or m]; 0: stop at each waypoint.
 
         Returns:
             ``.duration`` [s], ``.sample(t)``, ``.points(step)``.
 
         Raises:
-            InvalidCommand: waypoints that are no path, outside limits or not finite.
+            InvalidCommand: wrong shape, or waypoints outside limits or not finite.
             InvalidConfig: a joint without limits; a scaling out of range.
         """
         return retime(
@@ -347,25 +350,26 @@ class JointGroup:
         )
 
     def rmpflow(self, world: World | None = None) -> ReactivePolicy:
-        """Return a reactive policy that moves the tip to targets around the world's obstacles.
+        """Return a reactive policy that moves the tip to targets and avoids obstacles.
 
         Args:
-            world: obstacles; it may change while the policy runs.
+            world: obstacles; changes apply while the policy runs.
 
         Returns:
-            ``policy.step(q, qd, target, dt)`` gives the next reference.
+            A policy; ``policy.step(q, qd, target, dt)`` returns the next joint reference.
 
         Raises:
-            InvalidConfig: the group is no chain.
+            InvalidConfig: the group is not a chain.
             InvalidDescription: the robot has no RMPflow settings.
         """
-        return ReactivePolicy(self._robot, self.name, self._frame(None), world)
+        return ReactivePolicy(self._robot, self.name, self._inputs.frame(), world)
 
-    # ---- inside
+    # ---- internal
 
     @cached_property
     def _kinematics(self) -> Kinematics:
-        fixed = self._others_at_home()
+        home = zip(self._robot.joint_names, self._robot.home.tolist(), strict=True)
+        fixed = {name: value for name, value in home if name not in self.joint_names}
         base = self._group.base or self._robot.base_frame
         return Kinematics(self._robot.tree, self.joint_names, fixed=fixed, base=base)
 
@@ -373,36 +377,10 @@ class JointGroup:
     def _solver(self) -> LeastSquaresIk:
         return LeastSquaresIk(IkChain.of_group(self._robot, self.name))
 
-    def _others_at_home(self) -> dict[str, float]:
-        home = zip(self._robot.joint_names, self._robot.home.tolist(), strict=True)
-        return {name: value for name, value in home if name not in self.joint_names}
-
-    def _frame(self, frame: str | None) -> str:
-        name = frame or self._group.tip
-        if name is None:
-            raise InvalidConfig(
-                f"group '{self.name}' of {self._robot.name} has no tip; name a frame: "
-                f"{', '.join(self._robot.tree.frame_names)}."
-            )
-        return name
-
-    def _configuration(self, value: ArrayLike | str, what: str) -> Array:
-        if isinstance(value, str):
-            return self.state(value)
-        try:
-            q = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            q = np.empty(0)
-        if q.shape != self.limits.lower.shape:
-            raise InvalidCommand(
-                f"{what} must hold {len(self.joint_names)} positions "
-                f"({', '.join(self.joint_names)}), got {value!r}."
-            )
-        return q
-
-    def _valid(
+    def _validity(
         self, world: World | None, condition: Callable[[Array], bool | str] | None
     ) -> Callable[[Array], bool | str] | None:
+        """Return the given condition combined with collision checks in a world."""
         if world is None:
             return condition
         checker = self.checker(world)
@@ -414,22 +392,3 @@ class JointGroup:
             return True if condition is None else condition(q)
 
         return valid
-
-    def _goals(self, goal: ArrayLike | str | Goal | tuple[Goal, ...]) -> tuple[Goal, ...]:
-        if isinstance(goal, JointGoal | PoseGoal):
-            return (goal,)
-        if isinstance(goal, tuple) and goal and isinstance(goal[0], JointGoal | PoseGoal):
-            return goal  # type: ignore[return-value]
-        if not isinstance(goal, str):
-            X = np.asarray(goal, dtype=np.float64)
-            if X.shape == (4, 4):
-                return (PoseGoal(self._frame(None), self._in_robot_base(X)),)
-        return (JointGoal(self._configuration(goal, "goal")),)  # type: ignore[arg-type]
-
-    def _in_robot_base(self, X_GT: Array) -> Array:
-        """Return a pose given in the group's base, in the robot's base frame."""
-        base, root = self._group.base, self._robot.base_frame
-        if base in (None, root):
-            return X_GT
-        whole = Kinematics(self._robot.tree, base=root)
-        return np.asarray(whole.pose(self._robot.home, str(base)) @ X_GT)

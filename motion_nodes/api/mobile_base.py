@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheeled base of a robot: wheel speeds from twists, twists from wheels, odometry."""
+"""The wheeled base of a robot: inverse and forward kinematics, odometry and control."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ class MobileBase:
     """Kinematics of a wheeled base. Twists are in the base frame: x forward, y left, z up."""
 
     kinematics: WheeledBase
-    """Differential, holonomic or Ackermann kinematics, with their own methods."""
+    """Differential, holonomic or Ackermann kinematics, with further methods."""
 
     def __init__(self, kinematics: WheeledBase) -> None:
-        """Wrap the kinematics of a base; ``load_robot(...).base`` makes one."""
+        """Wrap the kinematics of a base; usually by ``load_robot(...).base``.
+
+        Args:
+            kinematics: of the base.
+        """
         self.kinematics = kinematics
 
     def __repr__(self) -> str:
@@ -39,15 +43,15 @@ class MobileBase:
         return self.kinematics.steering_names
 
     def wheels_from_twist(self, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> Array:
-        """Return the wheel speeds of a twist; no limits are applied.
+        """Compute wheel velocities (inverse kinematics); no limits are applied.
 
         Args:
             vx: forward velocity [m/s].
-            vy: velocity to the left [m/s]; a base that cannot move sideways leaves it out.
+            vy: velocity to the left [m/s]; ignored by bases that cannot move sideways.
             wz: yaw rate, counter-clockwise [rad/s].
 
         Returns:
-            Speeds [rad/s], shape (wheels,), in the order of ``wheel_names``.
+            Wheel velocities [rad/s], shape (wheels,), in the order of ``wheel_names``.
 
         Raises:
             InvalidCommand: a number that is not finite.
@@ -55,12 +59,16 @@ class MobileBase:
         return self.kinematics.wheels_from_twist(self._feasible(vx, vy, wz))
 
     def steering_from_twist(self, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> Array:
-        """Return the steering angles of a twist, as if steering took no time.
+        """Compute the steering angles of a twist, without limits on the steering rate.
 
-        Arguments are those of :meth:`wheels_from_twist`.
+        Args:
+            vx: forward velocity [m/s].
+            vy: velocity to the left [m/s]; ignored by bases that cannot move sideways.
+            wz: yaw rate, counter-clockwise [rad/s].
 
         Returns:
-            Angles [rad], shape (steering joints,); empty for a base without steering.
+            Steering angles [rad], shape (steering joints,), in the order of ``steering_names``;
+            empty for a base without steering.
 
         Raises:
             InvalidCommand: a number that is not finite.
@@ -69,36 +77,38 @@ class MobileBase:
         return self.kinematics.steer(self._feasible(vx, vy, wz), at_rest, 1e6)
 
     def twist_from_wheels(self, wheels: ArrayLike, steering: ArrayLike | None = None) -> Twist2:
-        """Return the twist that wheel speeds give the base.
+        """Compute the twist of the base from wheel velocities (forward kinematics).
 
         Args:
-            wheels: speeds [rad/s], shape (wheels,); wheel displacements [rad] give the path.
+            wheels: wheel velocities [rad/s], shape (wheels,); wheel displacements [rad] give the
+                displacement of the base instead.
             steering: steering angles [rad], shape (steering joints,); default: straight ahead.
 
         Returns:
             Forward and lateral velocity [m/s] and yaw rate [rad/s] in the base frame.
 
         Raises:
-            InvalidCommand: an array of another length, or numbers that are not finite.
+            InvalidCommand: wrong length, or numbers that are not finite.
         """
         angles = np.zeros(len(self.steering_names)) if steering is None else steering
-        speeds = _checked(wheels, self.wheel_names, "wheel speeds")
+        speeds = _checked(wheels, self.wheel_names, "wheel velocities")
         return self.kinematics.twist_from_wheels(
             speeds, _checked(angles, self.steering_names, "steering angles")
         )
 
     def odometry(self) -> Odometry:
-        """Return odometry at the origin; ``odometry.advance(path, dt)`` adds a motion."""
+        """Return odometry at the origin; ``odometry.advance(path, dt)`` integrates a motion."""
         return Odometry()
 
     def controller(self, limits: BaseLimits) -> BaseController:
-        """Return a controller: twist commands in, limited wheel speeds out, odometry.
+        """Return a controller from twist commands to limited wheel velocities, with odometry.
 
         Args:
-            limits: of body and wheels.
+            limits: limits of body and wheels.
 
         Returns:
-            ``command(twist, now)``, ``step(now, dt)`` and ``measure(wheels, dt)`` in a loop.
+            A controller; call ``command(twist, now)`` for each command, and ``step(now, dt)`` and
+            ``measure(wheels, dt)`` in each cycle.
         """
         return BaseController(self.kinematics, BaseControllerConfig(limits=limits))
 
@@ -109,5 +119,7 @@ class MobileBase:
 def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (len(names),) or not np.isfinite(array).all():
-        raise InvalidCommand(f"{what} must be {len(names)} finite numbers ({', '.join(names)}).")
+        raise InvalidCommand(
+            f"{what} must be {len(names)} finite numbers ({', '.join(names)}), got {values!r:.80}."
+        )
     return array

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMPflow for one group, one step at a time."""
+"""Reactive motion of a joint group by RMPflow."""
 
 from __future__ import annotations
 
@@ -17,13 +17,25 @@ from motion_nodes.scene.world import World
 
 
 class ReactivePolicy:
-    """Moves a group's tip to a target, around obstacles and within all limits, by RMPflow."""
+    """RMPflow: moves a group's tip to a target, avoids obstacles and respects joint limits."""
 
     rmpflow: RmpflowPolicy
-    """The policy behind it: settings, postures, obstacle velocities, metrics of each RMP."""
+    """The underlying policy: settings, postures, obstacle velocities, metrics of each RMP."""
 
     def __init__(self, robot: Robot, group: str, tip: str, world: World | None = None) -> None:
-        """Prepare; ``group.rmpflow(world)`` makes one. Code is generated once for a robot."""
+        """Create a policy; usually by ``group.rmpflow(world)``.
+
+        The first policy of a robot generates and compiles its code.
+
+        Args:
+            robot: description of the robot.
+            group: name of the group.
+            tip: frame that is moved to the target.
+            world: obstacles; None: none.
+
+        Raises:
+            InvalidDescription: the robot has no RMPflow settings.
+        """
         self.rmpflow = RmpflowPolicy(robot, joints=group, tool=tip)
         self._world = world
         self._revision = -1
@@ -34,33 +46,34 @@ class ReactivePolicy:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The joints that it moves, in the order of ``q``."""
+        """Controlled joints, in the order of ``q``."""
         return self.rmpflow.active_joints
 
     @property
     def status(self) -> PolicyStatus:
-        """Errors to the target [m, rad], and whether the policy is stuck or stopping."""
+        """Distance to the target [m, rad], and whether the policy is stuck or stopping."""
         return self.rmpflow.status
 
     def step(
         self, q: ArrayLike, qd: ArrayLike, target: ArrayLike | None, dt: float = 0.01
     ) -> tuple[Array, Array]:
-        """Return the next joint reference.
+        """Compute the next joint reference.
 
-        Obstacles are those of the world now; how they move is observed from step to step.
+        Uses the current obstacles of the world; their velocities are estimated from step to step.
 
         Args:
             q: measured positions [rad or m], shape (n,).
             qd: measured velocities [rad/s or m/s], shape (n,).
             target: pose of the tip in the robot's base frame, shape (4, 4); or its position alone
-                [m], shape (3,); None: come to rest.
+                [m], shape (3,); None: stop.
             dt: period [s].
 
         Returns:
             Positions [rad or m] and velocities [rad/s or m/s] at the end of the period, (n,) each.
 
         Raises:
-            InvalidCommand: wrong lengths, numbers that are not finite, or no pose; nothing changes.
+            InvalidCommand: wrong lengths, numbers that are not finite, or not a rigid pose; nothing
+                changes.
             InvalidConfig: a period that is not positive and finite.
         """
         self._set_target(target)
@@ -71,11 +84,11 @@ class ReactivePolicy:
         return self.rmpflow.compute_joint_targets(q, qd, frame_duration=dt)
 
     def clearance(self) -> float:
-        """Return the min distance of the robot from an obstacle [m]; inf without obstacles."""
+        """Return the min distance between robot and obstacles [m]; inf without obstacles."""
         return self.rmpflow.clearance()
 
     def reset(self) -> None:
-        """Forget target, obstacles and state."""
+        """Clear the target, the obstacles and the internal state."""
         self.rmpflow.reset()
         self._revision = -1
 
@@ -91,6 +104,6 @@ class ReactivePolicy:
             self.rmpflow.set_end_effector_target(X[:3, 3], to_quat_xyzw(X))
         else:
             raise InvalidCommand(
-                "a target is a pose of shape (4, 4) or a position of shape (3,), got shape "
+                "target must be a pose of shape (4, 4) or a position of shape (3,), got shape "
                 f"{values.shape}."
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loaded robot and its groups: what ``mn.load_robot`` returns."""
+"""A loaded robot with its groups, as returned by ``mn.load_robot``."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from motion_nodes.robot_setup.derived_robot import load_description
 
 
 class RobotModel:
-    """A robot: its joints, groups and, if it has one, its wheeled base.
+    """A robot with its joints, groups and, if any, its wheeled base.
 
     ``robot["arm"]`` is the :class:`JointGroup` of that name or alias.
     """
 
     description: Robot
-    """The checked description behind it: kinematic tree, drives, collision spheres."""
+    """The validated description: kinematic tree, drives, collision spheres."""
 
     def __init__(self, description: Robot) -> None:
-        """Wrap a description; :func:`load_robot` makes one."""
+        """Wrap a description; usually by :func:`load_robot`.
+
+        Args:
+            description: of the robot.
+        """
         self.description = description
         self._groups: dict[str, JointGroup] = {}
 
@@ -38,7 +42,10 @@ class RobotModel:
         return f"RobotModel({self.name}: {self.kind}, {len(self.joint_names)} joints; {groups})"
 
     def __getitem__(self, group: str) -> JointGroup:
-        """Return a group by name or alias.
+        """Return a group.
+
+        Args:
+            group: name or alias.
 
         Raises:
             UnknownGroup: lists names and aliases.
@@ -49,7 +56,7 @@ class RobotModel:
         return self._groups[name]
 
     def __iter__(self) -> Iterator[str]:
-        """Iterate over the names of the groups."""
+        """Return an iterator over the names of the groups."""
         return iter(self.group_names)
 
     @property
@@ -69,12 +76,12 @@ class RobotModel:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Actuated joints of the whole robot."""
+        """Actuated joints of the robot, in the order of its arrays."""
         return self.description.joint_names
 
     @property
     def frame_names(self) -> tuple[str, ...]:
-        """All links, the root first."""
+        """Names of all links, the root first."""
         return self.description.tree.frame_names
 
     @property
@@ -84,14 +91,14 @@ class RobotModel:
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """Named states, such as ``home``."""
+        """Names of the named states, such as ``home``."""
         return self.description.state_names
 
     def state(self, name: str) -> Array:
-        """Return a named state of all joints [rad or m], shape (n,).
+        """Return a named state of all joints [rad or m], shape (n,), read-only.
 
         Args:
-            name: as in ``state_names``.
+            name: one of ``state_names``.
 
         Raises:
             UnknownState: lists the named states.
@@ -119,19 +126,19 @@ def load_robot(
     """Load a robot.
 
     Args:
-        name_or_path: a robot's name (:func:`available_robots`), its folder or robot.yaml; an XRDF,
-            SRDF, Lula or cuRobo file; or a URDF alone. What a robot.yaml would state is then
-            derived from the URDF, as ``motion new`` does, and cached for the next time.
-        urdf: the URDF of an XRDF, SRDF, Lula or cuRobo file; None: the one beside it.
-        package_paths: folders to search for ``package://`` in a URDF.
+        name_or_path: name of a robot (:func:`available_robots`), its folder or robot.yaml; an
+            XRDF, SRDF, Lula or cuRobo file; or a URDF alone, from which the content of a robot.yaml
+            is then derived, as by ``motion new``, and cached.
+        urdf: URDF of an XRDF, SRDF, Lula or cuRobo file; None: the one in the same folder.
+        package_paths: folders in which ``package://`` paths of a URDF are resolved.
 
     Returns:
-        The robot, checked; all its arrays are read-only.
+        The validated robot; all its arrays are read-only.
 
     Raises:
-        RobotNotFound: no robot of that name or file; lists the known ones.
-        InvalidDescription: names the file, the field and what is allowed.
-        InvalidConfig: two robots on the search path have that name.
+        RobotNotFound: no such robot or file; lists the available robots.
+        InvalidDescription: names the file, the field and the allowed values.
+        InvalidConfig: two robots on the search path have the same name.
     """
     return RobotModel(load_description(name_or_path, urdf, package_paths))
 
@@ -139,7 +146,10 @@ def load_robot(
 def available_robots() -> tuple[str, ...]:
     """Return the names of the shipped robots and of those on ``MOTION_NODES_ROBOT_PATH``.
 
+    Returns:
+        Names for :func:`load_robot`.
+
     Raises:
-        InvalidConfig: two of them have the same name; both files are named.
+        InvalidConfig: two robots have the same name; names both files.
     """
     return tuple(robots_on_path())

@@ -52,10 +52,15 @@ class BaseControllerConfig:
 
 
 class BaseController:
-    """Control of a base, without the messages."""
+    """Control of a wheeled base: twist commands to limited wheel velocities, and odometry."""
 
     def __init__(self, base: WheeledBase, config: BaseControllerConfig) -> None:
-        """Start at rest at the odometry's origin."""
+        """Start at rest at the odometry's origin.
+
+        Args:
+            base: kinematics.
+            config: limits, timeouts and odometry.
+        """
         self.base, self.config = base, config
         self.odometry = Odometry(config.odometry)
         self.slip = SlipWatch(base)
@@ -111,19 +116,19 @@ class BaseController:
         self.not_driven = _difference(twist, self.wanted)
 
     def command_age(self, now: float) -> float:
-        """Return the age of the last command [s]; infinite when there was none.
+        """Return the age of the last command [s]; infinite without a command.
 
         Args:
-            now: time, on the clock of :meth:`command` [s].
+            now: current time on the clock of :meth:`command` [s].
         """
         return now - self._wanted_at
 
     def brake(self) -> None:
-        """Forget the command; the next steps bring the base to rest within its limits."""
+        """Clear the command: the next steps brake the base within its limits."""
         self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
 
     def halt(self) -> BaseCommand:
-        """Return the command that stops immediately, without ramps; the steering stays."""
+        """Return the command that stops the base immediately; steering angles are kept."""
         self.brake()
         self._ramps.start(Twist2())
         self.driven = BaseCommand(
@@ -132,14 +137,18 @@ class BaseController:
         return self.driven
 
     def step(self, now: float, dt: float) -> BaseCommand:
-        """Return the current twist, with its wheel velocities and steering angles.
+        """Compute the next output.
 
         The wheel limit is applied before the ramps as well as after them: if the ramps continued
         beyond what the wheels can do, the base would brake late.
 
         Args:
-            now: time, on the clock of :meth:`command` [s].
-            dt: time since the last step [s]; unless it is above 0 nothing changes.
+            now: current time on the clock of :meth:`command` [s].
+            dt: time since the last step [s]; if not above 0, nothing changes.
+
+        Returns:
+            Twist in the base frame [m/s, rad/s], wheel velocities [rad/s], shape (wheels,), and
+            steering angles [rad], shape (steering joints,).
         """
         self._add_commanded(now)
         if not dt > 0.0:

@@ -79,16 +79,20 @@ class Odometry:
     """Pose of a base by integration of its own motion."""
 
     def __init__(self, config: OdometryConfig | None = None) -> None:
-        """Start at the origin, at rest."""
+        """Start at the origin, at rest.
+
+        Args:
+            config: smoothing and error growth; None: defaults.
+        """
         self.config = config or OdometryConfig()
         self.x = 0.0
-        """[m]"""
+        """Position in the odometry frame [m]."""
         self.y = 0.0
-        """[m]"""
+        """Position in the odometry frame [m]."""
         self.yaw = 0.0
-        """[rad], in (-pi, pi]."""
+        """Heading in the odometry frame, in (-pi, pi] [rad]."""
         self.covariance: Array = np.zeros((3, 3))
-        """Of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2], shape (3, 3)."""
+        """Covariance of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2], shape (3, 3)."""
         self.rest()
 
     def __repr__(self) -> str:
@@ -106,11 +110,11 @@ class Odometry:
 
         Args:
             x: position in the odometry frame [m].
-            y: likewise [m].
-            yaw: heading [rad].
+            y: position in the odometry frame [m].
+            yaw: heading in the odometry frame [rad].
 
         Raises:
-            InvalidCommand: for numbers that are not finite; the pose stays.
+            InvalidCommand: numbers that are not finite; the pose is kept.
         """
         if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(yaw)):
             raise InvalidCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry stays as it is")

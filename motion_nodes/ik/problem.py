@@ -182,6 +182,7 @@ class IkResult(NamedTuple):
     """Result of a search."""
 
     status: IkStatus
+    """Outcome of the search."""
     q: Array
     """Joint positions within the limits [rad or m], shape (n,): the solution, or the closest
     configuration."""

@@ -18,6 +18,7 @@ class JointLimits:
     """Limits of n joints as read-only arrays of shape (n,); infinite if unlimited."""
 
     names: tuple[str, ...]
+    """Names of the joints, in the order of the arrays."""
     lower: Array
     """Lower position limit [rad or m]."""
     upper: Array
@@ -61,7 +62,10 @@ class JointLimits:
             q: positions [rad or m], shape (..., n).
 
         Returns:
-            A new array of the same shape.
+            Clamped positions [rad or m], a new array of the same shape.
+
+        Raises:
+            InvalidCommand: another number of joints.
         """
         return np.asarray(np.clip(self._checked(q), self.lower, self.upper), dtype=np.float64)
 
@@ -71,6 +75,9 @@ class JointLimits:
         Args:
             q: positions [rad or m], shape (..., n).
             tolerance: tolerance of the limits [rad or m].
+
+        Raises:
+            InvalidCommand: another number of joints.
         """
         values = self._checked(q)
         return bool(np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance)))
@@ -84,6 +91,9 @@ class JointLimits:
 
         Returns:
             One text per violation; empty if all are within limits.
+
+        Raises:
+            InvalidCommand: another number of joints.
         """
         values = self._checked(q)
         return tuple(

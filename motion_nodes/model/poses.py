@@ -218,15 +218,21 @@ def multiply(*poses: Array) -> Array:
 
     Args:
         poses: shape (4, 4) each, such as ``X_AB, X_BC, X_CD``.
+
+    Returns:
+        Their product, such as ``X_AD``, shape (4, 4).
     """
     return functools.reduce(compose, poses, np.eye(4))
 
 
 def inverse(X_AB: Array) -> Array:
-    """Return the inverse ``X_BA`` of a pose.
+    """Return the inverse of a pose.
 
     Args:
-        X_AB: shape (4, 4).
+        X_AB: pose of frame B in A, shape (4, 4).
+
+    Returns:
+        ``X_BA``, shape (4, 4).
     """
     R_BA = X_AB[:3, :3].T
     X_BA = np.eye(4)

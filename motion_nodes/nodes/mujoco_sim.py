@@ -12,9 +12,10 @@ from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

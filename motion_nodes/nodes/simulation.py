@@ -28,8 +28,9 @@ from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
+from motion_nodes.sim.backend import RobotBackend, SimulationDiverged
 from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.placement import RobotPlacement
 
 MAX_CATCH_UP = 0.1
 """[s] A simulation that fell further behind than this goes on from where it is."""

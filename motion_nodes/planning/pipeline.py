@@ -40,7 +40,7 @@ class PlanOptions:
     planner: str = ""
     """Name of the planner; empty: the default one."""
     settings: Any = None
-    """Of the planner; None: the defaults."""
+    """Settings of the planner; None: defaults."""
     attempts: int = 1
     """Number of searches with different seeds, of which the shortest path is used."""
     shorten: bool = True

@@ -83,7 +83,7 @@ _SUFFIXES = ("kconfigdefault", "config")
 
 
 def planner_names() -> tuple[str, ...]:
-    """Return the registered names, the default first."""
+    """Return the names of the registered planners, the default first."""
     return tuple(_MAKERS)
 
 

@@ -1,114 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every simulated robot cell offers, whether it computes physics or not.
+"""Interface of simulated robot cells, with and without physics.
 
-A cell holds one or more robots; each has a name (its prefix in the world) and stands somewhere.
-All joint arrays are in the order of ``joint_names(name)``. Time is simulated time: whoever paces
-the cell against a clock (a node) does so outside.
+A cell contains one or more robots, each with a name and a pose in the world. All joint arrays are
+in the order of ``joint_names(name)``. Times are simulated time, paced by the caller.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
-from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, did_you_mean
+from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import Array
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.reference_tracks import ReferenceTracks
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class UnknownRobot(MotionError, LookupError):
-    """A robot name that the simulated cell does not hold."""
+    """A robot name that the simulated cell does not have."""
 
     def __init__(self, given: str, allowed: Iterable[str]) -> None:
-        """Say which robots there are."""
+        """Create the error.
+
+        Args:
+            given: the name.
+            allowed: names of the robots in the cell.
+        """
+        self.given, self.allowed = given, tuple(allowed)
         super().__init__(
-            f"the simulated cell holds no robot '{given}'.{did_you_mean(given, allowed)}"
+            f"the simulated cell has no robot '{given}'.{did_you_mean(given, self.allowed)}"
         )
 
 
 class SimulationDiverged(MotionError, RuntimeError):
-    """The physics ran away (NaN or absurd speeds); ``reset()`` brings the cell back."""
-
-
-@dataclass(frozen=True)
-class RobotPlacement:
-    """A robot, its name in the cell, and where it stands.
-
-    Raises:
-        InvalidConfig: for a name that is no identifier or a pose that is no rigid transform.
-    """
-
-    robot: Robot
-    name: str
-    """Letters, digits and underscores; prefixes everything that belongs to the robot."""
-    X_WR: Array = field(default_factory=lambda: frozen(np.eye(4)))
-    """Pose of the robot in the world, shape (4, 4): of the root link of an arm; of the spot on
-    the ground below the root link of a wheeled base, which is put on its wheels there."""
-
-    def __post_init__(self) -> None:
-        """Check name and pose; keep a read-only copy of the pose."""
-        if not _NAME.fullmatch(self.name):
-            raise InvalidConfig(
-                f"robot name '{self.name}' in the simulated cell must start with a letter and hold "
-                "only letters, digits and underscores."
-            )
-        object.__setattr__(self, "X_WR", rigid_pose(self.X_WR, f"placement of '{self.name}'"))
+    """The state became non-finite or exceeded the velocity bound; ``reset()`` is required."""
 
 
 class MeasuredJoints(NamedTuple):
-    """State of all joints of a robot at one instant; the arrays are read-only copies."""
+    """State of all joints of a robot at one time; the arrays are read-only copies."""
 
     position: Array
-    """[rad or m], shape (n,)."""
+    """Positions [rad or m], shape (n,)."""
     velocity: Array
-    """[rad/s or m/s], shape (n,)."""
+    """Velocities [rad/s or m/s], shape (n,)."""
     effort: Array
-    """What the drive puts on the joint, saturated [N m or N], shape (n,)."""
+    """Saturated efforts of the drives [N m or N], shape (n,)."""
 
 
 class RobotBackend(ABC):
     """A cell of simulated robots.
 
-    Modes. Which channels of a message are finite for a joint decides how its drive works:
+    The finite channels of a joint's command select its drive mode:
 
-    - position (with or without velocity and effort): PD drive with the gains of the robot's
-      description; effort is added as feed-forward;
-    - velocity without position: ``kp = 0``, ``kd`` kept, the commanded speed is held;
+    - position (with or without velocity and effort): PD control with the gains of the robot's
+      description; effort is added as feedforward;
+    - velocity without position: ``kp = 0`` and ``kd`` as described, velocity control;
     - effort alone: ``kp = kd = 0``.
 
-    The law is ``tau = kp (q* - q) + kd (v* - v) + effort`` with ``|tau| <= effort limit``. A NaN
-    keeps the previous target of that channel, and a joint whose three channels are NaN keeps
-    everything. When a joint changes mode, the targets of its old mode are dropped. Before any
-    command, position drives hold the home state, velocity drives hold zero speed.
+    The drive law is ``tau = kp (q* - q) + kd (v* - v) + effort``, ``|tau| <= effort limit``. NaN
+    keeps the previous target of a channel; a joint with NaN in all channels is unchanged. A change
+    of mode clears the targets of the previous mode. Before the first command, position drives hold
+    the home state and velocity drives hold zero velocity.
     """
 
     def __init__(self, placements: Sequence[RobotPlacement]) -> None:
-        """Make the targets of every robot.
+        """Create the drive targets of all robots.
 
         Args:
-            placements: the robots of the cell; their names must differ.
+            placements: the robots of the cell, with unique names.
 
         Raises:
-            InvalidConfig: for no robot, or two of one name.
+            InvalidConfig: no robot, or two robots with the same name.
         """
         if not placements:
             raise InvalidConfig("a simulated cell needs at least one robot.")
         names = [placement.name for placement in placements]
-        twice = repeated(names)
-        if twice:
-            raise InvalidConfig(f"two robots of the simulated cell have the name '{twice[0]}'.")
+        duplicates = repeated(names)
+        if duplicates:
+            raise InvalidConfig(
+                f"two robots of the simulated cell have the name '{duplicates[0]}'."
+            )
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
         self.set_resampling(ResamplerSettings())
@@ -119,18 +97,18 @@ class RobotBackend(ABC):
         return tuple(self._targets)
 
     def joint_names(self, name: str) -> tuple[str, ...]:
-        """Return the commanded joints of a robot, in the order of all its arrays.
+        """Return the actuated joints of a robot, in the order of all its arrays.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
         return self.targets(name).joint_names
 
     def targets(self, name: str) -> DriveTargets:
-        """Return the standing targets and modes of a robot.
+        """Return the current targets and modes of a robot.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
         try:
             return self._targets[name]
@@ -138,96 +116,96 @@ class RobotBackend(ABC):
             raise UnknownRobot(name, self._targets) from None
 
     def command(self, name: str, targets: JointTargets) -> None:
-        """Take a command; it is in force from the next step on.
+        """Set targets of a robot, effective from the next step.
 
         Args:
             name: the robot.
-            targets: arrays in joint order; NaN or None means no command.
+            targets: arrays in joint order; NaN or None: no command.
 
         Raises:
-            UnknownRobot: lists the robots there are.
-            InvalidCommand: names joint and value; the message is rejected whole.
+            UnknownRobot: lists the robots of the cell.
+            InvalidCommand: names joint and value; the whole command is rejected.
         """
-        standing = self.targets(name)
-        channels = standing.check(targets)
+        current = self.targets(name)
+        channels = current.check(targets)
         given = _commanded(channels)
         if given.any():
             self._tracks[name].drop(given)
-            standing.merge(*channels)
-            standing.renew(given, self.time)
+            current.merge(*channels)
+            current.renew(given, self.time)
             self._targets_changed(name)
 
     def stream(self, name: str, targets: JointTargets, stamp_ns: int) -> None:
-        """Take a message of a stamped stream, in force from its stamp on, later by the latency.
+        """Add a sample of a stamped reference stream, effective at its stamp plus the latency.
 
-        :meth:`advance` plays the streams back. Joints that are given an effort alone take it at
-        once, for whoever computes it has closed a loop over the robot.
+        :meth:`advance` plays the streams back. Joints with an effort alone are commanded
+        immediately, because its sender closes a control loop over the robot.
 
         Args:
             name: the robot.
             targets: as for :meth:`command`.
-            stamp_ns: of the message [ns], on the clock of :meth:`advance`.
+            stamp_ns: time stamp of the sample [ns], on the clock of :meth:`advance`.
 
         Raises:
-            UnknownRobot: lists the robots there are.
-            InvalidCommand: names joint and value; the message is rejected whole.
+            UnknownRobot: lists the robots of the cell.
+            InvalidCommand: names joint and value; the whole sample is rejected.
         """
-        standing = self.targets(name)
-        channels = standing.check(targets)
-        led = _commanded(channels[:2])
+        current = self.targets(name)
+        channels = current.check(targets)
+        streamed = _commanded(channels[:2])
         given = _commanded(channels)
-        pushed = given & ~led
-        if pushed.any():
-            self._tracks[name].drop(pushed)
-            standing.merge(*np.where(pushed, channels, np.nan))
+        effort_only = given & ~streamed
+        if effort_only.any():
+            self._tracks[name].drop(effort_only)
+            current.merge(*np.where(effort_only, channels, np.nan))
             self._targets_changed(name)
-        if led.any():
-            sample = StreamSample(*np.where(led, channels, np.nan))
-            self._tracks[name].push(stamp_ns, sample, led)
-        standing.renew(given, self.time)
+        if streamed.any():
+            sample = StreamSample(*np.where(streamed, channels, np.nan))
+            self._tracks[name].push(stamp_ns, sample, streamed)
+        current.renew(given, self.time)
 
     def advance(self, count: int, begin_ns: int, pace: float = 1.0) -> None:
-        """Advance by ``count`` steps, each led by the streams as they are at its end.
+        """Advance by ``count`` steps, each with the streams' references at its end.
 
         Args:
-            count: of steps; none when it is less than one.
-            begin_ns: time on the clock of the streams' stamps at the beginning [ns].
-            pace: seconds of simulated time per second of that clock.
+            count: number of steps; no step if below 1.
+            begin_ns: time at the beginning on the clock of the streams' stamps [ns].
+            pace: simulated time per time of that clock [s/s].
 
         Raises:
             SimulationDiverged: see :meth:`step`.
         """
         for k in range(1, count + 1):
-            moment = begin_ns + round(1e9 * k * self.time_step / pace)
-            led = False
+            end_ns = begin_ns + round(1e9 * k * self.time_step / pace)
+            sampled = False
             for name, tracks in self._tracks.items():
-                sample = tracks.sample(moment)
+                sample = tracks.sample(end_ns)
                 if sample is not None:
                     self._targets[name].merge(*sample)
                     self._targets_changed(name)
-                    led = True
-            if not led and not any(tracks.streaming for tracks in self._tracks.values()):
+                    sampled = True
+            if not sampled and not any(tracks.streaming for tracks in self._tracks.values()):
                 self.step(count - k + 1)
                 return
             self.step()
 
     def set_resampling(self, settings: ResamplerSettings) -> None:
-        """Take other settings for the streams; those under way are forgotten."""
+        """Replace the settings of the resampler; active streams are discarded."""
         self._tracks = {
             name: ReferenceTracks(targets.table.velocity_limit, settings)
             for name, targets in self._targets.items()
         }
 
     def release(self, name: str, joints: Collection[str] | None = None) -> None:
-        """Zero the velocity and effort targets of joints now; position targets stay.
+        """Zero the velocity and effort targets of joints; position targets are kept.
 
         Args:
             name: the robot.
-            joints: which; all of them when None.
+            joints: names of the joints; None: all.
 
         Raises:
-            UnknownRobot: lists the robots there are.
-            UnknownJoint: lists the joints there are; nothing is released.
+            UnknownRobot: lists the robots of the cell.
+            UnknownJoint: lists the joints of the robot; nothing is released.
         """
         chosen = self.joint_names(name) if joints is None else joints
         released = self.targets(name).release(joints)
@@ -236,17 +214,17 @@ class RobotBackend(ABC):
             self._targets_changed(name)
 
     def release_stale(self, name: str, timeout: float) -> tuple[str, ...]:
-        """Release the joints whose last command is older than ``timeout`` (the watchdog).
+        """Release the joints whose last command is older than a timeout (watchdog).
 
         Args:
             name: the robot.
-            timeout: age allowed [s of simulated time].
+            timeout: max age of a command in simulated time [s].
 
         Returns:
-            Joints that moved or pushed by a target that is now zero.
+            Joints whose velocity or effort target was not zero before.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
         targets, tracks = self.targets(name), self._tracks[name]
         if tracks.streaming:
@@ -257,7 +235,7 @@ class RobotBackend(ABC):
         return released
 
     def reset(self) -> None:
-        """Put everything back to the state of a new cell, time included."""
+        """Reset the cell to its initial state, including the time."""
         for targets in self._targets.values():
             targets.reset()
         for tracks in self._tracks.values():
@@ -278,87 +256,48 @@ class RobotBackend(ABC):
 
     @abstractmethod
     def step(self, count: int = 1) -> None:
-        """Advance by ``count`` steps; by none when it is less than one.
+        """Advance by ``count`` steps; no step if below 1.
 
         Raises:
-            SimulationDiverged: when the state is not finite any more; reset() is needed.
+            SimulationDiverged: the state is not finite; reset() is required.
         """
 
     @abstractmethod
     def state(self, name: str) -> MeasuredJoints:
-        """Return position, velocity and effort of all joints of a robot.
+        """Return positions, velocities and efforts of all joints of a robot.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
 
     @abstractmethod
     def base_pose(self, name: str) -> Array:
-        """Return the true ``X_WB`` of a robot's base frame, shape (4, 4), read-only.
+        """Return the ground-truth pose ``X_WB`` of a robot's base frame, shape (4, 4), read-only.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
 
     @abstractmethod
     def base_twist(self, name: str) -> Array:
-        """Return the true (linear, angular) velocity of the base frame, in itself, read-only.
+        """Return the ground-truth twist of the base frame, expressed in the base frame.
 
-        Shape (6,) [m/s, rad/s].
+        Returns:
+            Linear velocity [m/s], then angular velocity [rad/s], shape (6,), read-only.
 
         Raises:
-            UnknownRobot: lists the robots there are.
+            UnknownRobot: lists the robots of the cell.
         """
 
     @abstractmethod
     def _reset_state(self) -> None:
-        """Put the joints to home, the bases to their places, and time to zero."""
+        """Reset joints to home, bases to their placements, and the time to zero."""
 
     @abstractmethod
     def _targets_changed(self, name: str) -> None:
-        """Bring new targets of a robot into force."""
+        """Apply new targets of a robot."""
 
 
 def _commanded(channels: Array) -> NDArray[np.bool_]:
-    """Return which joints have a value in one of the channels, shape (k, n)."""
+    """Return which joints have a finite value in any of the channels, shape (n,)."""
     return np.asarray(~np.isnan(channels).all(axis=0))
-
-
-def root_to_base(robot: Robot) -> Array:
-    """Return ``X_RB``: the base frame in the root link, shape (4, 4), read-only.
-
-    Raises:
-        InvalidDescription: when joints that move lie between the two.
-    """
-    X_RB = np.eye(4)
-    for joint in robot.chain(robot.tree.root, robot.base_frame):
-        if joint.movable:
-            raise InvalidDescription(
-                f"{robot.name}: the base frame '{robot.base_frame}' must be joined rigidly to the "
-                f"root link '{robot.tree.root}'; joint '{joint.name}' moves between them."
-            )
-        X_RB = X_RB @ joint.X_PJ
-    return frozen(X_RB)
-
-
-def rigid_pose(X: object, what: str) -> Array:
-    """Return a read-only copy of a pose after checking that it is one.
-
-    Raises:
-        InvalidConfig: when it is not a finite (4, 4) rigid transform.
-    """
-    pose = np.array(X, dtype=np.float64)
-    if pose.shape != (4, 4):
-        raise InvalidConfig(f"{what} must be a (4, 4) matrix, has shape {pose.shape}.")
-    R = pose[:3, :3]
-    rigid = (
-        bool(np.isfinite(pose).all())
-        and np.allclose(R @ R.T, np.eye(3), atol=1e-6)
-        and float(np.linalg.det(R)) > 0.0
-        and np.allclose(pose[3], (0.0, 0.0, 0.0, 1.0), atol=1e-9)
-    )
-    if not rigid:
-        raise InvalidConfig(
-            f"{what} must be a rigid transform (rotation, translation, last row 0 0 0 1):\n{pose}"
-        )
-    return frozen(pose)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who touches whom in a MuJoCo cell, and whether that is expected.
+"""Contacts between bodies of a MuJoCo cell, and which of them are expected.
 
-Expected are wheels, casters and what else of a driving robot stands on the floor from the start;
-links with an object that the planning scene allows them to touch; and a grasp: an object that links
-of a gripper touch from two sides.
+Expected contacts: bodies that stand on the floor in the home state, such as wheels and casters;
+links with objects that the planning scene allows them to touch; and grasps, where links of a
+gripper touch an object from opposite sides.
 """
 
 from __future__ import annotations
@@ -17,41 +17,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
-from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, SceneBody
 
 FLOOR = "floor"
 OPPOSITE = -0.5
-"""Cosine between the directions in which two fingers press on an object that they hold, at most."""
+"""Max cosine of the angle between the contact normals of two fingers that grasp an object."""
 STANDING_GAP = 1e-3
-"""Nearer than this to the floor at home counts as standing on it [m]."""
+"""A body closer than this to the floor in the home state stands on it [m]."""
 
 
 class CellContact(NamedTuple):
-    """Two bodies that touch at one moment."""
+    """A contact between two bodies at one time."""
 
     pair: tuple[str, str]
     """Names: ``<robot>/<link>``, ``floor``, ``scene/<object>``; a link comes first."""
     depth: float
-    """How deep they are in each other [m]."""
+    """Penetration depth [m]."""
     force: float
-    """Sum of the normal forces between them [N]."""
+    """Sum of the normal forces [N]."""
     expected: bool
-    """Whether they may touch."""
+    """Whether the contact is expected."""
 
 
 @dataclass
-class _Touch:
-    """What the points of one pair's contact come to."""
+class _PairContact:
+    """The contact points of one pair, combined."""
 
     depth: float = 0.0
+    """Max penetration depth [m]."""
     force: float = 0.0
+    """Sum of the normal forces [N]."""
     normal: Array = field(default_factory=lambda: np.zeros(3))
-    """Sum of the unit vectors from the first body to the second, shape (3,)."""
+    """Sum of the unit normals from the first body to the second, shape (3,)."""
 
 
 class ContactRules:
-    """Finds the contacts of a compiled cell; made anew for each model."""
+    """Finds the contacts of a compiled model."""
 
     def __init__(
         self,
@@ -60,13 +62,13 @@ class ContactRules:
         bodies: Mapping[str, SceneBody],
         standing: frozenset[str],
     ) -> None:
-        """Prepare.
+        """Classify the bodies of the model.
 
         Args:
-            model: the compiled cell.
-            placements: its robots.
-            bodies: objects of planning scenes in it, by the names of their bodies.
-            standing: names of bodies that stand on the floor from the start.
+            model: the compiled model.
+            placements: the robots of the cell.
+            bodies: bodies of planning scenes in the model, by name.
+            standing: names of the bodies that stand on the floor in the home state.
         """
         self._model = model
         self._bodies = bodies
@@ -75,11 +77,15 @@ class ContactRules:
         rolling = {f"{p.name}/{link}" for p in placements for link in _rolling(p)}
         self._stands = np.zeros(model.nbody, dtype=np.bool_)
         for i, name in enumerate(self._names):
-            self._stands[i] = name in standing or self._hangs_on(i, rolling)
+            self._stands[i] = name in standing or self._descends_from(i, rolling)
         self._fingers = {f"{p.name}/{link}" for p in placements for link in _fingers(p)}
 
     def find(self, data: mujoco.MjData) -> tuple[CellContact, ...]:
-        """Return the pairs that touch at the state that was last computed."""
+        """Return the contacts in a state, without those of bodies that stand on the floor.
+
+        Args:
+            data: the state, with computed contacts.
+        """
         if not data.ncon:
             return ()
         model = self._model
@@ -88,23 +94,23 @@ class ContactRules:
         on_floor = ((pairs[:, 0] == 0) & self._stands[pairs[:, 1]]) | (
             (pairs[:, 1] == 0) & self._stands[pairs[:, 0]]
         )
-        found: dict[tuple[str, str], _Touch] = {}
+        found: dict[tuple[str, str], _PairContact] = {}
         wrench = np.empty(6)
         for i in np.flatnonzero((depths > 0.0) & ~on_floor & self._moves[pairs].any(axis=1)):
-            pair, turned = self._named(data.contact.geom[i], pairs[i])
+            pair, swapped = self._named(data.contact.geom[i], pairs[i])
             mujoco.mj_contactForce(model, data, int(i), wrench)
-            touch = found.setdefault(pair, _Touch())
-            touch.depth = max(touch.depth, float(depths[i]))
-            touch.force += float(wrench[0])
-            touch.normal += data.contact.frame[i, :3] * (-1.0 if turned else 1.0)
+            contact = found.setdefault(pair, _PairContact())
+            contact.depth = max(contact.depth, float(depths[i]))
+            contact.force += float(wrench[0])
+            contact.normal += data.contact.frame[i, :3] * (-1.0 if swapped else 1.0)
         grasped = self._grasped(found)
         return tuple(
-            CellContact(pair, touch.depth, touch.force, self._expected(pair, grasped))
-            for pair, touch in found.items()
+            CellContact(pair, contact.depth, contact.force, self._expected(pair, grasped))
+            for pair, contact in found.items()
         )
 
-    def _hangs_on(self, body: int, rolling: set[str]) -> bool:
-        """Return whether a body is a wheel, a roller of one, or what is fixed to it."""
+    def _descends_from(self, body: int, rolling: set[str]) -> bool:
+        """Return whether a body is one of the given ones or their descendant."""
         while body > 0:
             if self._names[body] in rolling:
                 return True
@@ -114,23 +120,23 @@ class ContactRules:
     def _named(
         self, geoms: NDArray[np.int32], bodies: NDArray[np.int64]
     ) -> tuple[tuple[str, str], bool]:
-        """Return the names of a contact's bodies, and whether they stand the other way round."""
+        """Return the names of a contact's bodies, and whether their order is swapped."""
         a, b = (
             self._names[body] if body else self._model.geom(int(geom)).name
             for geom, body in zip(geoms, bodies, strict=True)
         )
         return ((b, a), True) if _rank(b) < _rank(a) else ((a, b), False)
 
-    def _grasped(self, touches: Mapping[tuple[str, str], _Touch]) -> set[str]:
-        """Return the objects that fingers hold from two sides."""
-        sides: dict[str, list[Array]] = {}
-        for (link, item), touch in touches.items():
+    def _grasped(self, contacts: Mapping[tuple[str, str], _PairContact]) -> set[str]:
+        """Return the objects that gripper links touch from opposite sides."""
+        finger_normals: dict[str, list[Array]] = {}
+        for (link, item), contact in contacts.items():
             if item in self._bodies and link in self._fingers:
-                length = max(float(np.linalg.norm(touch.normal)), 1e-9)
-                sides.setdefault(item, []).append(touch.normal / length)
+                length = max(float(np.linalg.norm(contact.normal)), 1e-9)
+                finger_normals.setdefault(item, []).append(contact.normal / length)
         return {
             item
-            for item, normals in sides.items()
+            for item, normals in finger_normals.items()
             if min(float(a @ b) for a in normals for b in normals) < OPPOSITE
         }
 
@@ -146,32 +152,42 @@ class ContactRules:
 
 @dataclass
 class ContactRecord:
-    """What was seen of one pair."""
+    """Statistics of the contacts of one pair."""
 
     depth: float = 0.0
-    """Greatest depth [m]."""
+    """Max penetration depth [m]."""
     force: float = 0.0
-    """Greatest normal force [N]."""
+    """Max normal force [N]."""
     episodes: int = 0
-    """How often they began to touch."""
+    """Number of separate contacts."""
     last: float = -np.inf
-    """Time of the newest contact [s]."""
+    """Time of the last contact [s]."""
 
 
 class ContactLog:
     """Unexpected contacts since the start or the last :meth:`clear`."""
 
     def __init__(self, pause: float = 0.1) -> None:
-        """Count a pair that was apart for ``pause`` [s] as touching anew."""
+        """Create an empty log.
+
+        Args:
+            pause: time without contact after which a contact counts as a new one [s].
+        """
         self._pause = pause
         self.records: dict[tuple[str, str], ContactRecord] = {}
+        """Statistics by pair."""
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all records."""
         self.records.clear()
 
     def add(self, time: float, contacts: Sequence[CellContact]) -> None:
-        """Take the contacts of a moment [s]."""
+        """Add the contacts of one step.
+
+        Args:
+            time: of the step [s].
+            contacts: all contacts; expected ones are ignored.
+        """
         for contact in contacts:
             if contact.expected:
                 continue
@@ -183,12 +199,17 @@ class ContactLog:
 
 
 def _rank(name: str) -> tuple[bool, bool, str]:
-    """Sort links before objects before the floor."""
+    """Return a sort key: links before objects before the floor."""
     return name == FLOOR, name.startswith(PREFIX), name
 
 
 def standing_bodies(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[str]:
-    """Return the bodies that touch the floor, or nearly, in a state [names]."""
+    """Return the names of the bodies closer than ``STANDING_GAP`` to the floor.
+
+    Args:
+        model: the compiled model.
+        data: the state, with current poses.
+    """
     floor = model.geom(FLOOR)
     found = set()
     for i in range(model.ngeom):
@@ -200,14 +221,14 @@ def standing_bodies(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[str
 
 
 def _rolling(placement: RobotPlacement) -> set[str]:
-    """Return the links that wheels and passive joints carry."""
+    """Return the child links of wheel joints and passive joints."""
     robot = placement.robot
     joints = {*(robot.base.wheel_names if robot.base else ()), *robot.passive_joints}
     return {joint.child for joint in robot.tree.joints.values() if joint.name in joints}
 
 
 def _fingers(placement: RobotPlacement) -> set[str]:
-    """Return the links that joints of groups without a tip move: those of grippers."""
+    """Return the links moved by groups without a tip, which are grippers."""
     robot = placement.robot
     joints = {
         joint

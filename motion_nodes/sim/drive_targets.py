@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standing targets and modes of a robot's joint drives; every backend shares them.
+"""Targets and modes of a robot's joint drives, common to all backends.
 
-Commands are checked here, whole, before anything changes.
+A command is validated as a whole before anything changes.
 """
 
 from __future__ import annotations
@@ -20,65 +20,66 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 
 _FREE_POSITION = JOINT_POSITION.max
-"""Largest position target of a joint without limits [rad or m]: no wheel turns that far."""
+"""Max position target of a joint without limits [rad or m]."""
 _FREE_VELOCITY = VELOCITY.max
-"""Largest speed target of a joint without a speed limit [rad/s or m/s]."""
+"""Max velocity target of a joint without a velocity limit [rad/s or m/s]."""
 _FREE_EFFORT = EFFORT.max
-"""Largest effort target of a joint without an effort limit [N m or N]."""
+"""Max effort target of a joint without an effort limit [N m or N]."""
 _LIMIT_FACTOR = 10.0
-"""Speed and effort targets may exceed a limit (the drive saturates), but not absurdly."""
+"""Max velocity and effort targets relative to the limits, at which the drive saturates."""
 
 
 class DriveMode(enum.IntEnum):
-    """How the drive of a joint works at present."""
+    """Mode of a joint's drive."""
 
     POSITION = 0
     VELOCITY = 1
     EFFORT = 2
 
 
-# As plain numbers: NumPy is ten times slower with members of an enumeration.
+# Plain integers: NumPy is ten times slower with enum members.
 _POSITION, _VELOCITY, _EFFORT = (int(mode) for mode in DriveMode)
 
 
 class JointTargets(NamedTuple):
-    """A command to all joints of a robot; None is the same as an array of NaN."""
+    """A command to all joints of a robot; None is equivalent to an array of NaN."""
 
     position: ArrayLike | None = None
-    """[rad or m], shape (n,); NaN = no command."""
+    """Positions [rad or m], shape (n,); NaN: no command."""
     velocity: ArrayLike | None = None
-    """[rad/s or m/s], shape (n,); NaN = no command."""
+    """Velocities [rad/s or m/s], shape (n,); NaN: no command."""
     effort: ArrayLike | None = None
-    """[N m or N], shape (n,); NaN = no command."""
+    """Efforts [N m or N], shape (n,); NaN: no command."""
 
 
 @dataclass(frozen=True)
 class DriveTable:
-    """Facts of all drives of a robot as read-only arrays of shape (n,), in joint order."""
+    """Properties of a robot's drives as read-only arrays of shape (n,), in joint order."""
 
     joint_names: tuple[str, ...]
+    """Names of the joints."""
     home: Array
-    """[rad or m]."""
+    """Home positions [rad or m]."""
     default_mode: NDArray[np.int64]
-    """A :class:`DriveMode` per joint."""
+    """Initial :class:`DriveMode` of each joint."""
     passive: NDArray[np.bool_]
-    """Joints without a drive, which take no command."""
+    """Joints without a drive, which cannot be commanded."""
     stiffness: Array
     """kp [N m/rad or N/m]."""
     damping: Array
     """kd [N m s/rad or N s/m]."""
     effort_limit: Array
-    """[N m or N], may be inf."""
+    """Effort limits [N m or N], may be inf."""
     velocity_limit: Array
-    """[rad/s or m/s], may be inf."""
+    """Velocity limits [rad/s or m/s], may be inf."""
     lower: Array
-    """[rad or m], may be -inf."""
+    """Lower position limits [rad or m], may be -inf."""
     upper: Array
-    """[rad or m], may be inf."""
+    """Upper position limits [rad or m], may be inf."""
 
     @classmethod
     def of(cls, robot: Robot) -> DriveTable:
-        """Read the drives of a robot from its description and tree."""
+        """Return the drives of a robot."""
         drives, limits = robot.drives, robot.limits
         modes = np.array([DriveMode[drive.mode.upper()] for drive in drives], dtype=np.int64)
         passive = np.array([drive.passive for drive in drives], dtype=bool)
@@ -99,26 +100,26 @@ class DriveTable:
 
 
 class DriveTargets:
-    """Targets of all joints of one robot, their modes, and when each was last commanded."""
+    """Targets and modes of all joints of one robot, and the time of their last commands."""
 
     def __init__(self, name: str, robot: Robot) -> None:
-        """Start with the targets before any command.
+        """Start with the initial targets.
 
         Args:
-            name: of the robot, for messages.
-            robot: whose drives these are.
+            name: of the robot, for errors.
+            robot: the robot.
         """
         self.name = name
         self.table = DriveTable.of(robot)
         self.joint_names = self.table.joint_names
         self._columns = {joint: i for i, joint in enumerate(self.joint_names)}
         self._bounds = _bounds(self.table)
-        self._some_gain_is_zero = min(self.table.stiffness.min(), self.table.damping.min()) <= 0.0
-        self._silent = frozen(np.full(len(self.joint_names), np.nan))
+        self._has_zero_gain = min(self.table.stiffness.min(), self.table.damping.min()) <= 0.0
+        self._no_command = frozen(np.full(len(self.joint_names), np.nan))
         self.reset()
 
     def reset(self) -> None:
-        """Position drives hold home, velocity drives zero speed, effort drives nothing."""
+        """Restore the initial targets: home position, zero velocity or zero effort."""
         table = self.table
         self._position = np.where(table.default_mode == _POSITION, table.home, 0.0)
         self._velocity = np.zeros(len(self.joint_names))
@@ -128,44 +129,44 @@ class DriveTargets:
 
     @property
     def mode(self) -> NDArray[np.int64]:
-        """Present :class:`DriveMode` of each joint, shape (n,), a copy."""
+        """Current :class:`DriveMode` of each joint, shape (n,), a copy."""
         return self._mode.copy()
 
     @property
     def position(self) -> Array:
-        """Position targets, NaN where the mode has none [rad or m], shape (n,), a copy."""
+        """Position targets [rad or m], NaN for joints in other modes, shape (n,), a copy."""
         return np.where(self._mode == _POSITION, self._position, np.nan)
 
     @property
     def velocity(self) -> Array:
-        """Velocity targets, NaN where the mode has none [rad/s or m/s], shape (n,), a copy."""
+        """Velocity targets [rad/s or m/s], NaN for joints in effort mode, shape (n,), a copy."""
         return np.where(self._mode == _EFFORT, np.nan, self._velocity)
 
     @property
     def effort(self) -> Array:
-        """Effort targets or feed-forward [N m or N], shape (n,), a copy."""
+        """Effort targets or feedforward [N m or N], shape (n,), a copy."""
         return self._effort.copy()
 
     def gains(self) -> tuple[Array, Array]:
-        """Return kp and kd in force, each of shape (n,), read-only."""
+        """Return kp and kd of the current modes, shape (n,) each, read-only."""
         return self._kp, self._kd
 
     def feed(self) -> Array:
-        """Return ``kp q* + kd v* + effort``, the state-free part of the law, shape (n,)."""
+        """Return ``kp q* + kd v* + effort``, the drive law without the state [N m or N], (n,)."""
         return self._kp * self._position + self._kd * self._velocity + self._effort
 
     def accept(self, command: JointTargets, time: float) -> bool:
-        """Check a command and merge it into the targets.
+        """Validate a command and merge it into the targets.
 
         Args:
             command: the three channels in joint order.
-            time: now [s].
+            time: current time [s].
 
         Returns:
-            False when it held no value at all.
+            Whether the command contained any value.
 
         Raises:
-            InvalidCommand: names joint, value and what is allowed; nothing has changed then.
+            InvalidCommand: names joint, value and allowed range; nothing changes.
         """
         checked = self.check(command)
         given = ~np.isnan(checked).all(axis=0)
@@ -176,7 +177,13 @@ class DriveTargets:
         return True
 
     def check(self, command: JointTargets) -> Array:
-        """Return a command's channels, shape (3, n), NaN where nothing is commanded.
+        """Validate a command.
+
+        Args:
+            command: the three channels in joint order.
+
+        Returns:
+            Its channels, shape (3, n); NaN: no command.
 
         Raises:
             InvalidCommand: see :meth:`accept`.
@@ -187,37 +194,51 @@ class DriveTargets:
                 for field, values in zip(JointTargets._fields, command, strict=True)
             ]
         )
-        if self._some_gain_is_zero:
+        if self._has_zero_gain:
             has_position, has_velocity, has_effort = ~np.isnan(channels)
             mode = np.where(has_position, _POSITION, np.where(has_velocity, _VELOCITY, _EFFORT))
             self._check_drivable(mode, has_position | has_velocity | has_effort)
         return channels
 
     def merge(self, position: Array, velocity: Array, effort: Array) -> None:
-        """Put checked values into the targets, NaN where a channel stays; shape (n,) each."""
+        """Merge validated values into the targets.
+
+        Args:
+            position: positions [rad or m], shape (n,); NaN: unchanged.
+            velocity: velocities [rad/s or m/s], shape (n,); NaN: unchanged.
+            effort: efforts [N m or N], shape (n,); NaN: unchanged.
+        """
         has_position, has_velocity = ~np.isnan(position), ~np.isnan(velocity)
         has_effort = ~np.isnan(effort)
         given = has_position | has_velocity | has_effort
         mode = np.where(has_position, _POSITION, np.where(has_velocity, _VELOCITY, _EFFORT))
         changed = given & (mode != self._mode)
         if changed.any():
-            self._drop_stale(mode, changed)
+            self._change_modes(mode, changed)
         np.copyto(self._position, position, where=has_position)
         np.copyto(self._velocity, velocity, where=has_velocity)
         np.copyto(self._effort, effort, where=has_effort)
 
     def renew(self, joints: NDArray[np.bool_], time: float) -> None:
-        """Note that some joints were commanded at a time [s]."""
+        """Set the time of the last command.
+
+        Args:
+            joints: the commanded joints, shape (n,).
+            time: of the command [s].
+        """
         self._stamp[joints] = time
 
     def release(self, joints: Collection[str] | None = None) -> bool:
-        """Zero the velocity and effort targets of some joints (all when None).
+        """Zero the velocity and effort targets of some joints.
+
+        Args:
+            joints: names of the joints; None: all.
 
         Returns:
-            True when a target changed.
+            Whether any target changed.
 
         Raises:
-            UnknownJoint: lists the joints there are; nothing is released.
+            UnknownJoint: lists the joints of the robot; nothing is released.
         """
         chosen = np.ones(len(self.joint_names), dtype=bool)
         if joints is not None:
@@ -229,7 +250,11 @@ class DriveTargets:
         return bool(self._release(chosen).any())
 
     def release_stale(self, time: float, timeout: float) -> tuple[str, ...]:
-        """Release the joints whose last command is older than ``timeout`` [s].
+        """Release the joints whose last command is older than a timeout.
+
+        Args:
+            time: current time [s].
+            timeout: max age of a command [s].
 
         Returns:
             Joints whose targets changed.
@@ -238,79 +263,81 @@ class DriveTargets:
         return tuple(self.joint_names[i] for i in np.flatnonzero(released))
 
     def stale(self, time: float, timeout: float) -> NDArray[np.bool_]:
-        """Return which joints' last command is older than ``timeout`` [s], shape (n,)."""
+        """Return which joints' last command is older than ``timeout`` [s] at ``time`` [s], (n,)."""
         return np.asarray(time - self._stamp > timeout)
 
     def _release(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Zero velocity and effort of the chosen joints; return which of them changed."""
+        """Zero velocity and effort targets of joints; return which of them changed, shape (n,)."""
         changed: NDArray[np.bool_] = chosen & ((self._velocity != 0.0) | (self._effort != 0.0))
         self._velocity[changed] = 0.0
         self._effort[changed] = 0.0
         return changed
 
-    def _drop_stale(self, mode: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
-        """Give some joints their new modes; they lose all targets of the old ones."""
+    def _change_modes(self, mode: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        """Change the modes of some joints and clear their previous targets."""
         self._position[changed] = 0.0
         self._velocity[changed] = 0.0
         self._effort[changed] = 0.0
         self._set_modes(np.where(changed, mode, self._mode))
 
     def _set_modes(self, mode: NDArray[np.int64]) -> None:
-        """Take modes and the gains that belong to them."""
+        """Set modes and their gains."""
         self._mode = mode
         self._kp = frozen(np.where(mode == _POSITION, self.table.stiffness, 0.0))
         self._kd = frozen(np.where(mode == _EFFORT, 0.0, self.table.damping))
 
     def _channel(self, field: str, values: ArrayLike | None) -> Array:
-        """Return one channel as a checked array with NaN for no command."""
+        """Return one channel as a validated array; NaN: no command."""
         count = len(self.joint_names)
         if values is None:
-            return self._silent
+            return self._no_command
         try:
             array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidCommand(f"{self.name}: {field} is not an array of numbers.") from None
+            raise InvalidCommand(
+                f"{self.name}: {field} must be an array of numbers, got {values!r:.80}."
+            ) from None
         if array.shape != (count,):
             raise InvalidCommand(
-                f"{self.name}: {field} has shape {array.shape}, needs ({count},): one value for "
-                f"each of {', '.join(self.joint_names)}; NaN where there is no command."
+                f"{self.name}: {field} must have shape ({count},), got {array.shape}: one value "
+                f"for each of {', '.join(self.joint_names)}; NaN: no command."
             )
         lower, upper = self._bounds[field]
         bad = (array < lower) | (array > upper)
         if bad.any():
             i = int(np.argmax(bad))
             raise InvalidCommand(
-                f"{self.name}: {field} {array[i]:g} of joint '{self.joint_names[i]}' is not within "
-                f"{lower[i]:g} to {upper[i]:g}; the whole command was rejected."
+                f"{self.name}: {field} of joint '{self.joint_names[i]}' is {array[i]:g}, allowed "
+                f"are {lower[i]:g} to {upper[i]:g}; the whole command is rejected."
             )
         return array
 
     def _check_drivable(self, mode: NDArray[np.int64], given: NDArray[np.bool_]) -> None:
-        """Refuse a mode whose gain is zero: the command would silently do nothing."""
+        """Reject commands in a mode whose gain is zero, which would have no effect."""
         passive = np.flatnonzero(given & self.table.passive)
         if passive.size:
             raise InvalidCommand(
-                f"{self.name}: joint '{self.joint_names[passive[0]]}' is passive, nothing moves "
-                "it; the whole command was rejected."
+                f"{self.name}: joint '{self.joint_names[passive[0]]}' is passive and cannot be "
+                "commanded; the whole command is rejected."
             )
-        for wanted, gain, word in (
+        for commanded, gain, gain_name in (
             (DriveMode.POSITION, self.table.stiffness, "stiffness"),
             (DriveMode.VELOCITY, self.table.damping, "damping"),
         ):
-            bad = np.flatnonzero(given & (mode == wanted) & (gain <= 0.0))
+            bad = np.flatnonzero(given & (mode == commanded) & (gain <= 0.0))
             if bad.size:
                 raise InvalidCommand(
-                    f"{self.name}: joint '{self.joint_names[bad[0]]}' takes no "
-                    f"{wanted.name.lower()} command, the {word} of its drive is 0; the whole "
-                    "command was rejected."
+                    f"{self.name}: joint '{self.joint_names[bad[0]]}' does not accept "
+                    f"{commanded.name.lower()} commands, because the {gain_name} of its drive is "
+                    "0; the whole command is rejected."
                 )
 
 
 def _bounds(table: DriveTable) -> dict[str, tuple[Array, Array]]:
-    """Return the sane range of each channel: beyond it a command is an accident.
+    """Return the plausible range of each channel, shape (n,) per bound.
 
-    Position targets may lie up to half the joint's range outside its limits, where the stop holds
-    the joint, since controllers overshoot; speeds and efforts up to ten times the limit.
+    Position targets may exceed the limits by half the joint's range, because controllers overshoot
+    and the mechanical stop holds the joint; velocities and efforts may be ten times the limit.
     """
     finite = np.isfinite(table.lower) & np.isfinite(table.upper)
     margin = np.where(finite, 0.5 * (table.upper - table.lower), 0.0)

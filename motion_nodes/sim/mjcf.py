@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds one MuJoCo model from the trees and descriptions of the robots in a cell.
+"""Construction of a MuJoCo model from the kinematic trees and descriptions of a cell's robots.
 
 Names in the model: ``<robot>/<link>`` for bodies, ``<robot>/<joint>`` for joints, actuators and
 mimic constraints, ``<robot>/floating`` for the free joint of a wheeled base.
@@ -16,7 +16,6 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
 from motion_nodes.sim.mjcf_rollers import add_rollers, hub_of, ring_of
 from motion_nodes.sim.mjcf_shapes import (
@@ -27,35 +26,41 @@ from motion_nodes.sim.mjcf_shapes import (
     add_visual,
     quat_wxyz,
 )
+from motion_nodes.sim.placement import RobotPlacement
 
 
 @dataclass(frozen=True)
 class WorldConfig:
-    """Settings of the physics.
+    """Physics settings.
 
     Raises:
-        InvalidConfig: for values outside what is allowed.
+        InvalidConfig: values out of range, or obstacles with the same name.
     """
 
     time_step: float | None = None
-    """[s], 0 < time_step <= 0.02; None takes the smallest that a robot's description asks for."""
+    """Time step [s], above 0 to 0.02; None: the smallest of the robots' descriptions."""
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
-    """[m/s^2] in the world."""
+    """Gravity in the world [m/s^2]."""
     obstacles: tuple[Obstacle, ...] = ()
+    """Static obstacles."""
     floor_height: float = 0.0
-    """[m] in the world."""
+    """Height of the floor in the world [m]."""
 
     def __post_init__(self) -> None:
-        """Check the values."""
+        """Validate the values."""
         if self.time_step is not None and not 0.0 < self.time_step <= 0.02:
-            raise InvalidConfig(f"time_step {self.time_step} s is not within 0 to 0.02 s.")
+            raise InvalidConfig(f"time_step is {self.time_step} s; it must be above 0 to 0.02 s.")
         if len(self.gravity) != 3 or not np.isfinite(self.gravity).all():
-            raise InvalidConfig(f"gravity {self.gravity} must be three finite numbers [m/s^2].")
+            raise InvalidConfig(
+                f"gravity is {self.gravity}; it must be three finite numbers [m/s^2]."
+            )
         if not np.isfinite(self.floor_height):
-            raise InvalidConfig(f"floor_height {self.floor_height} m must be a finite number.")
+            raise InvalidConfig(f"floor_height is {self.floor_height} m; it must be finite.")
         names = [obstacle.name for obstacle in self.obstacles]
         if len(set(names)) != len(names):
-            raise InvalidConfig(f"two obstacles have the same name: {', '.join(sorted(names))}.")
+            raise InvalidConfig(
+                f"names of obstacles must be unique, got {', '.join(sorted(names))}."
+            )
 
 
 def build_model(
@@ -64,14 +69,14 @@ def build_model(
     """Build and compile the world.
 
     Args:
-        placements: the robots; their names differ.
-        config: settings of the physics.
+        placements: the robots, with unique names.
+        config: physics settings.
 
     Returns:
         The specification (for export or changes) and the compiled model.
 
     Raises:
-        InvalidDescription: when a robot cannot be simulated; the text names robot and part.
+        InvalidDescription: a robot cannot be simulated; names robot and element.
     """
     spec = mujoco.MjSpec()
     _set_options(spec, config, placements)
@@ -79,7 +84,7 @@ def build_model(
     for placement in placements:
         _add_robot(spec, placement)
         exclude_neighbours(spec, placement)
-    # A first model at home tells which links touch there and how high a base stands.
+    # A first model in the home state gives self-contacts and the height of each base.
     model = _compile(spec)
     data = mujoco.MjData(model)
     set_home(model, data, placements)
@@ -94,14 +99,20 @@ def build_model(
 
 
 def is_floating(robot: Robot) -> bool:
-    """True for a robot that moves over the floor, False for one that is bolted down."""
+    """Return whether a robot has a floating base; arms have a fixed one."""
     return robot.kind != "arm"
 
 
 def set_home(
     model: mujoco.MjModel, data: mujoco.MjData, placements: Sequence[RobotPlacement]
 ) -> None:
-    """Write the home position of all joints, mimicking ones included, into ``data.qpos``."""
+    """Write the home positions of all joints, including mimic joints, to ``data.qpos``.
+
+    Args:
+        model: the world.
+        data: its state, modified.
+        placements: the robots.
+    """
     for placement in placements:
         home = dict(zip(placement.robot.joint_names, placement.robot.home, strict=True))
         for joint in placement.robot.tree.joints.values():
@@ -115,21 +126,21 @@ def set_home(
 def _set_options(
     spec: mujoco.MjSpec, config: WorldConfig, placements: Sequence[RobotPlacement]
 ) -> None:
-    """Choose integrator, contact model and compiler rules."""
+    """Set integrator, contact model and compiler options."""
     option = spec.option
     option.timestep = config.time_step or min(
         p.robot.description.simulation.timestep for p in placements
     )
     option.gravity = config.gravity
-    # Stiffness and damping of the drives are implicit in this integrator, and contacts are solved
-    # together with them: very stiff gains stay stable, and a strong drive that pushes a light
-    # link against something does not chatter, as it does with `implicitfast`.
+    # This integrator treats stiffness and damping of the drives implicitly and solves contacts
+    # together with them: high gains are stable, and a strong drive that pushes a light link against
+    # an object does not chatter, as it does with `implicitfast`.
     # Source: MuJoCo's change log, version 3.13.
     option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
-    # Elliptic cones and a raised impedance ratio keep wheels from creeping sideways.
+    # Elliptic cones and a higher impedance ratio reduce lateral slip of wheels.
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     option.impratio = 10.0
-    # A run-away is reported to the user, not silently reset by the engine.
+    # Divergence is reported to the user instead of a silent reset by MuJoCo.
     option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_AUTORESET)
     spec.compiler.degree = False
     spec.compiler.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
@@ -139,7 +150,7 @@ def _set_options(
 
 
 def _compile(spec: mujoco.MjSpec) -> mujoco.MjModel:
-    """Compile, with MuJoCo's complaints as our own."""
+    """Compile a specification; raises InvalidDescription with MuJoCo's message."""
     try:
         return spec.compile()
     except ValueError as error:
@@ -176,17 +187,17 @@ def _add_link(
     prefix: str,
     meshes: MeshLibrary,
 ) -> None:
-    """Give a body its inertia and shapes."""
+    """Set inertia and shapes of a body."""
     link = robot.tree.links[name]
-    above = robot.tree.parent_joint.get(name)
-    ring = ring_of(robot, above) if above is not None else None
+    parent_joint = robot.tree.parent_joint.get(name)
+    ring = ring_of(robot, parent_joint) if parent_joint is not None else None
     inertial = link.inertial
     if inertial is not None and inertial.mass > 0.0:
         if ring is not None:
             inertial = hub_of(inertial, ring, f"{robot.name}: link '{name}'")
         _set_inertial(body, inertial)
     contact = robot.description.simulation.contact.get(name)
-    # Rollers touch the floor in place of a wheel's own shapes.
+    # The rollers replace the wheel's own collision shapes.
     for i, shape in enumerate(link.collisions if ring is None else ()):
         add_collision(
             body,
@@ -204,7 +215,7 @@ def _add_link(
 def _add_all_rollers(
     spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], robot: Robot
 ) -> None:
-    """Add the rollers of all wheels that have some."""
+    """Add the rollers of all wheels that have rollers."""
     for link, joint in robot.tree.parent_joint.items():
         ring = ring_of(robot, joint)
         if ring is not None:
@@ -213,18 +224,18 @@ def _add_all_rollers(
 
 
 def _is_tyre(robot: Robot, link: str, shape: Shape) -> bool:
-    """True for the tyre of a driven wheel, a caster or a free wheel, turning about its axis."""
-    above = robot.tree.parent_joint.get(link)
+    """Return whether a shape is the tyre of a driven or passive wheel: a coaxial cylinder."""
+    joint = robot.tree.parent_joint.get(link)
     return (
-        above is not None
-        and above.name in (robot.base.wheel_names if robot.base else ()) + robot.passive_joints
+        joint is not None
+        and joint.name in (robot.base.wheel_names if robot.base else ()) + robot.passive_joints
         and isinstance(shape.geometry, Cylinder)
-        and abs(float(shape.X_LG[:3, 2] @ above.axis)) > 0.99
+        and abs(float(shape.X_LG[:3, 2] @ joint.axis)) > 0.99
     )
 
 
 def _set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
-    """Write mass, centre and inertia, the latter turned into the link's axes."""
+    """Set mass, centre of mass and the inertia, rotated into the axes of the link."""
     R_LC = inertial.X_LC[:3, :3]
     inertia = R_LC @ inertial.inertia @ R_LC.T
     body.mass = inertial.mass
@@ -236,12 +247,12 @@ def _set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
 def _add_joint(
     spec: mujoco.MjSpec, body: mujoco.MjsBody, robot: Robot, joint: Joint, prefix: str
 ) -> None:
-    """Add a joint with its limits and losses, and its drive or mimic constraint."""
+    """Add a joint with limits, damping and friction, and its actuator or mimic constraint."""
     name = f"{prefix}/{joint.name}"
-    slides = joint.kind is JointKind.PRISMATIC
+    prismatic = joint.kind is JointKind.PRISMATIC
     made = body.add_joint(
         name=name,
-        type=mujoco.mjtJoint.mjJNT_SLIDE if slides else mujoco.mjtJoint.mjJNT_HINGE,
+        type=mujoco.mjtJoint.mjJNT_SLIDE if prismatic else mujoco.mjtJoint.mjJNT_HINGE,
         axis=joint.axis,
         frictionloss=joint.friction,
     )
@@ -261,15 +272,15 @@ def _add_joint(
         name2=f"{prefix}/{joint.mimic.joint}",
     )
     mimic.data[:2] = (joint.mimic.offset, joint.mimic.multiplier)
-    # As stiff as the solver allows: two steps.
+    # Two time steps: the stiffest constraint that the solver supports.
     mimic.solref = (2.0 * spec.option.timestep, 1.0)
 
 
 def _add_drive(spec: mujoco.MjSpec, robot: Robot, joint: Joint, name: str) -> None:
     """Add the actuator of a joint: force = ctrl - kp q - kd v, saturated.
 
-    The world writes kp and kd of the mode in force into the bias, and ``kp q* + kd v* + effort``
-    into the control, so one actuator serves all modes.
+    One actuator serves all modes: the world writes kp and kd of the current mode to the bias, and
+    ``kp q* + kd v* + effort`` to the control.
     """
     limit = robot.drive(joint.name).max_effort
     drive = spec.add_actuator(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which links of a robot may not touch each other, and how low its shapes reach."""
+"""Collision exclusions between links of a robot, and the lowest point of its shapes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ import mujoco
 import numpy as np
 
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.placement import RobotPlacement
 
 
 def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
-    """Let links on the two sides of a joint pass through each other.
+    """Disable collisions between links that are connected by a joint.
 
-    Links joined by fixed joints count as one; MuJoCo has a rule of its own for a parent and its
-    child, but it spares a parent that is bolted to the world.
+    Links connected by fixed joints count as one. MuJoCo's own filter for parent and child does not
+    apply to a parent that is fixed to the world.
+
+    Args:
+        spec: specification of the world, with the robot's bodies.
+        placement: the robot.
     """
     tree = placement.robot.tree
     block = _rigid_blocks(tree)
@@ -34,7 +38,13 @@ def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
 
 
 def exclude_touching(spec: mujoco.MjSpec, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-    """Let links of one robot that touch at home pass through each other for good."""
+    """Disable collisions between links of one robot that are in contact in the home state.
+
+    Args:
+        spec: specification of the world.
+        model: the model compiled from it.
+        data: the home state, with contacts.
+    """
     pairs: set[tuple[str, str]] = set()
     for contact in data.contact:
         a, b = sorted(model.body(int(model.geom_bodyid[geom])).name for geom in contact.geom)
@@ -49,8 +59,8 @@ def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, robot: str, default
 
     Args:
         model: the world.
-        data: its state, with up-to-date poses.
-        robot: prefix of the robot's bodies.
+        data: its state, with current poses.
+        robot: name of the robot, the prefix of its bodies.
         default: returned for a robot without collision shapes [m].
     """
     heights = [
@@ -63,7 +73,7 @@ def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, robot: str, default
 
 
 def _reach_down(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
-    """Return how far a geom reaches below its centre [m]."""
+    """Return the extent of a geom below its centre [m] (support function)."""
     size = model.geom_size[geom]
     down = data.geom_xmat[geom].reshape(3, 3)[2]
     kind = model.geom_type[geom]
@@ -82,7 +92,7 @@ def _reach_down(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
 
 
 def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
-    """Map each link to the topmost link it is rigidly joined to."""
+    """Map each link to the topmost link to which it is rigidly connected."""
     block: dict[str, str] = {}
     for link in tree.frame_names:
         joint = tree.parent_joint.get(link)
@@ -91,5 +101,5 @@ def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
 
 
 def exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
-    """Add a pair of bodies that never touch."""
+    """Disable collisions between two bodies, given by their names."""
     spec.add_exclude(name=f"{a}|{b}", bodyname1=a, bodyname2=b)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes, meshes and scenery as MuJoCo geoms.
 
-MuJoCo's half sizes and scalar-first quaternions live here and nowhere else.
+MuJoCo's half sizes and scalar-first quaternions are used only in this module.
 """
 
 from __future__ import annotations
@@ -17,44 +17,48 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.robot_yaml import ContactDescription
 from motion_nodes.model.tree import Array, Box, Cylinder, Geometry, Mesh, Shape, Sphere, frozen
-from motion_nodes.sim.backend import rigid_pose
+from motion_nodes.sim.placement import rigid_pose
 
 _LOG = logging.getLogger(__name__)
 _READABLE = (".stl", ".obj")
 COLLISION_GROUP = 3
-"""Geom group of collision shapes; viewers of MuJoCo hide it unless asked."""
+"""Geom group of collision shapes; hidden by default in MuJoCo's viewers."""
 VISUAL_GROUP = 2
 SURROUNDINGS, ROBOTS = 4, 3
-"""Contact type of what stands in the world, and the types that it touches: links and rollers, and
-nothing else that stands."""
+"""contype and conaffinity of static geoms: they collide with links and rollers, not with each
+other."""
 _DEFAULT_RGBA = (0.7, 0.72, 0.75, 1.0)
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """A shape that stands still in the world.
+    """A static shape in the world.
 
     Raises:
-        InvalidConfig: for a mesh, sizes that are not positive, or a pose that is no rigid
-            transform.
+        InvalidConfig: a mesh, sizes that are not positive, or a pose that is not rigid.
     """
 
     name: str
+    """Unique among the obstacles."""
     geometry: Box | Sphere | Cylinder
+    """Shape with its sizes [m]."""
     X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
     """Pose of the shape's centre in the world, shape (4, 4)."""
     rgba: tuple[float, float, float, float] = (0.8, 0.45, 0.2, 1.0)
+    """Colour, 0 to 1 each."""
 
     def __post_init__(self) -> None:
-        """Check shape and pose."""
+        """Validate shape and pose."""
         if not isinstance(self.geometry, Box | Sphere | Cylinder):
             raise InvalidConfig(
                 f"obstacle '{self.name}' must be a Box, Sphere or Cylinder, "
-                f"not {type(self.geometry).__name__}."
+                f"got {type(self.geometry).__name__}."
             )
         size = geom_size(self.geometry)
         if not (np.isfinite(size).all() and min(size) > 0.0):
-            raise InvalidConfig(f"obstacle '{self.name}' needs positive sizes: {self.geometry}.")
+            raise InvalidConfig(
+                f"sizes of obstacle '{self.name}' must be finite and above 0, got {self.geometry}."
+            )
         object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of obstacle '{self.name}'"))
 
 
@@ -66,7 +70,7 @@ def quat_wxyz(R: Array) -> Array:
 
 
 def geom_size(geometry: Box | Sphere | Cylinder) -> tuple[float, ...]:
-    """Return MuJoCo's size of a primitive: half lengths and radii [m]."""
+    """Return MuJoCo's size of a primitive: half lengths and radii [m], 1 to 3 values."""
     if isinstance(geometry, Box):
         x, y, z = geometry.size
         return (x / 2, y / 2, z / 2)
@@ -92,21 +96,24 @@ def add_collision(
     time_step: float,
     crowned: bool = False,
 ) -> None:
-    """Add a shape that touches others; a mesh counts as its convex hull.
+    """Add a collision shape; a mesh is replaced by its convex hull.
 
     Args:
-        body: the link.
-        shape: what to add, placed in the link.
-        contact: friction of the link; None for the engine's.
+        body: body of the link.
+        shape: the shape, with its pose in the link.
+        contact: friction of the link; None: MuJoCo's default.
         name: of the geom.
         meshes: the robot's mesh files.
-        time_step: of the physics [s].
-        crowned: make a cylinder an ellipsoid of the same radius and width. Such a tyre touches
-            the floor in one point at its middle, as the kinematics of a base assume; a cylinder
-            rests on its two edges, and a turn on the spot goes wrong by its width.
+        time_step: time step of the simulation [s].
+        crowned: replace a cylinder by an ellipsoid of the same radius and width. Such a tyre
+            touches the floor in one point at its centre, as the kinematics of a base assume; a
+            cylinder rests on its two edges, so that turning on the spot slips.
+
+    Raises:
+        InvalidDescription: a mesh file is missing or has an unsupported format.
     """
     geom = body.add_geom(name=name, group=COLLISION_GROUP, rgba=(0.4, 0.5, 0.8, 0.4))
-    _put(geom, shape, meshes.add(shape.geometry))
+    _set_shape(geom, shape, meshes.add(shape.geometry))
     if crowned and isinstance(shape.geometry, Cylinder):
         radius, length = shape.geometry.radius, shape.geometry.length
         geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
@@ -115,43 +122,59 @@ def add_collision(
 
 
 def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_step: float) -> None:
-    """Give a geom the stiffness of contacts, and the friction of its link where that is said."""
+    """Set contact stiffness and friction of a geom.
+
+    Args:
+        geom: the geom.
+        contact: friction of its link; None: MuJoCo's default.
+        time_step: time step of the simulation [s].
+    """
     geom.solref = contact_reference(time_step)
     if contact is None:
         return
-    # The coefficients of a pair are the larger of the two unless one side has priority: without
-    # it a frictionless caster would still get the floor's friction.
+    # Without priority, the friction of a pair is the larger one: a frictionless caster would have
+    # the floor's friction.
     geom.priority = 1
     geom.friction = (contact.friction, contact.torsional_friction, contact.rolling_friction)
     geom.condim = 3 if contact.friction > 0.0 else 1
 
 
 def contact_reference(time_step: float) -> tuple[float, float]:
-    """Return the time constant [s] and damping ratio of contacts, as hard as four steps allow.
+    """Return MuJoCo's ``solref`` of contacts: a time constant of four time steps, damping ratio 1.
 
-    Softer ones let a tyre sink in and roll on a smaller radius, and strong light links pass
-    through each other.
+    With softer contacts, tyres sink into the floor and roll on a smaller radius, and strong light
+    links pass through each other.
+
+    Args:
+        time_step: time step of the simulation [s].
     """
     return 4.0 * time_step, 1.0
 
 
 def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrary) -> None:
-    """Add a shape that is only seen; a mesh of an unreadable format is left out with a warning."""
+    """Add a visual shape; a mesh of an unsupported format is skipped with a warning.
+
+    Args:
+        body: body of the link.
+        shape: the shape, with its pose in the link.
+        name: of the geom.
+        meshes: the robot's mesh files.
+    """
     if isinstance(shape.geometry, Mesh) and not meshes.readable(shape.geometry):
         _LOG.warning(
-            "%s: visual mesh '%s' is left out; the simulation reads %s.",
+            "%s: visual mesh '%s' is skipped: supported formats are %s.",
             body.name,
             shape.geometry.filename,
             ", ".join(_READABLE),
         )
         return
     geom = body.add_geom(name=name, group=VISUAL_GROUP, contype=0, conaffinity=0)
-    _put(geom, shape, meshes.add(shape.geometry))
+    _set_shape(geom, shape, meshes.add(shape.geometry))
     geom.rgba = shape.rgba or _DEFAULT_RGBA
 
 
-def _put(geom: mujoco.MjsGeom, shape: Shape, mesh: str | None) -> None:
-    """Give a geom its type, size and place in the body."""
+def _set_shape(geom: mujoco.MjsGeom, shape: Shape, mesh: str | None) -> None:
+    """Set type, size and pose of a geom; ``mesh``: name of its mesh asset."""
     geom.pos = shape.X_LG[:3, 3]
     geom.quat = quat_wxyz(shape.X_LG[:3, :3])
     if mesh is not None:
@@ -172,9 +195,9 @@ class MeshLibrary:
         """Start empty.
 
         Args:
-            spec: the world the meshes go to.
+            spec: specification to which mesh assets are added.
             prefix: of the names of mesh assets.
-            find: turns the file name in the URDF into a path.
+            find: resolves a mesh file name of the URDF.
         """
         self._spec = spec
         self._prefix = prefix
@@ -182,14 +205,17 @@ class MeshLibrary:
         self._names: dict[Mesh, str] = {}
 
     def readable(self, mesh: Mesh) -> bool:
-        """True for a file format that MuJoCo reads."""
+        """Return whether MuJoCo supports the file format of a mesh."""
         return Path(mesh.filename).suffix.lower() in _READABLE
 
     def add(self, geometry: Geometry) -> str | None:
         """Return the asset name of a mesh, None for a primitive.
 
+        Args:
+            geometry: the mesh or primitive.
+
         Raises:
-            InvalidDescription: when the file is missing or of a format that cannot be read.
+            InvalidDescription: the file is missing or has an unsupported format.
         """
         if not isinstance(geometry, Mesh):
             return None
@@ -201,8 +227,8 @@ class MeshLibrary:
         """Add one mesh asset."""
         if not self.readable(mesh):
             raise InvalidDescription(
-                f"{self._prefix}: mesh '{mesh.filename}' cannot be used for contact; the "
-                f"simulation reads {', '.join(_READABLE)}. Convert it or use primitives."
+                f"{self._prefix}: collision mesh '{mesh.filename}' has an unsupported format; "
+                f"supported are {', '.join(_READABLE)}. Convert it or use primitives."
             )
         path = self._find(mesh.filename)
         name = f"{self._prefix}/{path.stem}_{len(self._names)}"
@@ -213,12 +239,12 @@ class MeshLibrary:
 def add_scenery(
     spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...], floor_height: float = 0.0
 ) -> None:
-    """Add a chequered floor, light from above and the obstacles.
+    """Add floor, light and obstacles.
 
     Args:
-        spec: of the cell.
-        obstacles: that stand still.
-        floor_height: of the floor in the world [m].
+        spec: specification of the cell.
+        obstacles: static obstacles.
+        floor_height: height of the floor in the world [m].
     """
     spec.add_texture(
         name="sky",
@@ -251,7 +277,7 @@ def add_scenery(
         friction=(1.0, 0.005, 0.0001),
         solref=contact_reference(spec.option.timestep),
     )
-    # The shadow map spans `extent`; the default grows with the scene and leaves ragged shadows.
+    # The shadow map spans `extent`; the default grows with the scene, which coarsens shadows.
     spec.stat.extent = 2.0
     spec.stat.center = (0.0, 0.0, 0.3)
     spec.visual.quality.shadowsize = 4096

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell without physics: the command becomes the state. For tests and dry runs.
+"""A kinematic cell without physics, for tests and dry runs.
 
-Position targets are reached at the joint's speed limit, and followed at the speed they come with;
-speeds are taken on at once, joints stop at their limits. Nothing has mass: an effort is reported
-back, and moves nothing. A wheeled base rolls without slip.
+Joints move to position targets at their velocity limit, or at the commanded velocity; velocity
+targets apply immediately, and joints stop at their position limits. Efforts are reported back but
+move nothing. Wheeled bases roll without slip.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from motion_nodes.bases.from_robot import base_of, root_height
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, RobotPlacement, root_to_base
+from motion_nodes.sim.backend import MeasuredJoints, RobotBackend
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
+from motion_nodes.sim.placement import RobotPlacement, root_to_base
 
 
 class MockWorld(RobotBackend):
-    """Robots that do at once what they are told."""
+    """Robots without mass that follow their targets exactly."""
 
     def __init__(self, placements: Sequence[RobotPlacement], time_step: float = 0.002) -> None:
-        """Put all robots to home.
+        """Create the cell with all robots in their home states.
 
         Args:
-            placements: robots, names and places.
-            time_step: [s], positive.
+            placements: robots with their names and poses.
+            time_step: length of a step [s], above 0.
 
         Raises:
-            InvalidConfig: for no robot, two of one name, or a bad step.
+            InvalidConfig: no robot, two robots with the same name, or an invalid time step.
         """
         if not (np.isfinite(time_step) and time_step > 0.0):
-            raise InvalidConfig(f"time_step {time_step} s must be a positive number.")
+            raise InvalidConfig(f"time_step is {time_step} s; it must be finite and above 0.")
         super().__init__(placements)
         self._time_step = float(time_step)
         self._steps = 0
@@ -62,26 +63,26 @@ class MockWorld(RobotBackend):
         self._steps += count
 
     def state(self, name: str) -> MeasuredJoints:
-        """Return position, velocity and effort of all joints of a robot."""
+        """Return positions, velocities and efforts of all joints of a robot."""
         robot = self._robot(name)
         return MeasuredJoints(frozen(robot.q), frozen(robot.v), frozen(robot.effort))
 
     def base_pose(self, name: str) -> Array:
-        """Return the true ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
+        """Return the ground-truth ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
         return self._robot(name).pose()
 
     def base_twist(self, name: str) -> Array:
-        """Return the true (linear, angular) velocity of the base frame, in itself, read-only."""
+        """Return the ground-truth twist of the base frame in itself, shape (6,), read-only."""
         twist = self._robot(name).odometry.twist
         return frozen((twist.vx, twist.vy, 0.0, 0.0, 0.0, twist.wz))
 
     def _robot(self, name: str) -> _MockRobot:
-        """Return the state of a robot, or say which robots there are."""
+        """Return the state of a robot; raises UnknownRobot."""
         self.targets(name)
         return self._robots[name]
 
     def _reset_state(self) -> None:
-        """Put the joints to home, the bases to their places, and time to zero."""
+        """Reset joints to home, bases to their placements, and the time to zero."""
         self._steps = 0
         for robot in self._robots.values():
             robot.reset()
@@ -94,7 +95,7 @@ class _MockRobot:
     """Joint state and base pose of one robot."""
 
     def __init__(self, placement: RobotPlacement, targets: DriveTargets) -> None:
-        """Stand at home."""
+        """Start in the home state."""
         self._targets = targets
         self._table = targets.table
         spec = placement.robot.base
@@ -114,7 +115,7 @@ class _MockRobot:
         self.reset()
 
     def reset(self) -> None:
-        """Go back to home."""
+        """Return to the home state."""
         self.q: Array = np.array(self._table.home)
         self.v: Array = np.zeros_like(self.q)
         self.effort: Array = np.zeros_like(self.q)
@@ -129,12 +130,12 @@ class _MockRobot:
         return frozen(self._X_WB0 @ X_B0B)
 
     def advance(self, count: int, time_step: float) -> None:
-        """Move all joints by ``count`` steps at once, then the base by what its wheels rolled."""
+        """Advance all joints by ``count`` steps at once, then the base by its wheel motion."""
         table, mode = self._table, self._targets.mode
         before, duration = self.q, count * time_step
         stride = table.velocity_limit * time_step
         error = self._targets.position - before
-        # The last step of the count is what the reported speed belongs to.
+        # The reported velocity is that of the last step.
         ahead = np.clip(error, -stride * (count - 1), stride * (count - 1)) if count > 1 else 0.0
         last = np.clip(error - ahead, -stride, stride)
         tracking = before + ahead + last
@@ -142,7 +143,7 @@ class _MockRobot:
         rolling = before + speed * duration
         positioned, driven = mode == DriveMode.POSITION, mode == DriveMode.VELOCITY
         q = np.where(positioned, tracking, np.where(driven, rolling, before))
-        # A target that came with a speed moves at it, and a joint that is there moves along.
+        # A joint at a moving target has the target's velocity.
         along = (np.abs(error) <= stride * count) & (np.nan_to_num(speed) != 0.0)
         arriving = np.where(along, speed, last / time_step)
         v = np.where(positioned, arriving, np.where(driven, speed, 0.0))

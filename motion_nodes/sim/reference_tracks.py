@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stamped streams that lead a robot's joints, and which of them has which joint.
+"""Stamped reference streams of a robot, and the assignment of its joints to them.
 
-Controllers stream to one topic, each its own joints; a joint belongs to the stream that named it
-last. A stream is played back by its stamps (:mod:`motion_nodes.control.stream_resampler`).
+Several controllers publish to one topic, each for its own joints; a joint belongs to the stream
+that contained it last. Streams are resampled by their stamps
+(:mod:`motion_nodes.control.stream_resampler`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 
 class ReferenceTracks:
-    """The streams of one robot, over all of its joints."""
+    """The reference streams of one robot."""
 
     def __init__(self, max_velocity: Array, settings: ResamplerSettings) -> None:
         """Create without streams.
@@ -33,19 +34,25 @@ class ReferenceTracks:
         self._settings = settings
         self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
-        """By the joints that a stream names: those it still has, and its samples."""
+        """By the joints that a stream contains: those assigned to it, and its resampler."""
 
     @property
     def streaming(self) -> bool:
-        """True while a stream has a joint."""
+        """Whether any joint is assigned to a stream."""
         return bool(self._tracks)
 
     def clear(self) -> None:
-        """Forget all streams."""
+        """Remove all streams."""
         self._tracks.clear()
 
     def push(self, stamp_ns: int, sample: StreamSample, named: Mask) -> None:
-        """Take a message that speaks of the joints ``named``, shape (n,)."""
+        """Add a sample, and assign its joints to its stream.
+
+        Args:
+            stamp_ns: time stamp [ns].
+            sample: values of all joints, shape (n,) per channel.
+            named: joints that the sample contains, shape (n,).
+        """
         key = named.tobytes()
         track = self._tracks.get(key)
         if track is None or not np.array_equal(track[0], named):
@@ -55,14 +62,22 @@ class ReferenceTracks:
         track[1].push(stamp_ns, sample)
 
     def drop(self, joints: Mask) -> None:
-        """Take some joints from their streams; they are led no more."""
+        """Remove joints, shape (n,), from their streams."""
         for key, (owned, _) in list(self._tracks.items()):
             owned &= ~joints
             if not owned.any():
                 del self._tracks[key]
 
     def sample(self, time_ns: int) -> StreamSample | None:
-        """Return the references of all joints at a time [ns], NaN where none leads; None: none."""
+        """Return the references of all joints.
+
+        Args:
+            time_ns: time on the clock of the stamps [ns].
+
+        Returns:
+            Values of all joints, shape (n,) per channel, NaN for joints without a stream; None if
+            no stream has a reference.
+        """
         merged: StreamSample | None = None
         for owned, resampler in self._tracks.values():
             found = resampler.sample(time_ns)

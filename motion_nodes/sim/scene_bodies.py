@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of planning scenes as bodies of a MuJoCo model.
 
-What stands in the world is a mocap body: it moves where it is put, and nothing pushes it. What a
-link carries is a body that is welded to the link and has no mass. A mesh counts as its convex hull,
-so one that is not convex is refused; a cone is a hull inscribed into it.
+World objects are mocap bodies: they are placed by their pose and not moved by contacts. Attached
+bodies are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so meshes
+that are not convex are rejected; a cone becomes an inscribed convex mesh.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf_shapes import (
     ROBOTS,
     SURROUNDINGS,
@@ -29,36 +28,39 @@ from motion_nodes.sim.mjcf_shapes import (
     geom_size,
     quat_wxyz,
 )
+from motion_nodes.sim.placement import RobotPlacement
 
 PREFIX = "scene/"
-"""Of the names of these bodies."""
+"""Prefix of the names of these bodies."""
 MAX_BODIES = 1000
-"""Bodies of one cell: a step of the physics takes 0.1 to 0.2 ms longer with so many."""
+"""Max number of bodies in a cell, which lengthens a step by 0.1 to 0.2 ms."""
 CONVEX_TOLERANCE = 1e-3
-"""Part of a mesh's size by which its vertices may stand out of a face's plane."""
+"""Max distance of a convex mesh's vertices beyond the plane of a face, relative to its size."""
 OBJECT_GROUP = 0
-"""Geom group of these bodies: viewers of MuJoCo show it."""
+"""Geom group of these bodies; visible by default in MuJoCo's viewers."""
 _CONE_SIDES = 32
 _RGBA = (0.85, 0.55, 0.25, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneBody:
-    """One object of a planning scene, as the physics has it."""
+    """One object of a planning scene in the simulation."""
 
     robot: str
-    """Name of the robot in the cell whose planning scene it is of."""
+    """Name of the robot in the cell to whose planning scene it belongs."""
     parts: tuple[Part, ...]
+    """Solids with their poses in the object."""
     X: Array
-    """Pose in the robot's base frame, or in the link that carries it, shape (4, 4)."""
+    """Pose in the robot's base frame, or in ``link`` if attached, shape (4, 4)."""
     link: str = ""
-    """Link of the robot that carries it; empty: it stands in the world."""
+    """Link to which it is attached; empty: a world object."""
     touching: frozenset[str] = frozenset()
-    """Links of the robot that may touch it: a contact with them is expected."""
+    """Links of the robot whose contact with it is expected."""
     rgba: tuple[float, float, float, float] = _RGBA
+    """Colour, 0 to 1 each."""
 
     def same_geometry(self, other: SceneBody) -> bool:
-        """Return whether only the pose in the world differs."""
+        """Return whether the bodies differ at most in their pose in the world."""
         return (
             self.parts is other.parts
             and (self.robot, self.link, self.rgba) == (other.robot, other.link, other.rgba)
@@ -67,15 +69,15 @@ class SceneBody:
 
 
 def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict[str, SceneBody]:
-    """Return the bodies of a robot's planning scene by name.
+    """Return the bodies of a robot's planning scene, by name.
 
-    Left out are scenery, which the cell has by itself, what is disabled, and what every link of the
-    robot is allowed to touch.
+    Excludes scenery, which the cell contains already, disabled objects, and objects that all links
+    of the robot are allowed to touch.
 
     Args:
-        scene: in the robot's base frame.
+        scene: the planning scene, in the robot's base frame.
         placement: the robot in the cell.
-        prefix: of the objects' names: the robot's namespace, so that robots may use equal names.
+        prefix: prefix of the objects' names, such as the robot's namespace; makes them unique.
     """
     links = [body.name for body in link_bodies(placement.robot)]
     allowed = scene.allowed
@@ -100,18 +102,18 @@ def add_body(
     """Add a body to a specification.
 
     Args:
-        spec: of the cell.
+        spec: specification of the cell.
         name: of the body.
-        body: what to add.
-        X_WO: where it stands in the world, shape (4, 4); not used for what a link carries.
-        robot_bodies: of the robot that carries it, name in the model by link.
+        body: the body.
+        X_WO: pose in the world, shape (4, 4); not used for attached bodies.
+        robot_bodies: names in the model of its robot's links, by link.
 
     Raises:
-        InvalidCommand: for a shape that physics cannot have.
+        InvalidCommand: a mesh that is not convex.
     """
     if body.link:
-        above = spec.body(robot_bodies[body.link])
-        made = above.add_body(name=name, pos=body.X[:3, 3], quat=quat_wxyz(body.X[:3, :3]))
+        parent = spec.body(robot_bodies[body.link])
+        made = parent.add_body(name=name, pos=body.X[:3, 3], quat=quat_wxyz(body.X[:3, :3]))
         for link in body.touching:
             if link in robot_bodies and link != body.link:
                 spec.add_exclude(
@@ -136,13 +138,17 @@ def contact_types(body: SceneBody) -> tuple[int, int]:
 
 
 def check_body(name: str, body: SceneBody) -> None:
-    """Refuse what physics cannot have; hulls are compiled by themselves.
+    """Check that a body can be simulated; convex hulls are compiled separately.
+
+    Args:
+        name: of the body.
+        body: the body.
 
     Raises:
-        InvalidCommand: says why.
+        InvalidCommand: a plane attached to a link, or a mesh that is not convex.
     """
     if body.link and any(isinstance(part.solid, HalfSpace) for part in body.parts):
-        raise InvalidCommand("a link cannot carry a plane")
+        raise InvalidCommand("a plane cannot be attached to a link")
     hulls = tuple(part for part in body.parts if isinstance(part.solid, Cone | TriangleMesh))
     if not hulls:
         return
@@ -163,7 +169,7 @@ def _touching(allowed: AllowedCollisions, name: str, links: Iterable[str]) -> fr
 
 
 def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> None:
-    """Give a geom its type and size."""
+    """Set type and size of a geom."""
     solid, kind = part.solid, mujoco.mjtGeom
     if isinstance(solid, Box | Sphere | Cylinder):
         types = {Box: kind.mjGEOM_BOX, Sphere: kind.mjGEOM_SPHERE, Cylinder: kind.mjGEOM_CYLINDER}
@@ -179,25 +185,27 @@ def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> 
     else:
         geom.type = kind.mjGEOM_MESH
         geom.meshname = name
-        corners = _cone_corners(solid) if isinstance(solid, Cone) else _convex_corners(solid)
+        vertices = _cone_vertices(solid) if isinstance(solid, Cone) else _convex_vertices(solid)
         spec.add_mesh(
-            name=name, uservert=corners.ravel(), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
+            name=name,
+            uservert=vertices.ravel(),
+            inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX,
         )
 
 
-def _cone_corners(cone: Cone) -> Array:
-    """Return the corners of a hull inscribed into a cone, shape (k, 3)."""
+def _cone_vertices(cone: Cone) -> Array:
+    """Return the vertices of a convex mesh inscribed in a cone [m], shape (k, 3)."""
     angles = np.linspace(0.0, 2.0 * np.pi, _CONE_SIDES, endpoint=False)
     ring = np.column_stack((cone.radius * np.cos(angles), cone.radius * np.sin(angles)))
     base = np.column_stack((ring, np.full(_CONE_SIDES, -0.5 * cone.height)))
     return np.vstack((base, (0.0, 0.0, 0.5 * cone.height)))
 
 
-def _convex_corners(mesh: TriangleMesh) -> Array:
-    """Return the corners of a convex mesh, shape (v, 3).
+def _convex_vertices(mesh: TriangleMesh) -> Array:
+    """Return the vertices of a convex mesh [m], shape (v, 3).
 
     Raises:
-        InvalidCommand: it is not convex, and its hull would block what is free.
+        InvalidCommand: the mesh is not convex; its hull would block free space.
     """
     vertices = mesh.vertices[np.unique(mesh.triangles)] if not mesh.convex else mesh.vertices
     if not mesh.convex:
@@ -209,5 +217,8 @@ def _convex_corners(mesh: TriangleMesh) -> Array:
         for normal, offset in zip(normals, offsets, strict=True):
             heights = vertices @ normal - offset
             if heights.max() > CONVEX_TOLERANCE * size and heights.min() < -CONVEX_TOLERANCE * size:
-                raise InvalidCommand("its mesh is not convex; physics has convex meshes only")
+                raise InvalidCommand(
+                    "its mesh is not convex; only convex meshes can be simulated. Decompose it "
+                    "into convex parts"
+                )
     return np.asarray(vertices)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes a running MuJoCo model: bodies come, move and go, and the robots' state goes on."""
+"""Bodies of planning scenes in a running MuJoCo model: added, moved and removed at run time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import (
     MAX_BODIES,
     SceneBody,
@@ -21,35 +21,35 @@ from motion_nodes.sim.scene_bodies import (
 )
 
 NEW_DEPTH = 1e-3
-"""A body that would begin deeper than this in a robot has no contacts until it is free [m]."""
+"""A new body that penetrates a robot deeper than this [m] has no contacts until it is free."""
 MOVED_DEPTH = 0.02
-"""The same of a body that moves: it may push a robot, and not jump into one [m]."""
+"""The same for a moving body [m]: it may push a robot, but not jump into it."""
 
 
 class SceneCell:
     """The bodies of planning scenes in a model that was built without them."""
 
     def __init__(self, spec: mujoco.MjSpec, placements: Sequence[RobotPlacement]) -> None:
-        """Begin without bodies.
+        """Start without bodies.
 
         Args:
-            spec: of the robots and the floor.
+            spec: specification of the robots and the floor.
             placements: the robots of the cell.
         """
         self._bare = spec
         self.spec = spec
-        """Of the model with all bodies."""
+        """Specification of the model with all bodies."""
         self._links = {
             p.name: {link: f"{p.name}/{link}" for link in p.robot.tree.frame_names}
             for p in placements
         }
         self.bodies: dict[str, SceneBody] = {}
-        """What is in the model, by the name of the body."""
+        """Bodies in the model, by name."""
         self._places: dict[str, Array] = {}
-        self.refused: dict[str, str] = {}
-        """Why bodies are not in the model, in words."""
+        self.rejected: dict[str, str] = {}
+        """Bodies that cannot be simulated, each with the reason."""
         self.inactive: dict[str, str] = {}
-        """Bodies without contacts, each with the robot's link that it is inside of."""
+        """Bodies with disabled contacts, each with the link that it penetrates."""
 
     def change(
         self,
@@ -58,17 +58,17 @@ class SceneCell:
         data: mujoco.MjData,
         base_pose: Callable[[str], Array],
     ) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """Have other bodies in the model.
+        """Replace the bodies of the model.
 
         Args:
-            bodies: all that there are to be, by name.
-            model: the model so far.
+            bodies: all bodies, by name.
+            model: the current model.
             data: its state.
             base_pose: returns ``X_WB`` of a robot by name.
 
         Returns:
-            The model and its state, the same ones where bodies only moved. The state of robots is
-            carried over.
+            Model and state: unchanged objects if bodies have only moved; otherwise a recompiled
+            model with the same state of the robots.
         """
         wanted = self._accepted(bodies)
         places = {
@@ -91,31 +91,41 @@ class SceneCell:
         self._activate(fresh | set(self.inactive), NEW_DEPTH, model, data)
         self._activate(moved - set(self.inactive), MOVED_DEPTH, model, data)
         if rebuilt:
-            # So that efforts, poses and contacts are there before the next step.
+            # Computes efforts, poses and contacts before the next step.
             before = data.qacc_warmstart.copy()
             mujoco.mj_forward(model, data)
             data.qacc_warmstart[:] = before
         return model, data
 
     def revive(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Give bodies contacts that no robot is inside of any more."""
+        """Enable the contacts of bodies that no longer penetrate a robot.
+
+        Args:
+            model: the current model.
+            data: its state.
+        """
         if self.inactive:
             self._activate(set(self.inactive), NEW_DEPTH, model, data)
 
     def restore(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Put bodies where they were before a reset of the state, which robots begin anew."""
+        """Restore the poses of the bodies after a reset of the state.
+
+        Args:
+            model: the current model.
+            data: its state.
+        """
         for name in self._places:
             self._move(name, model, data)
         self._activate(set(self.bodies), NEW_DEPTH, model, data)
 
     def _accepted(self, bodies: Mapping[str, SceneBody]) -> dict[str, SceneBody]:
-        """Return the bodies that physics can have, and keep why it cannot have the others."""
+        """Return the bodies that can be simulated; store the reasons for the others."""
         accepted: dict[str, SceneBody] = {}
-        refused: dict[str, str] = {}
+        rejected: dict[str, str] = {}
         for name, body in bodies.items():
             known = self.bodies.get(name)
             if len(accepted) >= MAX_BODIES:
-                refused[name] = f"there are more than {MAX_BODIES} bodies"
+                rejected[name] = f"there are more than {MAX_BODIES} bodies"
             elif known is not None and known.parts is body.parts and known.link == body.link:
                 accepted[name] = body
             else:
@@ -123,12 +133,12 @@ class SceneCell:
                     check_body(name, body)
                     accepted[name] = body
                 except InvalidCommand as error:
-                    refused[name] = str(error)
-        self.refused = refused
+                    rejected[name] = str(error)
+        self.rejected = rejected
         return accepted
 
     def _place(self, name: str, body: SceneBody, base_pose: Callable[[str], Array]) -> Array:
-        """Return where a body stands in the world; it stays there when its robot drives on."""
+        """Return the pose of a body in the world; it is kept when the robot's base moves."""
         known = self.bodies.get(name)
         if known is not None and not known.link and np.array_equal(known.X, body.X):
             return self._places[name]
@@ -141,9 +151,9 @@ class SceneCell:
         model: mujoco.MjModel,
         data: mujoco.MjData,
     ) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """Return a model with other bodies in the same state.
+        """Return a model with other bodies, and the same state.
 
-        Bodies have no joints, so joints, drives and their order stay.
+        Bodies have no joints, so joints, drives and their order are unchanged.
         """
         spec = self._bare.copy()
         for name, body in bodies.items():
@@ -169,7 +179,7 @@ class SceneCell:
     def _activate(
         self, names: set[str], depth: float, model: mujoco.MjModel, data: mujoco.MjData
     ) -> None:
-        """Give bodies contacts, but those deeper than allowed in a robot [m]."""
+        """Enable the contacts of bodies that penetrate no robot deeper than ``depth`` [m]."""
         if not names:
             return
         for name in names:
@@ -198,7 +208,7 @@ def _same(before: SceneBody | None, after: SceneBody) -> bool:
 
 
 def _set_contacts(model: mujoco.MjModel, name: str, types: tuple[int, int] | None) -> None:
-    """Set what the geoms of a body touch; None: nothing."""
+    """Set contype and conaffinity of a body's geoms; None: no contacts."""
     body = model.body(name).id
     first = int(model.body_geomadr[body])
     geoms = slice(first, first + int(model.body_geomnum[body]))

@@ -34,6 +34,7 @@ class JointTrajectory(Trajectory):
     """
 
     joint_names: tuple[str, ...]
+    """Names of the joints, in the order of the columns."""
     times: Array
     """Time of each point from the start [s], shape (m,), increasing."""
     positions: Array

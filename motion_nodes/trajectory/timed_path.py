@@ -73,10 +73,14 @@ class TimedPath(Trajectory):
         return TrajectorySample(q[0], v[0], a[0])
 
     def states(self, times: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Return positions, velocities, accelerations and jerks, shape (k, n) each.
+        """Evaluate the motion at several times.
 
         Args:
             times: from the start [s], shape (k,).
+
+        Returns:
+            Positions [rad or m], velocities, accelerations and jerks (per s, s^2 and s^3), shape
+            (k, n) each.
         """
         wanted = np.asarray(times, dtype=np.float64)
         t = np.clip(wanted, self.times[0], self.times[-1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line that a driving base leaves behind it."""
+"""The trail of a mobile base: its past positions as a line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import viser
 from motion_nodes.model.tree import Array
 
 SPACING = 0.02
-"""A new point is set when the base has moved this far [m]."""
+"""Min distance between two points [m]."""
 MAX_POINTS = 600
-"""The oldest point goes when there are more: 12 m at the spacing above."""
+"""Max number of points, 12 m at ``SPACING``; the oldest are removed."""
 JUMP = 0.5
-"""A base that moves this far between two updates was put there: the line starts anew [m]."""
+"""A displacement between two updates above this [m] is a teleport: the trail is cleared."""
 HEIGHT = 0.004
-"""Above the base's own height, so that the floor does not swallow the line [m]."""
+"""Height of the line above the base's origin [m], so that the floor does not hide it."""
 
 
 class TrailPoints:
-    """The points of a trail, thinned by distance and bounded in number."""
+    """The points of a trail, with a min spacing and a max number."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -32,11 +32,18 @@ class TrailPoints:
         return len(self._points)
 
     def clear(self) -> None:
-        """Forget all points."""
+        """Remove all points."""
         self._points.clear()
 
     def add(self, p_WB: Array) -> bool:
-        """Take a position of the base [m], shape (3,); return whether the line changed."""
+        """Add a position of the base.
+
+        Args:
+            p_WB: position in the world [m], shape (3,).
+
+        Returns:
+            Whether the trail changed.
+        """
         if self._points:
             moved = float(np.linalg.norm(p_WB - self._points[-1]))
             if moved < SPACING:
@@ -47,7 +54,7 @@ class TrailPoints:
         return True
 
     def segments(self) -> Array:
-        """Return the pieces of the line, shape (k, 2, 3); k may be 0."""
+        """Return the line segments in the world [m], shape (k, 2, 3); k may be 0."""
         if len(self._points) < 2:
             return np.zeros((0, 2, 3))
         points = np.array(self._points)
@@ -58,19 +65,19 @@ class Trail:
     """The trail of one base in the scene.
 
     Args:
-        scene: the scene to add to.
-        path: name of its node.
-        rgb: colour of the line.
+        scene: the viser scene.
+        path: path of its node.
+        rgb: colour of the line, 0 to 255 each.
     """
 
     def __init__(self, scene: viser.SceneApi, path: str, rgb: tuple[int, int, int]) -> None:
-        """Start with no line."""
+        """Start empty."""
         self.points = TrailPoints()
         self._scene, self._path, self._rgb = scene, path, rgb
         self._node: viser.LineSegmentsHandle | None = None
 
     def draw(self, segments: Array) -> None:
-        """Send the line: pieces as ``TrailPoints.segments`` gives them, shape (k, 2, 3)."""
+        """Send the line; ``segments``: see :meth:`TrailPoints.segments`."""
         if len(segments) == 0:
             if self._node is not None:
                 self._node.remove()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values from a slider or its number field, told on when they are meant.
+"""Debouncing of the values of a slider and its number field.
 
-A number field reports each character as a value: who types 0.25 asks for 0 and 0.2 on the way, and
-a robot that obeyed would set out for them. So a value far from the one before is held back until it
-has rested; those of a hand that moves a slider come in small steps and pass at once.
+A number field reports a value for every keystroke: typing 0.25 yields 0, 0.2 and 0.25, and the
+robot must not start moving to the first two. So a large change is reported only after the value has
+been constant for some time. Dragging the slider gives small changes, reported immediately.
 """
 
 from __future__ import annotations
@@ -11,55 +11,55 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-REST = 0.5
-"""[s] A far value must stay so long: longer than between two characters."""
-FAR = 0.02
-"""Of the slider's range; nearer values pass at once."""
+SETTLING_TIME = 0.5
+"""Delay of a large change [s]; longer than the time between two keystrokes."""
+SMALL_CHANGE = 0.02
+"""Changes up to this fraction of the slider's range are reported immediately."""
 
 
-class SettledValues:
-    """Holds back values that are far from the last ones; all functions run on an event loop.
+class DebouncedValues:
+    """Delays large changes of values; all methods run on an event loop.
 
     Args:
         report: called with a key and its value.
     """
 
     def __init__(self, report: Callable[[str, float], None]) -> None:
-        """Start with nothing held back."""
+        """Start without pending values."""
         self._report = report
         self._last: dict[str, float] = {}
-        self._waiting: dict[str, asyncio.TimerHandle] = {}
+        self._pending: dict[str, asyncio.TimerHandle] = {}
 
-    def know(self, key: str, value: float) -> None:
-        """Take note of a value that is shown without somebody asking for it."""
+    def set_shown(self, key: str, value: float) -> None:
+        """Store a value that the program shows; it is not reported."""
         self._last[key] = value
 
-    def take(self, key: str, value: float, span: float) -> None:
-        """Take a value that somebody asks for.
+    def set_input(self, key: str, value: float, span: float) -> None:
+        """Process a value that the user entered.
 
         Args:
-            key: what it is for; a newer value replaces one that waits.
+            key: identifies the input; a newer value replaces a pending one.
             value: the value.
             span: range of the slider, in the unit of the value.
         """
-        self._forget(key)
-        if abs(value - self._last.get(key, value)) <= FAR * span:
-            self._tell(key, value)
+        self._cancel(key)
+        if abs(value - self._last.get(key, value)) <= SMALL_CHANGE * span:
+            self._release(key, value)
             return
         loop = asyncio.get_running_loop()
-        self._waiting[key] = loop.call_later(REST, self._tell, key, value)
+        self._pending[key] = loop.call_later(SETTLING_TIME, self._release, key, value)
 
-    def forget(self) -> None:
-        """Give up all values that wait: something newer was asked for."""
-        for key in list(self._waiting):
-            self._forget(key)
+    def cancel(self) -> None:
+        """Discard all pending values, because a newer command replaces them."""
+        for key in list(self._pending):
+            self._cancel(key)
 
-    def _forget(self, key: str) -> None:
-        waiting = self._waiting.pop(key, None)
-        if waiting is not None:
-            waiting.cancel()
+    def _cancel(self, key: str) -> None:
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            pending.cancel()
 
-    def _tell(self, key: str, value: float) -> None:
-        self._waiting.pop(key, None)
+    def _release(self, key: str, value: float) -> None:
+        self._pending.pop(key, None)
         self._last[key] = value
         self._report(key, value)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles in the picture that people drag something by: arrows, and rings to turn it."""
+"""Handles in the scene for dragging a pose: arrows for translation, rings for rotation."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from motion_nodes.model.tree import Array
 from motion_nodes.view.link_poses import wxyz_from_rotation
 
 HOLD = 0.7
-"""[s] After a drag others may not move the handles for so long: what they say may be older."""
-LEAST_MOVE = 1e-7
+"""Time after a drag during which the program does not move the handles [s], because poses received
+meanwhile may be outdated."""
+MIN_MOVE = 1e-7
+"""Smaller changes of the pose's elements are not sent."""
 
 
 class DragHandles:
-    """Handles at a pose that both people and the program set.
+    """Handles at a pose that both the user and the program set.
 
     Args:
         scene: the viser scene.
-        path: name of their node; they stand in the frame of the node above.
+        path: path of their node; poses are relative to its parent.
         size: of the handles [m].
         dragged: called on viser's event loop with the pose, shape (4, 4), while they are dragged,
-            and once more with True when they are let go.
+            and once more with True when the drag ends.
     """
 
     def __init__(
@@ -37,7 +39,7 @@ class DragHandles:
         size: float,
         dragged: Callable[[Array, bool], None],
     ) -> None:
-        """Prepare; nothing is added to the page before they are first shown."""
+        """Create hidden handles; their node is added when they are first shown."""
         self._scene, self.path, self.size = scene, path, size
         self._dragged = dragged
         self._lock = threading.Lock()
@@ -48,13 +50,13 @@ class DragHandles:
 
     @property
     def pose(self) -> Array:
-        """Where they are, shape (4, 4)."""
+        """Pose relative to the parent node, shape (4, 4)."""
         with self._lock:
             return self._pose
 
     @property
     def held(self) -> bool:
-        """Whether somebody drags them, or did so just now."""
+        """Whether the user is dragging them, or was within ``HOLD``."""
         return time.monotonic() < self._held_until
 
     @property
@@ -63,18 +65,23 @@ class DragHandles:
         return self._node is not None and bool(self._node.visible)
 
     def place(self, X: Array) -> None:
-        """Put them at a pose, shape (4, 4), unless somebody holds them."""
+        """Move them to a pose, shape (4, 4), unless they are held."""
         if self.held:
             return
         with self._lock:
-            moved = np.abs(X - self._pose).max() > LEAST_MOVE
+            moved = np.abs(X - self._pose).max() > MIN_MOVE
             self._pose = np.array(X)
         if moved and self._node is not None:
             self._node.position = X[:3, 3]
             self._node.wxyz = wxyz_from_rotation(X[:3, :3])
 
     def show(self, shown: bool, turning: bool = True) -> None:
-        """Show or hide them, with or without rings; on the drawing thread."""
+        """Show or hide them; on the drawing thread.
+
+        Args:
+            shown: whether to show them.
+            turning: whether to show the rings for rotation.
+        """
         if self._node is None:
             if not shown:
                 return
@@ -92,9 +99,9 @@ class DragHandles:
             self._node.disable_rotations = not turning
 
     async def _moved(self, event: viser.TransformControlsEvent) -> None:
-        """Take a drag over; on viser's event loop, so in the order of the hand's motion."""
+        """Process a drag; on viser's event loop, which preserves the order of the events."""
         wxyz, position = np.asarray(event.target.wxyz), np.asarray(event.target.position)
-        # Handles that are seen edge-on can be dragged to infinity by a pixel.
+        # Seen edge-on, a handle can be dragged to infinity by one pixel.
         if not (np.isfinite(wxyz).all() and np.isfinite(position).all() and wxyz.any()):
             return
         X = from_xyz_quat(position, np.roll(wxyz, -1))

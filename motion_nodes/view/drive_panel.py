@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drive pad of one base on the panel; all functions run on viser's event loop."""
+"""The drive pad of one base on the panel; handlers run on viser's event loop."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from motion_nodes.view.status_text import steering_line
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 HOLD_RATE = 10.0
-"""How often a page repeats that a button is down [Hz]."""
+"""Rate at which a page repeats the event of a held button [Hz]."""
 START_FRACTION = 0.5
-"""Part of the greatest speed that is set at first."""
+"""Initial value of the speed sliders, as a fraction of their max."""
 
 _COMMON = {
     "Forward": (Direction.FORWARD, viser.Icon.ARROW_UP),
@@ -42,10 +42,10 @@ class DrivePanel:
     """Buttons and speed sliders of a base.
 
     Args:
-        gui: viser's panel; elements go into the folder that is open.
+        gui: viser's panel; elements are added to the active container.
         viewed: the robot.
-        changed: called whenever there is something to send, so that ``step`` is called soon.
-        on_clear_trail: called when the trail is to be taken away.
+        changed: called when there is a new twist to send by ``step``.
+        on_clear_trail: called to clear the trail.
     """
 
     def __init__(
@@ -55,16 +55,16 @@ class DrivePanel:
         changed: Callable[[], None],
         on_clear_trail: Callable[[], None],
     ) -> None:
-        """Add the elements."""
+        """Add the elements to the panel."""
         self._changed = changed
         self._lock = threading.Lock()
         linear, angular = viewed.max_linear, viewed.max_angular
         self._state = PadState(START_FRACTION * linear, START_FRACTION * angular)
         self.latch = gui.add_checkbox(
-            "Keep going",
+            "Latch",
             False,
-            hint="Off: the base moves while a button is held down. On: a click starts it, Stop "
-            "ends it, and so does closing the page.",
+            hint="Off: the base moves while a button is held. On: a click starts a motion that "
+            "continues until Stop is pressed or the page is closed.",
         )
         extra = {"holonomic": _HOLONOMIC, "ackermann": _STEERED}.get(viewed.model.kind, {})
         for label, (direction, icon) in (_COMMON | extra).items():
@@ -73,27 +73,31 @@ class DrivePanel:
         if self._steering:
             self.angles = gui.add_markdown(steering_line([np.nan] * len(self._steering)))
         stop = gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
-        # Pressing already stops; nobody should have to let go first.
+        # Stops when pressed, not only when released.
         stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
         stop.on_click(self._stop_pressed)
         self.linear = gui.add_slider(
             "Speed [m/s]", 0.0, linear, step=linear / 100, initial_value=START_FRACTION * linear
         )
         self.angular = gui.add_slider(
-            "Turn [rad/s]", 0.0, angular, step=angular / 100, initial_value=START_FRACTION * angular
+            "Turn rate [rad/s]",
+            0.0,
+            angular,
+            step=angular / 100,
+            initial_value=START_FRACTION * angular,
         )
         self.linear.on_update(self._speed_moved)
         self.angular.on_update(self._speed_moved)
         gui.add_button("Clear trail", icon=viser.Icon.ERASER).on_click(lambda _: on_clear_trail())
 
     def stop(self) -> None:
-        """Come to rest, from any thread."""
+        """Stop; from any thread."""
         with self._lock:
             self._state.stop()
         self._changed()
 
-    def rest_if_driving(self) -> bool:
-        """Come to rest if not there already, from any thread; return whether it was driving."""
+    def stop_if_driving(self) -> bool:
+        """Stop an active drive, from any thread; return whether there was one."""
         with self._lock:
             driving = self._state.direction is not None
         if driving:
@@ -101,14 +105,14 @@ class DrivePanel:
         return driving
 
     def show_steering(self, q: Array) -> None:
-        """Show the angles of steered wheels, given all joint positions [rad or m], shape (n,)."""
+        """Show the steering angles; ``q``: all joint positions [rad or m], shape (n,)."""
         if self._steering:
             line = steering_line([float(q[i]) for i in self._steering])
             if line != self.angles.content:
                 self.angles.content = line
 
     def client_left(self, client: int) -> None:
-        """End what a page that is gone had started, from any thread."""
+        """Stop a drive that was started by a disconnected page; from any thread."""
         with self._lock:
             before = self._state.direction
             self._state.client_left(client)
@@ -117,19 +121,19 @@ class DrivePanel:
             self._changed()
 
     def latched_by(self) -> int | None:
-        """Return the page whose latched drive is under way, from any thread."""
+        """Return the client id of the page with an active latched drive, from any thread."""
         with self._lock:
             return self._state.latched_by
 
     def step(self) -> tuple[PadTwist | None, bool]:
-        """Return what to send now and whether more is to come, from any thread."""
+        """Return the twist to send now, or None, and whether the drive is active; thread-safe."""
         with self._lock:
             return self._state.step(time.monotonic()), self._state.active
 
     def _add_direction(
         self, gui: viser.GuiApi, label: str, direction: Direction, icon: viser.IconName
     ) -> None:
-        """Add one button."""
+        """Add the button of a direction."""
 
         async def held(event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
             if event.client_id is not None and not self.latch.value:
@@ -138,7 +142,7 @@ class DrivePanel:
                 self._changed()
 
         async def clicked(event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-            # A page reports a click when the button comes up again.
+            # A page reports a click when the button is released.
             if event.client_id is None:
                 return
             with self._lock:
@@ -153,10 +157,8 @@ class DrivePanel:
         button.on_click(clicked)
 
     async def _stop_pressed(self, _: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
-        """Come to rest."""
         self.stop()
 
     async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        """Take over the speeds."""
         with self._lock:
             self._state.set_speeds(self.linear.value, self.angular.value)

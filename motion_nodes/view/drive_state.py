@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a drive pad wants just now, with a dead man's switch; no clock and no page of its own.
+"""State of a drive pad with a deadman switch; independent of clock and page.
 
-A direction lives only as long as somebody holds it: a held button repeats itself from the page,
-and silence, release, *Stop* and a lost page all end it. A latched direction lives until it is
-stopped or the page that latched it is gone.
+A direction is active only while its button is held: the page repeats the event, and a timeout, a
+release, *Stop* or a disconnected page ends it. A latched direction is active until it is stopped or
+the page that latched it disconnects.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 
 HOLD_TIMEOUT = 0.5
-"""A held direction ends when its page was silent this long [s]; pages repeat at 10 Hz, less evenly
-where they are drawn without a graphics card. Letting go is told at once, without this wait."""
+"""Timeout of a held direction [s]; pages repeat at 10 Hz, with more jitter without a graphics card.
+A release is reported immediately."""
 STOP_REPEATS = 3
-"""How often a zero is sent after driving, because one message may be lost on the way."""
+"""Number of zero twists sent after driving, because one message may be lost."""
 
 
 class Direction(enum.Enum):
-    """Where a drive pad can send a base: signs of (forward, left, counter-clockwise).
+    """Directions of a drive pad: signs of (vx, vy, wz).
 
-    In reverse, too, a car goes to the side that its wheels are turned to.
+    With the wheels steered to one side, a car in reverse moves to that side, too.
     """
 
     FORWARD = (1, 0, 0)
@@ -42,14 +42,14 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True)
 class PadTwist:
-    """Velocity of a base in its own frame."""
+    """Twist of a base in its own frame."""
 
     vx: float = 0.0
-    """Forward [m/s]."""
+    """Forward velocity [m/s]."""
     vy: float = 0.0
-    """To the left [m/s]."""
+    """Velocity to the left [m/s]."""
     wz: float = 0.0
-    """Counter-clockwise [rad/s]."""
+    """Yaw rate, counter-clockwise [rad/s]."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,14 @@ class _Drive:
 
 
 class PadState:
-    """State of one drive pad; the caller gives the time and takes care of threads.
+    """State of one drive pad; not thread-safe, the caller provides the time.
 
     Args:
-        linear: speed [m/s].
+        linear: linear speed [m/s].
         angular: turn rate [rad/s].
+
+    Raises:
+        InvalidCommand: a negative or non-finite speed.
     """
 
     def __init__(self, linear: float, angular: float) -> None:
@@ -77,56 +80,67 @@ class PadState:
 
     @property
     def active(self) -> bool:
-        """Whether there is something to send: a motion, or the zeros that end it."""
+        """Whether there is a twist to send, including the zeros at the end of a motion."""
         return self._drive is not None or self._zeros_due > 0
 
     @property
     def direction(self) -> Direction | None:
-        """Where it drives, None at rest."""
+        """Active direction; None at rest."""
         return self._drive.direction if self._drive else None
 
     @property
     def latched_by(self) -> int | None:
-        """The page whose latched drive is under way, if one is."""
+        """Client id of the page with an active latched drive, or None."""
         return self._drive.client if self._drive and self._drive.latched else None
 
     def set_speeds(self, linear: float, angular: float) -> None:
-        """Set speed [m/s] and turn rate [rad/s]; a drive under way changes with them.
+        """Set the speeds, also of an active drive.
+
+        Args:
+            linear: linear speed [m/s].
+            angular: turn rate [rad/s].
 
         Raises:
-            InvalidCommand: for a negative or non-finite one; nothing changes then.
+            InvalidCommand: a negative or non-finite speed; nothing changes.
         """
         if not (np.isfinite([linear, angular]).all() and linear >= 0.0 and angular >= 0.0):
             raise InvalidCommand(
-                f"Drive speeds are {linear} and {angular}; both must be 0 or more."
+                f"drive speeds are {linear} m/s and {angular} rad/s; both must be finite and 0 or "
+                "above."
             )
         self._linear, self._angular = float(linear), float(angular)
 
     def hold(self, direction: Direction, client: int, now: float) -> None:
-        """Drive on, because a page says that the button is (still) down; time in [s]."""
+        """Start or continue a drive while a button is held.
+
+        Args:
+            direction: of the button.
+            client: client id of the page.
+            now: current time [s].
+        """
         self._drive = _Drive(direction, client, latched=False, seen=now)
 
     def latch(self, direction: Direction, client: int, now: float) -> None:
-        """Drive until stopped."""
+        """Start a drive that continues until stopped; arguments as in :meth:`hold`."""
         self._drive = _Drive(direction, client, latched=True, seen=now)
 
     def release(self) -> None:
-        """End a held drive; a latched one goes on."""
+        """End a held drive; a latched one continues."""
         if self._drive is not None and not self._drive.latched:
             self.stop()
 
     def stop(self) -> None:
-        """Come to rest, and say so even when already there."""
+        """Stop; zero twists are sent even at rest."""
         self._drive = None
         self._zeros_due = STOP_REPEATS
 
     def client_left(self, client: int) -> None:
-        """End what a page that is gone had started."""
+        """Stop a drive that was started by a disconnected page."""
         if self._drive is not None and self._drive.client == client:
             self.stop()
 
     def step(self, now: float) -> PadTwist | None:
-        """Return what to send now, or None when nothing is due; time in [s]."""
+        """Return the twist to send at the current time ``now`` [s], or None."""
         drive = self._drive
         if drive is not None and not drive.latched and now - drive.seen > HOLD_TIMEOUT:
             self.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the nodes of the suite are, as they say it themselves."""
+"""Health of the suite's nodes, from their diagnostics."""
 
 from __future__ import annotations
 
@@ -13,48 +13,50 @@ import viser
 from motion_nodes.view.status_text import plain
 
 SILENT_AFTER = 4.0
-"""[s] Nodes report once a second; one that did not for so long is shown as silent."""
-FORGOTTEN_AFTER = 60.0
-"""[s] Then it is no longer shown."""
-MOST_NODES = 60
+"""Nodes report at 1 Hz; without a report for this time [s] a node is shown as silent."""
+REMOVED_AFTER = 60.0
+"""Without a report for this time [s] a node is removed from the table."""
+MAX_NODES = 60
 MARKS = {"OK": "🟢", "WARN": "🟠", "ERROR": "🔴", "STALE": "⚪", "SILENT": "⚪"}
 
 
 @dataclass(frozen=True)
 class Health:
-    """What one node reports."""
+    """The report of one node."""
 
     name: str
+    """Name of the node."""
     level: str
     """``OK``, ``WARN``, ``ERROR`` or ``STALE``."""
     text: str
+    """Its status message."""
 
 
 class HealthPanel:
-    """Takes reports from any thread and shows them as a table, the worst first.
+    """Shows reports as a table, highest severity first; accepts them from any thread.
 
     Args:
         gui: viser's panel.
     """
 
     def __init__(self, gui: viser.GuiApi) -> None:
-        """Add the folder, hidden until there are reports."""
+        """Add the folder, hidden until a report is received."""
         self._lock = threading.Lock()
         self._newest: dict[str, tuple[Health, float]] = {}
         self._folder = gui.add_folder("Nodes", expand_by_default=False, visible=False)
         with self._folder:
             self.table = gui.add_markdown("")
 
-    def take(self, reports: Iterable[Health]) -> None:
-        """Take reports; each replaces the one before of its node."""
+    def set_reports(self, reports: Iterable[Health]) -> None:
+        """Store reports; each replaces the previous one of its node."""
         now = time.monotonic()
         with self._lock:
             for report in reports:
-                if report.name in self._newest or len(self._newest) < MOST_NODES:
+                if report.name in self._newest or len(self._newest) < MAX_NODES:
                     self._newest[report.name] = (report, now)
 
     def summary(self) -> str:
-        """Return in a few words how all nodes are; nothing before the first report."""
+        """Return a summary such as ``"1 WARN of 8 nodes"``; empty before the first report."""
         levels = [report.level for report in self._reports()]
         if not levels:
             return ""
@@ -66,9 +68,9 @@ class HealthPanel:
         )
 
     def refresh(self) -> None:
-        """Renew the table; on viser's event loop."""
+        """Update the table; on viser's event loop."""
         reports = self._reports()
-        lines = ["| | node | says |", "|:-|:-|:-|"]
+        lines = ["| | Node | Status |", "|:-|:-|:-|"]
         for report in reports:
             mark = MARKS.get(report.level, MARKS["ERROR"])
             lines.append(f"| {mark} | {plain(report.name)} | {plain(report.text)} |")
@@ -77,19 +79,19 @@ class HealthPanel:
             self.table.content, self._folder.visible = text, bool(text)
 
     def _reports(self) -> list[Health]:
-        """Return the newest report of each node, those that need a look first."""
+        """Return the newest report of each node, highest severity first."""
         now = time.monotonic()
         with self._lock:
             self._newest = {
-                name: (report, heard)
-                for name, (report, heard) in self._newest.items()
-                if now - heard < FORGOTTEN_AFTER
+                name: (report, received)
+                for name, (report, received) in self._newest.items()
+                if now - received < REMOVED_AFTER
             }
             found = [
                 report
-                if now - heard < SILENT_AFTER
-                else Health(report.name, "SILENT", f"no report for {now - heard:.0f} s")
-                for report, heard in self._newest.values()
+                if now - received < SILENT_AFTER
+                else Health(report.name, "SILENT", f"no report for {now - received:.0f} s")
+                for report, received in self._newest.values()
             ]
         order = {"ERROR": 0, "SILENT": 1, "STALE": 1, "WARN": 2}
         return sorted(found, key=lambda report: (order.get(report.level, 3), report.name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last seconds of a robot's joints, ready to be drawn against their limits."""
+"""Recent joint positions and velocities of a robot, for plots relative to their limits."""
 
 from __future__ import annotations
 
@@ -12,38 +12,41 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
 WINDOW = 20.0
-"""[s] So much is kept."""
+"""Length of the history [s]."""
 PERIOD = 0.1
-"""[s] Between two samples."""
+"""Min time between two samples [s]."""
 QUANTITIES = ("position", "velocity")
 ALL = "all, in % of their limits"
+"""Selects all joints that have limits."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What a plot shows."""
+    """Data of a plot."""
 
     times: Array
-    """[s] Before now, so at most 0, shape (m,)."""
+    """Times relative to now, at most 0 [s], shape (m,)."""
     names: tuple[str, ...]
+    """Joints."""
     values: tuple[Array, ...]
-    """One for each name, shape (m,)."""
+    """Values of each joint, shape (m,), in ``unit``."""
     limits: tuple[float, ...]
-    """Lines that must not be crossed; none where there is no limit."""
+    """Limits in ``unit``; empty for a joint without limits."""
     unit: str
+    """``rad``, ``m``, ``rad/s``, ``m/s`` or ``%``."""
 
 
 class JointHistory:
-    """Keeps samples of joint states; the caller gives the time and takes care of threads.
+    """A ring buffer of joint states; not thread-safe, the caller provides the time.
 
     Args:
         limits: of the joints.
-        slides: of each joint whether it slides, so that its unit is metre.
+        prismatic: whether each joint is prismatic, n values.
     """
 
-    def __init__(self, limits: JointLimits, slides: tuple[bool, ...]) -> None:
+    def __init__(self, limits: JointLimits, prismatic: tuple[bool, ...]) -> None:
         """Start empty."""
-        self._limits, self._slides = limits, slides
+        self._limits, self._prismatic = limits, prismatic
         self._samples: deque[tuple[float, Array, Array]] = deque(maxlen=round(WINDOW / PERIOD))
 
     def __len__(self) -> int:
@@ -51,17 +54,23 @@ class JointHistory:
         return len(self._samples)
 
     def add(self, now: float, q: Array, v: Array) -> None:
-        """Take positions and velocities, shape (n,) each, at a time [s]; too many are left out."""
+        """Add a sample; skipped if the last one is less than ``PERIOD`` old.
+
+        Args:
+            now: current time [s].
+            q: positions [rad or m], shape (n,).
+            v: velocities [rad/s or m/s], shape (n,).
+        """
         if not self._samples or now - self._samples[-1][0] >= PERIOD:
             self._samples.append((now, q.copy(), v.copy()))
 
     def curves(self, now: float, quantity: str, joint: str) -> Curves:
-        """Return what to draw.
+        """Return the data of a plot.
 
         Args:
-            now: time [s].
+            now: current time [s].
             quantity: one of ``QUANTITIES``.
-            joint: name of one, or ``ALL`` for those that have limits.
+            joint: name of a joint, or ``ALL`` for those that have limits.
         """
         kept = [sample for sample in self._samples if now - sample[0] <= WINDOW]
         times = np.array([sample[0] - now for sample in kept])
@@ -71,11 +80,11 @@ class JointHistory:
         if joint != ALL:
             i = names.index(joint)
             limits = tuple(float(x) for x in (low[i], high[i]) if np.isfinite(x))
-            unit = "m" if self._slides[i] else "rad"
+            unit = "m" if self._prismatic[i] else "rad"
             unit += "/s" if quantity == "velocity" else ""
             return Curves(times, (joint,), (values[:, i],), limits, unit)
         with_limits = np.flatnonzero(np.isfinite(high - low) & (high > low))
-        # Positions from 0 % to 100 % of their range, velocities from -100 % to 100 % of the limit.
+        # Positions: 0 to 100 % of the range; velocities: -100 to 100 % of the limit.
         ends = (0.0, 100.0) if quantity == "position" else (-100.0, 100.0)
         share = (values - low) / np.where(high > low, high - low, 1.0)
         percent = ends[0] + (ends[1] - ends[0]) * share

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sliders and named states of one robot on the panel.
+"""Joint sliders and named states of one robot on the panel.
 
-All functions here run on viser's event loop. There the value that a page sent and the value that
-mirrors the robot cannot overtake each other. A value that is sent to a page is written over what
-somebody is typing there, so a robot at rest sends none, and the first value from a page ends it.
+All functions run on viser's event loop, so values from a page and values sent to it are processed
+in order. A value sent to a page overwrites what the user is typing: so a robot at rest sends none,
+and the first value from a page ends the updates.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array, JointKind
-from motion_nodes.view.debounced_inputs import SettledValues
+from motion_nodes.view.debounced_inputs import DebouncedValues
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}
-"""Resolution of a slider [m]; others have ``ANGLE_STEP``."""
+"""Step of the sliders of prismatic joints [m]; others have ``ANGLE_STEP``."""
 ANGLE_STEP = 0.001
-"""Resolution of a slider [rad]."""
-LEAST_CHANGE = 0.8
-"""Of a step: a robot that moved less is still where the slider shows it, whatever the noise."""
+"""Step of the sliders of revolute joints [rad]."""
+MIN_CHANGE = 0.8
+"""Changes below this fraction of a step are measurement noise and not sent."""
 _GRIPPER = "gripper"
 
 _T = TypeVar("_T")
 
 
 class JointPanel:
-    """Shows joint positions and takes wishes for them.
+    """Shows joint positions and reports commanded ones.
 
     Args:
-        gui: viser's panel; elements go into the folder that is open.
+        gui: viser's panel; elements are added to the active container.
         viewed: the robot.
-        on_target: called with joint name and position when somebody moves a slider.
-        on_state: called with the name of the named state whose button was pressed.
+        on_target: called with joint and position [rad or m] when a slider is moved.
+        on_state: called with the named state whose button was pressed.
     """
 
     def __init__(
@@ -46,22 +46,22 @@ class JointPanel:
         on_target: Callable[[str, float], None],
         on_state: Callable[[str], None],
     ) -> None:
-        """Add the elements."""
+        """Add the elements to the panel."""
         self._viewed = viewed
         self._on_target, self._on_state = on_target, on_state
-        self._settled = SettledValues(self._asked)
+        self._debounced = DebouncedValues(self._commanded)
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
         if viewed.named_states and viewed.sliders:
             self.states = gui.add_button_group(
-                "Go to", tuple(viewed.named_states), hint="Send the robot to a named state."
+                "Move to state", tuple(viewed.named_states), hint="Move to a named state."
             )
             self.states.on_click(self._state_pressed)
         self.follow = gui.add_checkbox(
-            "Follow",
+            "Sliders show actual position",
             True,
-            hint="Sliders show where the robot is. Moving one switches this off: from then on "
-            "they show what you asked for. To type while the robot moves, switch it off first.",
+            hint="Turned off when a slider is moved: the sliders then show commanded positions. "
+            "Turn it off to enter numbers while the robot moves.",
             visible=bool(viewed.sliders),
         )
         for name, label in zip(
@@ -72,13 +72,17 @@ class JointPanel:
         if viewed.gripper:
             self.gripper = gui.add_slider(
                 "Gripper [%]", min=0.0, max=100.0, step=1.0, initial_value=100.0,
-                marks=((0.0, "closed"), (100.0, "open")), hint="All fingers at once.",
+                marks=((0.0, "closed"), (100.0, "open")), hint="Opening of all fingers.",
             )  # fmt: skip
-            self.gripper.on_update(self._gripped)
-            self._settled.know(_GRIPPER, 100.0)
+            self.gripper.on_update(self._gripper_moved)
+            self._debounced.set_shown(_GRIPPER, 100.0)
 
     def mirror(self, q: Array) -> None:
-        """Show positions [rad or m], shape (n,), unless somebody has taken hold of a slider."""
+        """Show actual positions unless the user has moved a slider.
+
+        Args:
+            q: positions of all joints [rad or m], shape (n,); NaN: unknown.
+        """
         if not self.follow.value:
             return
         for name, slider in self.sliders.items():
@@ -96,18 +100,18 @@ class JointPanel:
                 self._show(_GRIPPER, self.gripper, float(np.clip(100.0 * share, 0.0, 100.0)))
 
     def _bounded(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
-        """Return a joint position within the ends of its slider."""
+        """Return a joint position within the range of its slider; continuous ones wrapped."""
         if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
             value = (value + np.pi) % (2.0 * np.pi) - np.pi
         return float(min(max(value, slider.min), slider.max))
 
     def _show(self, key: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
-        """Have a slider show a value, on its nearest step."""
-        if abs(value - slider.value) < LEAST_CHANGE * slider.step:
+        """Show a value on a slider, rounded to its step."""
+        if abs(value - slider.value) < MIN_CHANGE * slider.step:
             return
         on_step = min(max(round(value / slider.step) * slider.step, slider.min), slider.max)
         show_value(slider, float(on_step))
-        self._settled.know(key, float(on_step))
+        self._debounced.set_shown(key, float(on_step))
 
     def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
         """Add the slider of one joint."""
@@ -128,22 +132,22 @@ class JointPanel:
         self.sliders[name] = slider
 
         async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-            # Without a client it was the program that set the value, in mirror().
+            # Without a client, the value was set by mirror().
             if event.client is not None:
                 show_value(self.follow, False)
-                self._settled.take(name, float(event.target.value), slider.max - slider.min)
+                self._debounced.set_input(name, float(event.target.value), slider.max - slider.min)
 
         slider.on_update(moved)
-        self._settled.know(name, float(slider.value))
+        self._debounced.set_shown(name, float(slider.value))
 
-    async def _gripped(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        """Ask for the fingers to be opened so far."""
+    async def _gripper_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        """Command the opening of the gripper."""
         if event.client is not None:
             show_value(self.follow, False)
-            self._settled.take(_GRIPPER, float(event.target.value), 100.0)
+            self._debounced.set_input(_GRIPPER, float(event.target.value), 100.0)
 
-    def _asked(self, key: str, value: float) -> None:
-        """Tell of what somebody asks for: a joint's position, or the gripper's opening [%]."""
+    def _commanded(self, key: str, value: float) -> None:
+        """Report a commanded joint position [rad or m] or gripper opening [%]."""
         if key != _GRIPPER:
             self._on_target(key, value)
             return
@@ -151,21 +155,21 @@ class JointPanel:
             self._on_target(joint, closed + value / 100.0 * (opened - closed))
 
     async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        """Ask for a named state, and show how the robot goes there."""
+        """Command a named state, and show actual positions during the motion."""
         if event.client is not None:
             show_value(self.follow, True)
-            self._settled.forget()
+            self._debounced.cancel()
             self._on_state(str(event.target.value))
 
 
 def show_value(handle: viser.GuiInputHandle[_T], value: _T) -> None:
-    """Set what an element shows."""
-    # viser defines the setter away from its getter, where mypy does not find it.
+    """Set the value of a panel element."""
+    # viser defines the setter where mypy does not find it.
     handle.value = value  # type: ignore[misc]
 
 
 def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names without the words that all of them begin with."""
+    """Return the names without their common prefix, cut after an underscore."""
     if len(names) < 2:
         return names
     first, last = min(names), max(names)
@@ -177,14 +181,14 @@ def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _marks(lower: float, upper: float, slides: bool) -> tuple[tuple[float, str], ...]:
-    """Return the marks below a slider: its ends, in degrees or millimetres."""
+    """Return the marks below a slider: its limits, in degrees or millimetres."""
     if slides:
         return ((lower, f"{1000 * lower:.0f} mm"), (upper, f"{1000 * upper:.0f} mm"))
     return ((lower, f"{np.rad2deg(lower):.0f}°"), (upper, f"{np.rad2deg(upper):.0f}°"))
 
 
 def _hint(name: str, lower: float, upper: float, slides: bool) -> str:
-    """Return the text that appears over a slider."""
+    """Return the tooltip of a slider."""
     if slides:
         return f"{name}: {lower:.4g} to {upper:.4g} m"
     degrees = f"{np.rad2deg(lower):.1f}° to {np.rad2deg(upper):.1f}°"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where each link stands in its parent link, which is all that a nested scene graph needs.
+"""Poses of links in their parent links, for a nested scene graph.
 
-The browser composes the chain itself. So a joint that moves costs one small message, and links
-behind it cost nothing; neither does this need a compiled kernel when the viewer starts.
+The browser composes the kinematic chain. So a moving joint needs one small message, its descendants
+need none, and the viewer starts without compiled kernels.
 """
 
 from __future__ import annotations
@@ -24,32 +24,39 @@ class LinkPoses:
     """Poses of links in their parents for joint positions ``q``.
 
     Args:
-        tree: the robot; its ``frame_names`` are the rows of every result.
+        tree: of the robot; rows of all results are in the order of its ``frame_names``.
     """
 
     def __init__(self, tree: KinematicTree) -> None:
-        """Take the packed arrays of the tree."""
+        """Find the links that move in their parents."""
         self._tree = tree.packed
         self._moving = np.flatnonzero(self._tree.q_index >= 0)
-        self._sliding = self._tree.kind[self._moving] == _PRISMATIC
+        self._prismatic = self._tree.kind[self._moving] == _PRISMATIC
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """Rows of the links that move in their parent."""
+        """Rows of the links that move in their parents."""
         return tuple(int(row) for row in self._moving)
 
     @property
-    def sliding(self) -> tuple[bool, ...]:
-        """Of each of these whether it slides; the others turn."""
-        return tuple(bool(slides) for slides in self._sliding)
+    def prismatic(self) -> tuple[bool, ...]:
+        """Whether each of ``moving`` has a prismatic joint; the others have revolute ones."""
+        return tuple(bool(prismatic) for prismatic in self._prismatic)
 
     def joint_values(self, q: Array) -> Array:
-        """Return the value of each moving link's joint, mimics included, shape (m,)."""
+        """Return the positions of the moving links' joints, including mimic joints.
+
+        Args:
+            q: joint positions in the order of the tree's ``joint_names`` [rad or m], shape (n,).
+
+        Returns:
+            Positions [rad or m], shape (m,).
+        """
         rows, tree = self._moving, self._tree
         return np.asarray(tree.multiplier[rows] * q[tree.q_index[rows]] + tree.offset[rows])
 
     def in_parent(self, q: Array) -> Array:
-        """Return the pose of each link in its parent link.
+        """Return the pose of each link in its parent link, X_PL.
 
         Args:
             q: joint positions in the order of the tree's ``joint_names`` [rad or m], shape (n,).
@@ -62,17 +69,21 @@ class LinkPoses:
         tree = self._tree
         X_JL = np.tile(np.eye(4), (len(self._moving), 1, 1))
         axis, value = tree.axis[self._moving], self.joint_values(q)
-        sliding, turning = self._sliding, ~self._sliding
-        X_JL[sliding, :3, 3] = axis[sliding] * value[sliding, None]
-        X_JL[turning, :3, :3] = rotation_about(axis[turning], value[turning])
+        prismatic, revolute = self._prismatic, ~self._prismatic
+        X_JL[prismatic, :3, 3] = axis[prismatic] * value[prismatic, None]
+        X_JL[revolute, :3, :3] = rotation_about(axis[revolute], value[revolute])
         X_PL = tree.X_PJ.copy()
         X_PL[self._moving] = tree.X_PJ[self._moving] @ X_JL
         return X_PL
 
     def in_root(self, q: Array) -> Array:
-        """Return the pose of each link in the root link, shape (f, 4, 4).
+        """Return the pose of each link in the root link; slow, not for every frame.
 
-        For set-up only (the camera needs to know how big the robot is), so it may be slow.
+        Args:
+            q: joint positions in the order of the tree's ``joint_names`` [rad or m], shape (n,).
+
+        Returns:
+            Poses X_RL, shape (f, 4, 4).
         """
         X_RL = self.in_parent(q)
         for row in range(1, len(X_RL)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One robot of a running viewer: what has arrived for it, what is drawn, and its panel."""
+"""One robot of a running viewer: its received state, its scene nodes and its panel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
 from motion_nodes.view.plot_panel import PlotPanel
-from motion_nodes.view.robot_view import RobotView, bounding_ball
+from motion_nodes.view.robot_view import RobotView, bounding_sphere
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
 from motion_nodes.view.target_gizmo import TargetGizmo
@@ -30,13 +30,13 @@ TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
 
 
 class LiveRobot:
-    """Takes updates from any thread and draws them on the drawing thread.
+    """Accepts updates from any thread and draws them on the drawing thread.
 
     Args:
         server: the viser server.
         viewed: the robot.
-        number: its place among the robots, for its colour.
-        events: where its panel reports to.
+        number: index of the robot, which selects the colour of its trail.
+        events: receivers of its panel's commands.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class LiveRobot:
             self.plots = PlotPanel(gui, viewed.model.joint_names)
 
     def _base_node(self) -> str:
-        """Return the name of the node of the robot's scene frame."""
+        """Return the path of the scene node of the robot's scene frame."""
         names = self.viewed.model.tree.frame_names
         return str(self.view.links[names.index(self.viewed.scene_frame or names[0])].name)
 
-    def take_joints(self, q: object, v: object | None) -> None:
-        """Take joint positions and velocities; see ``BrowserViewer.update_joints``."""
+    def set_joints(self, q: object, v: object | None) -> None:
+        """Store joint positions and velocities; see ``BrowserViewer.update_joints``."""
         values = self.viewed.checked_positions(q, "update_joints")
         speeds = np.full_like(values, np.nan)
         if v is not None:
@@ -110,69 +110,75 @@ class LiveRobot:
             self._state_dirty = self._has_joint_states = True
             self._freshness.arrived(now)
 
-    def take_base(self, X_WB: object) -> None:
-        """Take a pose of the base; see ``BrowserViewer.update_base``."""
+    def set_base(self, X_WB: object) -> None:
+        """Store the pose of the base; see ``BrowserViewer.update_base``."""
         pose = checked_pose(X_WB, f"{self.viewed.name}: base pose X_WB")
         with self._lock:
             self._X_WB = pose
             self._trail_dirty |= self.trail.points.add(pose[:3, 3])
             self._state_dirty = True
-            # The rate shown is that of joint states, or of base poses where nothing else comes.
+            # The rate shown is that of joint states; of base poses if there are no joint states.
             self._freshness.arrived(time.monotonic(), counts=not self._has_joint_states)
 
-    def take_reference(self, q: object | None) -> None:
-        """Take where the robot should be, or None for no ghost."""
+    def set_reference(self, q: object | None) -> None:
+        """Store the joint reference drawn as a ghost; None hides it."""
         values = None if q is None else self.viewed.checked_positions(q, "update_reference")
         with self._lock:
             self._q_reference = values
             self._reference_dirty = True
 
-    def take_message(self, text: str) -> None:
-        """Take the message below the status line."""
+    def set_message(self, text: str) -> None:
+        """Store the message below the status line."""
         with self._lock:
             self._message = text
 
-    def plans(self) -> PlanningView:
-        """Return what planning shows.
+    def required_planning(self) -> PlanningView:
+        """Return the view of scene and plans.
 
         Raises:
-            InvalidCommand: this robot is not planned for.
+            InvalidCommand: the robot has no tool.
         """
         if self.planning is None:
             raise InvalidCommand(
-                f"{self.viewed.name} has no tool, so no scene and no plan is shown."
+                f"robot '{self.viewed.name}' has no tool: scenes and plans cannot be shown."
             )
         return self.planning
 
-    def targets(self) -> TargetGizmo:
-        """Return the target.
+    def required_target(self) -> TargetGizmo:
+        """Return the target of the tool.
 
         Raises:
             InvalidCommand: this robot has none.
         """
         if self.target is None:
-            raise InvalidCommand(f"{self.viewed.name} has no tool or no followers, so no target.")
+            raise InvalidCommand(
+                f"robot '{self.viewed.name}' has no tool or no followers: targets cannot be shown."
+            )
         return self.target
 
     @property
     def animated(self) -> bool:
-        """Whether something moves without updates."""
+        """Whether anything moves between updates, such as a ghost along a plan."""
         return self.planning is not None and self.planning.animated
 
-    def ball(self) -> tuple[Array, float]:
-        """Return centre, shape (3,), and radius [m] of what to show of it where it stands."""
+    def bounding_sphere(self) -> tuple[Array, float]:
+        """Return the bounding sphere of the robot at its current base pose.
+
+        Returns:
+            Centre in the world [m], shape (3,), and radius [m].
+        """
         with self._lock:
             X_WB = self._X_WB
         placed = self.viewed if X_WB is None else dataclasses.replace(self.viewed, X_WR=X_WB)
-        return bounding_ball(placed, self.view.meshes)
+        return bounding_sphere(placed, self.view.meshes)
 
     def request_clear_trail(self) -> None:
-        """Have the trail taken away with the next drawing."""
+        """Clear the trail with the next scene update."""
         with self._lock:
             self._clear_trail = True
 
     def draw(self) -> None:
-        """Send what changed since the last time."""
+        """Send changes since the last call."""
         with self._lock:
             state = (self._q.copy(), self._X_WB) if self._state_dirty else None
             reference = (self._q_reference,) if self._reference_dirty else None
@@ -190,7 +196,7 @@ class LiveRobot:
             self.planning.draw(self.view.q)
 
     def _draw_reference(self, q: Array | None) -> None:
-        """Move the ghost, which is made when first needed and rides on the robot's base."""
+        """Move the ghost, which is created on first use as a child of the robot's base."""
         if q is None:
             if self.ghost is not None:
                 self.ghost.base.visible = False
@@ -203,7 +209,7 @@ class LiveRobot:
         self.ghost.base.visible = True
 
     def draw_trail(self) -> None:
-        """Send the trail if it changed; it is the largest message, so this is called less often."""
+        """Send the trail if it changed; called less often, because the message is large."""
         with self._lock:
             dirty, clear = self._trail_dirty, self._clear_trail
             self._trail_dirty = self._clear_trail = False
@@ -214,10 +220,10 @@ class LiveRobot:
             self.trail.draw(segments)
 
     def refresh_panel(self) -> None:
-        """Renew status line and sliders; on viser's event loop."""
+        """Update the panel; on viser's event loop."""
         now = time.monotonic()
         with self._lock:
-            self._freshness.look(now)
+            self._freshness.update_rate(now)
             line = robot_line(self._freshness, self._message, now)
             q = self._q.copy()
         if line != self._status.content:
@@ -226,7 +232,7 @@ class LiveRobot:
             self.joints.mirror(q)
         if self.drive is not None:
             self.drive.show_steering(q)
-        if self.plots.wanted:
+        if self.plots.enabled:
             with self._lock:
                 curves = self._history.curves(
                     now, str(self.plots.quantity.value), str(self.plots.joint.value)

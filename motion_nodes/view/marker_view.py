@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines and dots that another program wants to be seen, such as a search tree."""
+"""Visualization markers of other programs, such as a planner's search tree."""
 
 from __future__ import annotations
 
@@ -13,40 +13,45 @@ import viser
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
-MOST_POINTS = 20_000
-"""Of one drawing; the others are left out."""
+MAX_POINTS = 20_000
+"""Max number of points of one drawing; further ones are not drawn."""
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Lines or dots of one colour, in the robot's scene frame.
+    """Lines or points of one colour, in the robot's scene frame.
 
     Raises:
-        InvalidCommand: for points of a wrong shape, or that are not finite.
+        InvalidCommand: wrong shape of the points, or points that are not finite.
     """
 
     points: Array
-    """Both ends of each line, shape (2 m, 3), or the dots, shape (m, 3) [m]."""
+    """Both ends of each line [m], shape (2 m, 3), or the points [m], shape (m, 3)."""
     rgb: tuple[int, int, int]
+    """Colour, 0 to 255 each."""
     lines: bool = True
+    """Whether to draw lines or points."""
     size: float = 2.0
-    """Width of lines [pixels], or diameter of dots [m]."""
+    """Width of lines [pixels], or diameter of points [m]."""
 
     def __post_init__(self) -> None:
         """Check the points."""
         points = np.asarray(self.points)
         if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
-            raise InvalidCommand(f"a drawing has points of shape {points.shape}; (m, 3) is needed.")
+            rows = "(2 m, 3), two rows per line" if self.lines else "(m, 3)"
+            raise InvalidCommand(
+                f"the points of a drawing have shape {points.shape}; expected {rows}."
+            )
         if not np.isfinite(points).all():
-            raise InvalidCommand("a drawing has points that are not finite.")
+            raise InvalidCommand("the points of a drawing are not finite.")
 
 
 class MarkerView:
-    """Takes drawings from any thread and draws them on the drawing thread.
+    """Accepts drawings from any thread and draws them on the drawing thread.
 
     Args:
         scene: the viser scene.
-        path: name of the node to draw below.
+        path: name of the parent node.
     """
 
     def __init__(self, scene: viser.SceneApi, path: str) -> None:
@@ -57,13 +62,13 @@ class MarkerView:
         self.nodes: list[viser.SceneNodeHandle] = []
         self._shown = True
 
-    def take(self, drawings: Sequence[Drawing]) -> None:
-        """Take what is to be seen from now on."""
+    def set_drawings(self, drawings: Sequence[Drawing]) -> None:
+        """Replace all drawings."""
         with self._lock:
             self._newest = tuple(drawings)
 
     def draw(self, shown: bool) -> None:
-        """Send what changed since the last time; what is hidden is sent once it is shown."""
+        """Send changes; while hidden, sending is deferred until shown."""
         if shown:
             with self._lock:
                 drawings, self._newest = self._newest, None
@@ -79,7 +84,7 @@ class MarkerView:
             node.remove()
         self.nodes = []
         for number, drawing in enumerate(drawings):
-            points = np.asarray(drawing.points, dtype=np.float32)[:MOST_POINTS]
+            points = np.asarray(drawing.points, dtype=np.float32)[:MAX_POINTS]
             path = f"{self._path}/{number}"
             if not len(points):
                 continue

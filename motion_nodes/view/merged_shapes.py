@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes, cylinders and spheres of a link as one set of triangles.
+"""Boxes, cylinders and spheres of a link merged into one triangle mesh.
 
-A node of the scene costs a page time when it is added and with each picture, whatever it shows, and
-robots are made of a hundred parts: so parts of a link that look the same become one node. Corners
-at edges that should look sharp are there once for each face, so that each has its own normal.
+Each scene node costs the page time when it is added and in every frame, and a robot may have a
+hundred shapes: so shapes of a link with the same colour become one node. Vertices at sharp edges
+are duplicated per face, so that each face has its own normals.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
 from motion_nodes.view.mesh_files import Triangles
 
 SEGMENTS = 32
-"""Around a cylinder or a sphere."""
+"""Number of segments around a cylinder or sphere."""
 RINGS = 16
-"""Of a sphere, from pole to pole."""
+"""Number of rings of a sphere, from pole to pole."""
 
 
 def merged(shapes: Sequence[Shape], grow: float = 0.0) -> Triangles:
     """Return the triangles of boxes, cylinders and spheres in the frame of their link.
 
     Args:
-        shapes: with their poses in the link.
-        grow: how far beyond the true surface [m].
+        shapes: boxes, cylinders and spheres with their poses in the link.
+        grow: offset of the surface [m].
+
+    Raises:
+        TypeError: a shape of another kind.
     """
     vertices, faces, count = [], [], 0
     for shape in shapes:
@@ -40,7 +43,7 @@ def merged(shapes: Sequence[Shape], grow: float = 0.0) -> Triangles:
 
 
 def _unit_part(shape: Shape, grow: float) -> tuple[Triangles, Array]:
-    """Return a shape of size 1 and its size along x, y and z [m]."""
+    """Return a shape of unit size and its scale along x, y and z [m], shape (3,)."""
     match shape.geometry:
         case Box(size):
             return _box(), np.array(size) + 2.0 * grow
@@ -53,7 +56,7 @@ def _unit_part(shape: Shape, grow: float) -> tuple[Triangles, Array]:
 
 @functools.cache
 def _box() -> Triangles:
-    """Return a cube of edge 1, each face with corners of its own."""
+    """Return a cube of edge length 1; faces do not share vertices."""
     vertices = []
     for axis in range(3):
         for sign in (-1.0, 1.0):
@@ -69,7 +72,7 @@ def _box() -> Triangles:
 
 @functools.cache
 def _cylinder() -> Triangles:
-    """Return a cylinder of radius and length 1 along z; ends have corners of their own."""
+    """Return a cylinder of radius and length 1 along z; caps do not share vertices."""
     angle = np.arange(SEGMENTS) * 2.0 * np.pi / SEGMENTS
     ring = np.stack([np.cos(angle), np.sin(angle), np.zeros(SEGMENTS)], axis=1)
     poles = np.array([[0.0, 0.0, -0.5], [0.0, 0.0, 0.5]])
@@ -90,7 +93,7 @@ def _cylinder() -> Triangles:
 
 @functools.cache
 def _sphere() -> Triangles:
-    """Return a sphere of radius 1: rings of corners between its poles."""
+    """Return a sphere of radius 1: rings of vertices between its poles."""
     polar = np.arange(1, RINGS)[:, None] * np.pi / RINGS
     angle = np.arange(SEGMENTS)[None, :] * 2.0 * np.pi / SEGMENTS
     parts = (np.sin(polar) * np.cos(angle), np.sin(polar) * np.sin(angle),

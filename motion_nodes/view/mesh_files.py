@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading mesh files for the scene; a robot without its meshes must still be drawn."""
+"""Loading of mesh files; robots with missing meshes are drawn with placeholders."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ class Triangles:
     """A triangle mesh."""
 
     vertices: Array
-    """Corners [m], shape (v, 3)."""
+    """Vertices [m], shape (v, 3)."""
     faces: NDArray[np.uint32]
-    """Rows of ``vertices``, shape (t, 3)."""
+    """Indices into ``vertices``, shape (t, 3)."""
 
 
 class MeshFiles:
-    """Mesh files of one robot, each read once; what cannot be read is warned of once.
+    """Mesh files of one robot, each read once.
 
     Args:
         robot: name of the robot, for the warning.
-        find: returns the file behind a name of the URDF, or raises.
+        find: resolves a mesh file name of the URDF; raises if there is no such file.
     """
 
     def __init__(self, robot: str, find: Callable[[str], Path]) -> None:
-        """Start with nothing read."""
+        """Start with an empty cache."""
         self._robot = robot
         self._find = find
-        self._read: dict[Mesh, Triangles | None] = {}
+        self._cache: dict[Mesh, Triangles | None] = {}
         self._missing: list[str] = []
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What could not be read, each with its reason."""
+        """Meshes that could not be read, each with the reason."""
         return tuple(self._missing)
 
     def triangles(self, mesh: Mesh) -> Triangles | None:
-        """Return the mesh with its scale applied, or None when it cannot be read."""
-        if mesh not in self._read:
-            self._read[mesh] = self._load(mesh)
-        return self._read[mesh]
+        """Return the mesh with its scale applied, or None if it cannot be read."""
+        if mesh not in self._cache:
+            self._cache[mesh] = self._load(mesh)
+        return self._cache[mesh]
 
     def warn_of_missing(self) -> None:
-        """Log one warning that names everything that could not be read."""
+        """Log one warning that lists all meshes that could not be read."""
         if self._missing:
             _log.warning(
-                "%s: %d mesh(es) could not be read, boxes stand in for them: %s. Install the "
-                "package that holds them, or make the names of the URDF point at the files.",
+                "%s: %d mesh(es) could not be read and are drawn as boxes: %s. Install the package "
+                "that contains them, or correct the file names in the URDF.",
                 self._robot,
                 len(self._missing),
                 "; ".join(self._missing),
@@ -72,16 +72,16 @@ class MeshFiles:
             self._missing.append(f"{mesh.filename} ({error})")
             return None
         try:
-            # Here, because it costs a quarter of a second and most robots have no meshes.
+            # Imported here: it takes 0.25 s, and most robots have no meshes.
             import trimesh
 
             loaded = trimesh.load_mesh(path)
             vertices = np.asarray(loaded.vertices, dtype=np.float64) * np.array(mesh.scale)
             faces = np.asarray(loaded.faces, dtype=np.uint32)
-        except Exception as error:  # Readers of two dozen formats raise whatever they like.
+        except Exception as error:  # trimesh's readers raise many types of exceptions.
             self._missing.append(f"{mesh.filename} ({type(error).__name__}: {error})")
             return None
         if len(faces) == 0 or not np.isfinite(vertices).all():
-            self._missing.append(f"{mesh.filename} (holds no triangles)")
+            self._missing.append(f"{mesh.filename} (contains no triangles or non-finite vertices)")
             return None
         return Triangles(vertices, faces)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of a planning scene at the hands of people: chosen, dragged, added, removed."""
+"""Editing of a planning scene's objects on the page: select, drag, add and remove."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from motion_nodes.view.status_text import plain
 
 NONE = "(none)"
 SHAPES = ("box", "sphere", "cylinder")
-LEAST_SIZE, MOST_SIZE = 0.005, 5.0
-"""[m] Of an object that is added."""
-MOST_CHOICES = 100
-"""Names in the list; the others can still be clicked in the picture."""
-PATIENCE = 5.0
-"""[s] In which the owner of a scene tells of an object that was added."""
-AHEAD = (0.5, 0.0, 0.3)
-"""[m] Where a new object appears, in the scene frame."""
+MIN_SIZE, MAX_SIZE = 0.005, 5.0
+"""Size range of a new object [m]."""
+MAX_CHOICES = 100
+"""Max number of objects in the list; further ones can be clicked in the scene."""
+CONFIRMATION_TIMEOUT = 5.0
+"""Time within which the owner of the scene must confirm a new object [s]."""
+NEW_POSITION = (0.5, 0.0, 0.3)
+"""Position of a new object in the scene frame [m]."""
 
 Report = Callable[[str, WorldObject | None], None]
 
 
 class ObjectEditor:
-    """Reports what people want of the scene, and shows it before the scene's owner has answered.
+    """Reports edits of the scene, and shows them before the owner of the scene has confirmed them.
 
     Args:
-        server: the viser server; panel elements go into the tab that is open.
-        base: name of the node of the scene frame.
-        objects: what draws the scene.
-        handle_size: of the handles [m].
-        report: called on viser's event loop with name and object; None where it is to go.
-        redraw: called when the picture is to be drawn anew.
+        server: the viser server; panel elements are added to the active container.
+        base: scene node of the scene frame.
+        objects: scene nodes of the objects.
+        handle_size: size of the handles [m].
+        report: called on viser's event loop with name and object; None: remove it.
+        redraw: called when the scene must be redrawn.
     """
 
     def __init__(
@@ -56,44 +56,50 @@ class ObjectEditor:
         report: Report,
         redraw: Callable[[], None],
     ) -> None:
-        """Add the part of the panel."""
+        """Add the elements to the panel."""
         self._objects, self._report, self._redraw = objects, report, redraw
         self._lock = threading.Lock()
         self._scene = Scene()
         self._local: tuple[str, Array] | None = None
-        """What is being dragged, and to where."""
+        """Name and pose of an object that is being dragged."""
         self._names: tuple[str, ...] = (NONE,)
         self._text = ""
-        self._awaited = ("", 0.0)
-        """An object that was added here and until when its owner may take to tell of it."""
-        objects.picked = self._picked
+        self._unconfirmed = ("", 0.0)
+        """Name of an object that was added here, and the time at which its confirmation times out
+        [s]."""
+        objects.on_pick = self._picked
         self.handles = DragHandles(
             server.scene, f"{base}/object_handles", handle_size, self._dragged
         )
         gui = server.gui
         self.choice = gui.add_dropdown(
-            "Object", (NONE,), hint="Chosen objects can be dragged. A click on one chooses it."
+            "Object", (NONE,), hint="Select an object to drag it, or click it in the scene."
         )
-        self.turn = gui.add_checkbox("Turn it, too", False, visible=False)
+        self.turn = gui.add_checkbox("Allow rotation", False, visible=False)
         self.remove = gui.add_button("Remove object", icon=viser.Icon.TRASH, visible=False)
-        self.shape = gui.add_dropdown("New", SHAPES)
+        self.shape = gui.add_dropdown("Shape", SHAPES)
         self.size = gui.add_vector3(
-            "Size [m]", (0.1, 0.1, 0.1), min=(LEAST_SIZE,) * 3, max=(MOST_SIZE,) * 3, step=0.01,
-            hint="Box: along x, y, z. Sphere: diameter. Cylinder: diameter, any, height.",
+            "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,
+            hint="Box: x, y, z. Sphere: diameter, -, -. Cylinder: diameter, -, height.",
         )  # fmt: skip
         add = gui.add_button("Add object", icon=viser.Icon.PLUS)
-        self._words = gui.add_markdown("", visible=False)
+        self._message = gui.add_markdown("", visible=False)
         self.choice.on_update(self._chosen)
         self.turn.on_update(self._turned)
         self.remove.on_click(self._remove_pressed)
         add.on_click(self._add_pressed)
 
-    def take_words(self, text: str) -> None:
-        """Take what there is to say of the scene's owner."""
+    def set_message(self, text: str) -> None:
+        """Store the status message below the objects."""
         self._text = text
 
     def draw(self, scene: Scene, visible: bool) -> None:
-        """Bring handles up to a scene; on the drawing thread."""
+        """Update the handles; on the drawing thread.
+
+        Args:
+            scene: the scene.
+            visible: whether its objects are shown.
+        """
         with self._lock:
             self._scene = scene
             local = self._local
@@ -104,7 +110,7 @@ class ObjectEditor:
             self._objects.place(*local)
             return
         if local is not None:
-            # What was dragged is now where its owner says.
+            # The drag has ended: the owner's pose of the object applies again.
             with self._lock:
                 self._local = None
             if local[0] in scene.objects:
@@ -115,17 +121,17 @@ class ObjectEditor:
 
     @property
     def animated(self) -> bool:
-        """Whether something was dragged that is still to be compared with what its owner says."""
+        """Whether a dragged object's pose has not been replaced by the owner's yet."""
         return self._local is not None
 
     def refresh_panel(self) -> None:
-        """Renew the panel; on viser's event loop."""
+        """Update the panel; on viser's event loop."""
         chosen = self.choice.value
         with self._lock:
-            names = (NONE, *list(self._scene.objects)[:MOST_CHOICES])
+            names = (NONE, *list(self._scene.objects)[:MAX_CHOICES])
             known = chosen in self._scene.objects
-        awaited = chosen == self._awaited[0] and time.monotonic() < self._awaited[1]
-        if chosen not in names and (known or awaited):
+        pending = chosen == self._unconfirmed[0] and time.monotonic() < self._unconfirmed[1]
+        if chosen not in names and (known or pending):
             names = (*names, chosen)
         if names != self._names:
             self._names = names
@@ -135,8 +141,8 @@ class ObjectEditor:
             if element.visible != known:
                 element.visible = known
         text = plain(self._text)
-        if text != self._words.content:
-            self._words.content, self._words.visible = text, bool(text)
+        if text != self._message.content:
+            self._message.content, self._message.visible = text, bool(text)
 
     def _choose(self, name: str) -> None:
         if name not in self.choice.options:
@@ -177,20 +183,25 @@ class ObjectEditor:
             taken = {*self._scene.objects, *self._scene.attached}
         name = next(n for k in range(1, len(taken) + 2) if (n := f"{kind}_{k}") not in taken)
         X = np.eye(4)
-        X[:3, 3] = AHEAD
+        X[:3, 3] = NEW_POSITION
         try:
             item = world_object(name, solid_of(kind, self.size.value), X)
         except MotionError as error:
-            self.take_words(str(error))
+            self.set_message(str(error))
             return
-        self.take_words("")
-        self._awaited = (name, time.monotonic() + PATIENCE)
+        self.set_message("")
+        self._unconfirmed = (name, time.monotonic() + CONFIRMATION_TIMEOUT)
         self._report(name, item)
         self._choose(name)
 
 
 def solid_of(kind: str, size: tuple[float, float, float]) -> Solid:
-    """Return a box, sphere or cylinder of some size [m]."""
+    """Return a solid.
+
+    Args:
+        kind: one of ``SHAPES``.
+        size: box: along x, y, z [m]; sphere: diameter, -, -; cylinder: diameter, -, length [m].
+    """
     x, _, z = size
     if kind == "sphere":
         return Sphere(0.5 * x)

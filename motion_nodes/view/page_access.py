@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control of the page: a token in its address, and sockets only from the page itself.
+"""Access control of the page: a token in its address, and WebSockets only from the page itself.
 
-A page that drives robots must not be driven by other web sites that are open in the same browser,
-nor by other users of the computer. The address holds a token; opening it stores the token in a
-cookie, which every later request brings along. Browsers state with each WebSocket which site opened
-it (``Origin``); only the page's own is accepted. Without TLS the token can be read on the network
-(docs/security.md).
+Neither other web sites open in the same browser nor other users of the computer may command the
+robots. The address contains a token; opening it stores the token in a cookie that the browser sends
+with every later request. Browsers report the site that opens a WebSocket (``Origin``); only the
+page's own site is accepted. Without TLS the token can be read on the network (docs/security.md).
 """
 
 from __future__ import annotations
@@ -23,33 +22,37 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 _COOKIE = "motion_nodes"
-_CLOSED = (
-    "This page moves robots. Open the address that was printed when it started "
-    "(http://...?token=...); each start of the suite has another token.\n"
+_NO_TOKEN = (
+    "Access denied: this page controls robots. Open the address printed at startup "
+    "(http://...?token=...); the token changes with each start.\n"
 )
-_FOREIGN = "This socket may only be opened by the page itself.\n"
+_FOREIGN_ORIGIN = "Access denied: only the page itself may open this WebSocket.\n"
 
 Handler = Callable[[Any, Request], Response | None]
 
 
 class PageAccess:
-    """Decides which requests a page's server answers."""
+    """Accepts or rejects the requests of a page's server."""
 
     def __init__(self, token: str | None) -> None:
         """Create the access control.
 
         Args:
-            token: that requests must bring; None accepts requests without one.
+            token: required of every request; None: not required.
         """
         self.token = token
 
     def guard(self, handler: Handler | None) -> Handler:
-        """Return a handler of ``websockets`` that passes accepted requests on to ``handler``."""
+        """Return a ``process_request`` handler that passes accepted requests on to ``handler``.
+
+        Args:
+            handler: of the server; None: accepted requests get the default response.
+        """
 
         def process(connection: Any, request: Request) -> Response | None:
-            refused = self._refuse(request)
-            if refused is not None:
-                return refused
+            rejection = self._rejection(request)
+            if rejection is not None:
+                return rejection
             response = None if handler is None else handler(connection, request)
             if response is not None and self._in_address(request):
                 response.headers["Set-Cookie"] = (
@@ -60,14 +63,14 @@ class PageAccess:
 
         return process
 
-    def _refuse(self, request: Request) -> Response | None:
+    def _rejection(self, request: Request) -> Response | None:
         host = _header(request, "Host")
         origin = _header(request, "Origin")
         if origin and urllib.parse.urlsplit(origin).netloc.lower() != host.lower():
-            return _answer(_FOREIGN)
+            return _forbidden(_FOREIGN_ORIGIN)
         if self.token is None or self._in_address(request) or self._in_cookie(request):
             return None
-        return _answer(_CLOSED)
+        return _forbidden(_NO_TOKEN)
 
     def _in_address(self, request: Request) -> bool:
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(request.path).query)
@@ -87,16 +90,19 @@ class PageAccess:
 
     @staticmethod
     def _cookie_name(request: Request) -> str:
-        """Return a name of this server's own: cookies are shared by all ports of a host."""
+        """Return a name that is unique to this server: all ports of a host share cookies."""
         port = _header(request, "Host").rpartition(":")[2]
         return f"{_COOKIE}_{port}" if port.isdecimal() else _COOKIE
 
 
 @contextlib.contextmanager
 def guarded_servers(access: PageAccess) -> Iterator[None]:
-    """Put access control before servers of ``websockets`` that are started meanwhile.
+    """Add access control to all ``websockets`` servers started within the context.
 
-    viser starts its own and has no option for it.
+    viser starts its own server and offers no option for this.
+
+    Args:
+        access: the access control to add.
     """
     module = websockets.asyncio.server
     serve = module.serve
@@ -112,12 +118,12 @@ def guarded_servers(access: PageAccess) -> Iterator[None]:
 
 
 def _header(request: Request, name: str) -> str:
-    """Return a header's value, empty where there is none or there are several."""
+    """Return a header's value; empty if it is absent or repeated."""
     values = request.headers.get_all(name)
     return values[0] if len(values) == 1 else ""
 
 
-def _answer(text: str) -> Response:
+def _forbidden(text: str) -> Response:
     body = text.encode()
     headers = Headers({"Content-Type": "text/plain", "Content-Length": str(len(body))})
     return Response(http.HTTPStatus.FORBIDDEN, "Forbidden", headers, body)

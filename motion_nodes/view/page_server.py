@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server behind the page: a free port, the look of the panel, no words of its own."""
+"""The web server of the page: port, access control, theme; prints nothing to the console."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.view.page_access import PageAccess, guarded_servers
 
 @contextlib.contextmanager
 def quiet_viser() -> Iterator[None]:
-    """Keep viser from printing addresses and farewells: programs print ``url`` where they like."""
+    """Suppress viser's console output; the program prints the address itself."""
     console = rich.get_console()
     before, console.quiet = console.quiet, True
     try:
@@ -31,38 +31,41 @@ def start_server(
 
     Args:
         host: address to listen on.
-        port: first port to try; 0 takes any free one.
-        search: how many ports after it may be tried.
-        title: of the panel.
-        dark: dark page.
-        token: that requests must bring (see :mod:`.page_access`); None: none.
+        port: first port to try; 0: any free port.
+        search: number of further ports to try.
+        title: title of the panel.
+        dark: use the dark theme.
+        token: required of every request (see :mod:`.page_access`); None: no access control.
 
     Raises:
-        PortInUse: when no port was free.
+        InvalidConfig: the host or port cannot be used.
+        PortInUse: no port is free.
     """
     chosen = free_port(host, port, search)
     with quiet_viser(), guarded_servers(PageAccess(token)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:
-        # Somebody took it between the check and the start, and viser went on by itself.
+        # Another program bound the port after the check, and viser chose a different one.
         with quiet_viser():
             server.stop()
-        raise PortInUse(f"Port {chosen} on {host} was taken just now; start the viewer again.")
+        raise PortInUse(
+            f"Port {chosen} on {host} was bound by another program; start the viewer again."
+        )
     set_theme(server, dark)
     return server
 
 
 def set_theme(server: viser.ViserServer, dark: bool) -> None:
-    """Make all pages of a server dark or light."""
-    # No share button: it would open a door to the robots from the whole internet.
+    """Apply the dark or light theme to all pages of a server."""
+    # No share button: it would make the robots controllable from the internet.
     server.gui.configure_theme(
         dark_mode=dark, show_logo=False, show_share_button=False, control_width="large"
     )
 
 
 def address_of(server: viser.ViserServer, token: str | None) -> str:
-    """Return the address of the page, with the port that was really taken and its token."""
+    """Return the address of the page, with the actual port and the token."""
     host = server.get_host()
     if host in ("", "0.0.0.0", "::"):
         host = "localhost"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The token in the address of the page; :mod:`motion_nodes.view.page_access` asks for it."""
+"""The access token in the page's address; checked by :mod:`motion_nodes.view.page_access`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 import secrets
 
 TOKEN_VARIABLE = "MOTION_NODES_PAGE_TOKEN"
-"""Environment variable with the token; ``motion up`` sets it for viewers that it restarts."""
+"""Environment variable with the token; set by ``motion up``, so that restarted viewers keep it."""
 
 
 def page_token() -> str:
-    """Return the token from the environment, else a new random one."""
+    """Return the token from the environment, or a new random one."""
     return os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(16)

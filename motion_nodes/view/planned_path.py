@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned motion: a ghost that passes it or is scrubbed along it, and the line of its tool.
+"""A planned trajectory: a ghost with playback and time slider, and the path of the tool.
 
-While the ghost plays, its time is told by a line of text, not by the slider: a value that is sent
-to a slider is written over whatever somebody is typing there.
+During playback the time is shown as text and not by the slider: a value sent to a slider would
+overwrite what the user is typing there.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from motion_nodes.view.shape_nodes import GHOST, Look
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)
-"""The ghost: not the colour of a reference."""
+"""Appearance of the ghost; its colour differs from that of the reference."""
 LINE_RGB = (230, 120, 20)
-MOST_POINTS = 200
-"""Of the tool's line."""
+MAX_POINTS = 200
+"""Max number of points of the tool's path."""
 STEP = 0.01
-"""[s] Of the slider."""
+"""Step of the time slider [s]."""
 PAUSE = 1.0
-"""[s] The ghost stays at the end before it begins anew."""
+"""Pause at the end of the plan before the playback loops [s]."""
 
 
 class PlannedPath:
-    """Takes plans from any thread and draws the newest on the drawing thread.
+    """Accepts plans from any thread and draws the newest on the drawing thread.
 
     Args:
-        server: the viser server; panel elements go into the tab that is open.
+        server: the viser server; panel elements are added to the active container.
         viewed: the robot.
-        path: name of the robot's node, on which the ghost rides.
+        path: scene node of the robot's base, the parent of the ghost.
     """
 
     def __init__(self, server: viser.ViserServer, viewed: ViewedRobot, path: str) -> None:
-        """Add the panel, hidden until there is a plan."""
+        """Add the elements to the panel, hidden until a plan is received."""
         self._scene, self._viewed, self._path = server.scene, viewed, path
         self._poses = LinkPoses(viewed.model.tree)
         self._lock = threading.Lock()
         self._plan: tuple[Array, Array] | None = None
         self._new = False
-        self._since = 0.0
+        self._play_start = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
         gui = server.gui
@@ -57,64 +57,63 @@ class PlannedPath:
         self.show = gui.add_checkbox("Show plan", True, visible=False)
         self.play = gui.add_checkbox(
             "Play", True, visible=False,
-            hint="The ghost passes the plan in its own time, again and again.",
+            hint="Loop playback in real time.",
         )  # fmt: skip
-        self.told = gui.add_markdown("", visible=False)
+        self.play_time = gui.add_markdown("", visible=False)
         self.scrub = gui.add_slider(
             "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
-            hint="Puts the ghost somewhere on its way, and stops the play.",
+            hint="Moves the ghost to this time and pauses playback.",
         )  # fmt: skip
         self.scrub.on_update(self._scrubbed)
         self.play.on_update(self._play_switched)
 
-    def take(self, times: object, positions: object) -> None:
-        """Take a plan.
+    def set_plan(self, times: object, positions: object) -> None:
+        """Replace the plan.
 
         Args:
-            times: when each row is passed [s], shape (m,), growing.
-            positions: all joints [rad or m], shape (m, n).
+            times: time of each row [s], shape (m,), not decreasing.
+            positions: positions of all joints [rad or m], shape (m, n).
 
         Raises:
-            InvalidCommand: for wrong shapes, numbers that are not finite, times that go back.
+            InvalidCommand: wrong shapes, values that are not finite, or decreasing times; the
+                previous plan is kept.
         """
         when = np.asarray(times, dtype=np.float64)
         rows = np.asarray(positions, dtype=np.float64)
         shape = (len(when), len(self._viewed.model.joint_names))
         if when.ndim != 1 or not len(when) or rows.shape != shape:
             raise InvalidCommand(
-                f"{self._viewed.name}: a plan of {when.shape} times needs positions of shape "
-                f"{shape}, was given {rows.shape}."
+                f"{self._viewed.name}: a plan with times of shape {when.shape} needs positions of "
+                f"shape {shape}, got {rows.shape}."
             )
         if not (np.isfinite(when).all() and np.isfinite(rows).all()):
-            raise InvalidCommand(
-                f"{self._viewed.name}: the plan holds numbers that are not finite."
-            )
+            raise InvalidCommand(f"{self._viewed.name}: the plan contains non-finite values.")
         if (np.diff(when) < 0.0).any():
-            raise InvalidCommand(f"{self._viewed.name}: the times of the plan go back.")
+            raise InvalidCommand(f"{self._viewed.name}: the times of the plan decrease.")
         with self._lock:
             self._plan, self._new = (when - when[0], rows), True
-            self._since = time.monotonic()
+            self._play_start = time.monotonic()
 
     @property
     def playing(self) -> bool:
-        """Whether the ghost moves by itself."""
+        """Whether playback is active."""
         return self._plan is not None and self.show.value and self.play.value
 
     @property
     def duration(self) -> float:
-        """Of the plan [s]; 0 without one."""
+        """Duration of the plan [s]; 0 without one."""
         with self._lock:
             return 0.0 if self._plan is None else float(self._plan[0][-1])
 
     @property
     def now(self) -> float:
-        """Where on the plan's way the ghost is [s]."""
+        """Time of the ghost within the plan [s]."""
         if not self.play.value:
             return min(float(self.scrub.value), self.duration)
-        return self._played()
+        return self._playback_time()
 
     def draw(self) -> None:
-        """Send what changed since the last time."""
+        """Send changes since the last call."""
         with self._lock:
             plan, new, self._new = self._plan, self._new, False
         if plan is None:
@@ -130,7 +129,7 @@ class PlannedPath:
             self.ghost.base.visible = shown
 
     def refresh_panel(self) -> None:
-        """Show the panel once there is a plan, and how far the play is; on viser's event loop."""
+        """Show the elements once there is a plan, and the playback time; on viser's event loop."""
         if self._plan is None:
             return
         if self._none.visible:
@@ -138,18 +137,18 @@ class PlannedPath:
             for element in (self.show, self.play, self.scrub):
                 element.visible = True
         duration = self.duration
-        most = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
-        if self.scrub.max != most:
-            self.scrub.max = most
-            show_value(self.scrub, min(self.scrub.value, most))
-        text = f"at **{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
-        if text != self.told.content:
-            self.told.content, self.told.visible = text, bool(text)
+        end = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
+        if self.scrub.max != end:
+            self.scrub.max = end
+            show_value(self.scrub, min(self.scrub.value, end))
+        text = f"**{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
+        if text != self.play_time.content:
+            self.play_time.content, self.play_time.visible = text, bool(text)
 
-    def _played(self) -> float:
-        """Return where a ghost that plays is [s]."""
+    def _playback_time(self) -> float:
+        """Return the current playback time [s]."""
         duration = self.duration
-        return min((time.monotonic() - self._since) % (duration + PAUSE), duration)
+        return min((time.monotonic() - self._play_start) % (duration + PAUSE), duration)
 
     def _ghost(self) -> RobotView:
         if self.ghost is None:
@@ -158,8 +157,8 @@ class PlannedPath:
         return self.ghost
 
     def _draw_line(self, rows: Array) -> None:
-        """Draw the way of the tool, below the robot's base."""
-        keep = np.unique(np.linspace(0, len(rows) - 1, MOST_POINTS).round().astype(int))
+        """Draw the path of the tool as a child of the robot's base."""
+        keep = np.unique(np.linspace(0, len(rows) - 1, MAX_POINTS).round().astype(int))
         row = self._viewed.model.tree.frame_names.index(self._viewed.tool)
         points = np.array([self._poses.in_root(q)[row, :3, 3] for q in rows[keep]])
         if self._line is not None:
@@ -173,20 +172,20 @@ class PlannedPath:
             )  # fmt: skip
 
     async def _scrubbed(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
-        # Without a client it was the program that set the value.
+        # Without a client, the value was set by the program.
         if event.client is not None:
             show_value(self.play, False)
 
     async def _play_switched(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        """Stop where the ghost is, and go on from where it was put."""
+        """Pause at the ghost's current time, or continue from the slider's."""
         if event.client is None:
             return
         if self.play.value:
-            self._since = time.monotonic() - min(float(self.scrub.value), self.duration)
+            self._play_start = time.monotonic() - min(float(self.scrub.value), self.duration)
         else:
-            show_value(self.scrub, round(self._played() / STEP) * STEP)
+            show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
 
 
 def _at(times: Array, rows: Array, now: float) -> Array:
-    """Return the joints at a time [s], between rows on straight lines, shape (n,)."""
+    """Return the linearly interpolated joint positions at a time [s], shape (n,)."""
     return np.array([np.interp(now, times, column) for column in rows.T])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning is about, for one robot on the page: scene, collision spheres, planned path."""
+"""Planning of one robot on the page: scene, collision spheres, planned trajectory, search tree."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath
 from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
-from motion_nodes.view.scene_view import MOST_OBJECTS, SceneView
+from motion_nodes.view.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 HANDLE_SIZE = 0.15
-"""[m] Of the handles of an object."""
+"""Size of the handles of an object [m]."""
 
 
 class PlanningView:
-    """Takes scenes and plans from any thread and draws them on the drawing thread.
+    """Accepts scenes and plans from any thread and draws them on the drawing thread.
 
     Args:
         server: the viser server.
         viewed: a robot with a tool.
-        view: where it is drawn.
-        events: where the panel reports to.
-        tabs: of the robot's part of the panel.
+        view: scene nodes of the robot.
+        events: receivers of the panel's commands.
+        tabs: tab group of the robot's panel.
     """
 
     def __init__(
@@ -60,12 +60,12 @@ class PlanningView:
             self.show_scene = server.gui.add_checkbox(
                 "Show objects",
                 True,
-                hint="The planning scene, and what the robot carries.",
+                hint="Objects of the planning scene and objects attached to the robot.",
             )
             self.show_spheres = server.gui.add_checkbox(
                 "Collision spheres",
                 False,
-                hint="As which planning sees the robot: red where it touches something, yellow "
+                hint="Collision model of the robot, coloured by distance: red in collision, yellow "
                 "within 6 cm, blue beyond 30 cm.",
                 visible=self.spheres is not None,
             )
@@ -78,12 +78,12 @@ class PlanningView:
         with tabs.add_tab("Plan"):
             self.path = PlannedPath(server, viewed, view.base.name)
             self.show_tree = server.gui.add_checkbox(
-                "Search tree", False, hint="What the planner tried, with its newest plan.",
+                "Search tree", False, hint="Search tree of the newest plan.",
                 visible=viewed.edits_scene,
             )  # fmt: skip
             self.recover = server.gui.add_button(
                 "Recover", visible=viewed.edits_scene,
-                hint="Moves the arm out of a shallow collision, or back inside its limits, slowly.",
+                hint="Move slowly out of a shallow collision or back within joint limits.",
             )  # fmt: skip
             self.recover.on_click(lambda _: events.recover())
             self._recovery = server.gui.add_markdown("", visible=False)
@@ -91,17 +91,17 @@ class PlanningView:
         for box in (self.show_scene, self.show_spheres, self.show_tree):
             box.on_update(lambda _: events.redraw())
 
-    def take_scene(self, scene: Scene) -> None:
-        """Take a scene."""
+    def set_scene(self, scene: Scene) -> None:
+        """Replace the scene."""
         with self._lock:
             self._newest = scene
 
-    def take_recovery_message(self, text: str) -> None:
-        """Take what became of a recovery, to be shown on one line below its button."""
+    def set_recovery_message(self, text: str) -> None:
+        """Store the result of a recovery, shown on one line below its button."""
         self._recovery_text = text
 
     def draw(self, q: Array) -> None:
-        """Send what changed since the last time, with the robot's joints at ``q``, shape (n,)."""
+        """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
         with self._lock:
             scene, self._newest = self._newest, None
         if scene is not None:
@@ -117,13 +117,13 @@ class PlanningView:
 
     @property
     def animated(self) -> bool:
-        """Whether something moves without updates."""
+        """Whether anything moves between updates."""
         return self.path.playing or (self.editor is not None and self.editor.animated)
 
     def refresh_panel(self) -> None:
-        """Renew the panel; on viser's event loop."""
-        left_out = self.objects.left_out
-        text = f"{left_out} objects more than the {MOST_OBJECTS} drawn" if left_out else ""
+        """Update the panel; on viser's event loop."""
+        omitted = self.objects.omitted
+        text = f"{omitted} objects are not drawn (max {MAX_OBJECTS})" if omitted else ""
         if text != self._note.content:
             self._note.content, self._note.visible = text, bool(text)
         text = plain(self._recovery_text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of a robot's joints over time; all functions run on viser's event loop."""
+"""Plots of joint positions and velocities over time; all methods run on viser's event loop."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ HEIGHT = 220
 
 
 class PlotPanel:
-    """One plot, which costs nothing until it is switched on.
+    """One plot, which sends no data until it is enabled.
 
     Args:
-        gui: viser's panel; elements go into the tab that is open.
-        joints: names of the joints that may be chosen.
+        gui: viser's panel; elements are added to the active container.
+        joints: names of the joints to select from.
     """
 
     def __init__(self, gui: viser.GuiApi, joints: Sequence[str]) -> None:
-        """Add the elements."""
+        """Add the elements to the panel."""
         self._gui = gui
         self._labels = dict(zip(joints, short_labels(tuple(joints)), strict=True))
         self._plot: viser.GuiUplotHandle | None = None
@@ -43,12 +43,12 @@ class PlotPanel:
         self.show.on_update(self._switched)
 
     @property
-    def wanted(self) -> bool:
-        """Whether somebody wants to see the plot."""
+    def enabled(self) -> bool:
+        """Whether the plot is shown."""
         return bool(self.show.value)
 
     def draw(self, curves: Curves) -> None:
-        """Show curves."""
+        """Update the plot."""
         names = tuple(self._labels.get(name, name) for name in curves.names)
         shape = (names, curves.limits, curves.unit)
         data = _data(curves)
@@ -59,7 +59,7 @@ class PlotPanel:
             self._plot.data = data
 
     def _replace(self, curves: Curves, names: tuple[str, ...], data: tuple[Array, ...]) -> None:
-        """Add the plot anew: series cannot be changed."""
+        """Replace the plot: viser cannot change the series of an existing one."""
         if self._plot is not None:
             self._plot.remove()
         series = [uplot.Series(label="s")]
@@ -82,14 +82,14 @@ class PlotPanel:
                         stroke="#888", size=48, grid=uplot.Axis_Grid(stroke="#8884", width=1)
                     ),
                 ),
-                # Without it nobody knows which line is whose; a click on a name hides its line.
+                # A click on a name hides its line.
                 legend=uplot.Legend(show=True, live=False),
             )  # fmt: skip
 
     async def _switched(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         for element in (self.quantity, self.joint):
-            element.visible = self.wanted
-        if self._plot is not None and not self.wanted:
+            element.visible = self.enabled
+        if self._plot is not None and not self.enabled:
             self._plot.remove()
             self._plot = None
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that obey the page at once: a look at a robot with no ROS and no physics.
+"""Preview of robots without ROS and physics: commands of the page move the model directly.
 
-Targets are followed by inverse kinematics, which sees no obstacles; objects of the scene are there
-to be looked at.
+Targets are reached by inverse kinematics without collision checks; scene objects are display only.
 """
 
 from __future__ import annotations
@@ -21,24 +20,29 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, ViewedRobot
 
 PERIOD = 1.0 / 30.0
-"""Time between two steps [s]."""
+"""Time step [s]."""
 TWIST_TIMEOUT = 0.3
-"""A base stands still when no twist came for this long [s]."""
-SHARE_OF_SPEED = 0.4
-"""Part of a joint's velocity limit with which it goes to its target."""
-PLAIN_SPEED = 1.5
-"""Speed of a joint that has no velocity limit [rad/s or m/s]."""
+"""A base stops when no twist command was received for this time [s]."""
+VELOCITY_SCALING = 0.4
+"""Fraction of the velocity limits at which joints move."""
+DEFAULT_VELOCITY = 1.5
+"""Velocity limit of joints without one [rad/s or m/s]."""
 
 
 class PreviewRobot:
-    """A robot whose joints glide to their targets and whose base follows its twist."""
+    """A robot whose joints move to their targets at constant velocity; its base follows twists.
+
+    Args:
+        robot: the robot.
+        X_WB: initial pose of its base in the world, shape (4, 4).
+    """
 
     def __init__(self, robot: Robot, X_WB: Array) -> None:
-        """Stand at home."""
+        """Start in the home configuration."""
         self.robot = robot
         self.q = robot.home.copy()
         self.target = robot.home.copy()
@@ -48,42 +52,58 @@ class PreviewRobot:
         self._twist = (0.0, 0.0, 0.0)
         self._twist_age = math.inf
         limit = robot.limits.velocity
-        self._speed = SHARE_OF_SPEED * np.where(np.isfinite(limit), limit, PLAIN_SPEED)
+        self._speed = VELOCITY_SCALING * np.where(np.isfinite(limit), limit, DEFAULT_VELOCITY)
 
-    def aim(self, joint: str, value: float) -> None:
-        """Send one joint to a position [rad or m]."""
+    def set_joint_target(self, joint: str, value: float) -> None:
+        """Set the target position of one joint [rad or m]."""
         self.target[self.robot.joint_names.index(joint)] = value
 
-    def aim_state(self, name: str) -> None:
-        """Send all joints to a named state."""
+    def set_named_state(self, name: str) -> None:
+        """Set the target of all joints to a named state."""
         self.target = self.robot.named_state(name).copy()
 
-    def solve(self, X_BT: Array) -> str:
-        """Send the tool to a pose in the base; return why it cannot be reached, or nothing."""
+    def set_tool_target(self, X_BT: Array) -> str:
+        """Solve inverse kinematics and set the solution as joint target.
+
+        Args:
+            X_BT: target of the tool in the base frame, shape (4, 4).
+
+        Returns:
+            Why there is no solution; empty on success.
+
+        Raises:
+            MotionError: ``X_BT`` is not a rigid pose.
+        """
         if self._ik is None:
             group = next(g for g in self.robot.groups.values() if g.tip is not None)
             self._ik = ArticulationIk(self.robot, group.name)
-        present = dict(zip(self.robot.joint_names, self.q.tolist(), strict=True))
-        goal = self._ik.goal_for(X_BT, present)
+        current = dict(zip(self.robot.joint_names, self.q.tolist(), strict=True))
+        goal = self._ik.goal_for(X_BT, current)
         if not goal.success:
             return goal.result.reason
         for joint, value in zip(goal.names, goal.positions.tolist(), strict=True):
-            self.aim(joint, value)
+            self.set_joint_target(joint, value)
         return ""
 
-    def change(self, name: str, item: WorldObject | None) -> None:
-        """Put an object into the world, or take it away."""
+    def set_object(self, name: str, item: WorldObject | None) -> None:
+        """Add or replace an object of the world; None removes it."""
         if item is not None:
             self.world.add(item)
         elif name in self.world.scene.objects:
             self.world.remove(name)
 
     def drive(self, vx: float, vy: float, wz: float) -> None:
-        """Give the base a velocity in its own frame [m/s, m/s, rad/s]."""
+        """Command a twist of the base in its own frame.
+
+        Args:
+            vx: forward velocity [m/s].
+            vy: velocity to the left [m/s].
+            wz: yaw rate, counter-clockwise [rad/s].
+        """
         self._twist, self._twist_age = (vx, vy, wz), 0.0
 
     def step(self, dt: float) -> None:
-        """Move on by ``dt`` [s]."""
+        """Advance by ``dt`` [s]."""
         stride = self._speed * dt
         self.q += np.clip(self.target - self.q, -stride, stride)
         self._twist_age += dt
@@ -92,9 +112,18 @@ class PreviewRobot:
 
 
 def planar_step(vx: float, vy: float, wz: float, dt: float) -> Array:
-    """Return how a base moves in its own frame under a constant twist, shape (4, 4).
+    """Return the displacement of a base under a constant twist, in its initial frame.
 
-    Source: exponential map of SE(2); its series is used for slow turns.
+    Args:
+        vx: forward velocity [m/s].
+        vy: velocity to the left [m/s].
+        wz: yaw rate [rad/s].
+        dt: duration [s].
+
+    Returns:
+        Pose of the base after ``dt`` in its frame before, shape (4, 4).
+
+    Source: exponential map of SE(2), with its Taylor series for small angles.
     """
     angle = wz * dt
     if abs(angle) < 1e-6:
@@ -109,12 +138,12 @@ def planar_step(vx: float, vy: float, wz: float, dt: float) -> Array:
 
 
 class Preview:
-    """A viewer with robots that obey it; a context manager.
+    """A viewer and the robots that execute its commands.
 
     Args:
-        robots: what to show, side by side.
-        spacing: distance between neighbours along y [m].
-        open_viewer: makes the viewer for the robots.
+        robots: the robots, placed side by side.
+        spacing: distance between adjacent robots along y [m].
+        open_viewer: creates the viewer of the robots.
     """
 
     def __init__(
@@ -123,7 +152,7 @@ class Preview:
         spacing: float,
         open_viewer: Callable[[Sequence[ViewedRobot]], BrowserViewer],
     ) -> None:
-        """Open the page and start moving."""
+        """Open the page and start the motion thread."""
         shown = []
         self._robots: dict[str, PreviewRobot] = {}
         for number, robot in enumerate(robots):
@@ -146,35 +175,35 @@ class Preview:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop moving and close the page."""
+        """Stop all motion and close the page."""
         self._closed.set()
         self._thread.join(timeout=2.0)
         self.viewer.close()
 
     def _on_joint_target(self, name: str, joint: str, value: float) -> None:
         with self._lock:
-            self._robots[name].aim(joint, value)
+            self._robots[name].set_joint_target(joint, value)
 
     def _on_named_state(self, name: str, state: str) -> None:
         with self._lock:
-            self._robots[name].aim_state(state)
+            self._robots[name].set_named_state(state)
 
     def _on_twist(self, name: str, vx: float, vy: float, wz: float) -> None:
         with self._lock:
             self._robots[name].drive(vx, vy, wz)
 
-    def _on_target(self, name: str, wish: TargetWish) -> None:
+    def _on_target(self, name: str, command: TargetCommand) -> None:
         robot = self._robots[name]
-        # Searched without the lock: the first time a solver is compiled.
+        # Without the lock, because the first call compiles a solver.
         try:
-            words = robot.solve(wish.X_BT)
+            message = robot.set_tool_target(command.X_BT)
         except MotionError as error:
-            words = str(error)
-        self.viewer.set_target_message(name, words)
+            message = str(error)
+        self.viewer.set_target_message(name, message)
 
     def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
         robot = self._robots[name]
-        robot.change(key, item)
+        robot.set_object(key, item)
         self.viewer.update_scene(name, robot.world.scene)
 
     def _run(self) -> None:
@@ -184,7 +213,7 @@ class Preview:
             now = time.monotonic()
             for name, robot in self._robots.items():
                 with self._lock:
-                    # After a pause of the machine robots go on from where they were.
+                    # Bounded, so that robots do not jump after the process was suspended.
                     robot.step(min(now - last, 4 * PERIOD))
                     q, X_WB = robot.q.copy(), robot.X_WB
                 self.viewer.update_joints(name, q)

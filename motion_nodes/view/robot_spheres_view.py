@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The spheres by which planning sees a robot, coloured by how near the objects are."""
+"""The collision spheres of a robot, coloured by their distance to the objects of its scene."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.sphere_nodes import PLAIN_RGB, DistanceColours, add_spheres
 
 PERIOD = 0.15
-"""[s] Between two looks at the distances."""
+"""Min time between two updates of the distances [s]."""
 
 
 class RobotSpheresView:
-    """Draws spheres below the links that they belong to; not thread-safe, one thread draws.
+    """Draws spheres as children of their links' nodes; not thread-safe.
 
     Args:
         scene: the viser scene.
-        poses: of the links.
-        names: of the links, in the order of the poses.
-        base: row of the link in whose frame objects stand.
-        links: name of each link's node.
+        poses: link poses.
+        names: names of the links, in the order of the poses.
+        base: index of the link that is the scene frame.
+        links: scene node of each link.
         bodies: returns the spheres; called when they are first shown.
     """
 
@@ -41,18 +41,25 @@ class RobotSpheresView:
         links: Mapping[str, str],
         bodies: Callable[[], Iterable[CollisionBody]],
     ) -> None:
-        """Start with nothing added."""
+        """Start without nodes."""
         self._scene, self._poses, self._names, self._base = scene, poses, names, base
         self._links, self._bodies = links, bodies
         self._colours: DistanceColours | None = None
         self.nodes: list[viser.BatchedMeshHandle] = []
-        """One for each body."""
+        """One node per body."""
         self._shown = False
         self._due = 0.0
-        self._looked: tuple[Scene, bytes] | None = None
+        self._last: tuple[Scene, bytes] | None = None
+        """Scene and joint positions of the last update of the colours."""
 
     def draw(self, shown: bool, q: Array, scene: Scene) -> None:
-        """Show or hide them, and colour them anew where the robot or an object has moved."""
+        """Show or hide the spheres and update their colours.
+
+        Args:
+            shown: whether to show them.
+            q: joint positions [rad or m], shape (n,).
+            scene: the objects.
+        """
         if shown and self._colours is None:
             self._colours = DistanceColours(self._bodies())
             self.nodes = [
@@ -70,10 +77,10 @@ class RobotSpheresView:
             self._colour(q, scene)
 
     def _colour(self, q: Array, scene: Scene) -> None:
-        looked = (scene, q.tobytes())
-        if self._colours is None or looked == self._looked:
+        state = (scene, q.tobytes())
+        if self._colours is None or state == self._last:
             return
-        self._looked = looked
+        self._last = state
         X_RL = self._poses.in_root(q)
         X_BL = inverse(X_RL[self._base]) @ X_RL
         found = self._colours.of(scene, dict(zip(self._names, X_BL, strict=True)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floor, lights and the first camera position, chosen by the size of what is shown."""
+"""Floor, lights and initial camera pose, scaled to the robots."""
 
 from __future__ import annotations
 
@@ -11,62 +11,63 @@ import viser
 from motion_nodes.model.tree import Array
 
 FIELD_OF_VIEW = np.deg2rad(40.0)
-"""Vertical; a longer lens than viser's 75 degrees keeps a robot's proportions."""
+"""Vertical field of view [rad]; below viser's 75 degrees, for less perspective distortion."""
 VIEW_DIRECTION = np.array([0.80, 0.52, 0.34])
-"""From the robot to the camera: front left (x forward, y left) and a little above."""
+"""From the robot to the camera: front left (x forward, y left) and slightly above."""
 PANEL_SHIFT = 0.45
-"""The panel covers the right of the page, so robots stand this part of their size to the left."""
+"""Landscape: the panel covers the right, so robots are shifted left by this fraction of the
+radius."""
 SHEET_SHIFT = 0.2
-"""On a phone it covers the bottom: so much of the distance to the camera robots stand higher."""
+"""Portrait: the panel covers the bottom, so robots are shifted up by this fraction of the camera
+distance."""
 LANDSCAPE = 1.6
-"""Width by height of a usual page."""
-DRIVEN_RADIUS = 0.9
-"""Around robots that drive at least this much floor is in sight [m]: a closer picture would be
-empty in seconds."""
+"""Aspect ratio (width / height) of a typical page."""
+MOBILE_RADIUS = 0.9
+"""Min radius in view of a mobile robot [m], which would otherwise leave the view in seconds."""
 
 
 class SceneSetup:
-    """Floor and lights, and the camera where everything is in sight.
+    """Floor and lights, and a camera with all robots in view.
 
     Args:
         server: the viser server.
-        balls: centre, shape (3,), and radius [m] of a ball about each robot.
-        dark: whether the page is dark, so that the lines of the floor do not glare.
-        least_radius: of what is in sight at first [m].
-        shadows: whether there are shadows and reflections, which take a graphics card.
+        bounding_spheres: centre [m], shape (3,), and radius [m] of each robot's bounding sphere.
+        dark: whether the page is dark; selects the colours of the floor.
+        min_radius: min radius initially in view [m].
+        shadows: whether to enable shadows and reflections; slow without a graphics card.
     """
 
     def __init__(
         self,
         server: viser.ViserServer,
-        balls: Sequence[tuple[Array, float]],
+        bounding_spheres: Sequence[tuple[Array, float]],
         dark: bool = False,
         *,
-        least_radius: float = 0.0,
+        min_radius: float = 0.0,
         shadows: bool = True,
     ) -> None:
-        """Add everything."""
+        """Add floor and lights and place the camera."""
         self._scene = server.scene
-        self.least_radius = least_radius
-        self._radius = max(_ball_about(balls)[1], least_radius)
-        self.darken(dark)
-        self.cast_shadows(shadows)
+        self.min_radius = min_radius
+        self._radius = max(_enclosing_sphere(bounding_spheres)[1], min_radius)
+        self.set_dark(dark)
+        self.set_shadows(shadows)
         camera = server.initial_camera
         camera.fov = float(FIELD_OF_VIEW)
         camera.near = 0.01
-        camera.position, camera.look_at = camera_for(balls, VIEW_DIRECTION, least_radius)
+        camera.position, camera.look_at = camera_for(bounding_spheres, VIEW_DIRECTION, min_radius)
 
-    def cast_shadows(self, shadows: bool) -> None:
-        """Switch shadows and reflections on or off."""
+    def set_shadows(self, shadows: bool) -> None:
+        """Enable or disable shadows and reflections."""
         self._scene.configure_default_lights(enabled=True, cast_shadow=shadows)
         self._scene.configure_environment_map(
             "studio" if shadows else None, environment_intensity=0.3
         )
-        # What reflections brighten otherwise.
+        # Replaces the light of the environment map.
         self._scene.add_light_ambient("/ambient", intensity=1.5, visible=not shadows)
 
-    def darken(self, dark: bool) -> None:
-        """Draw the floor for a dark or a light page."""
+    def set_dark(self, dark: bool) -> None:
+        """Draw the floor in the colours of the dark or light theme."""
         self.floor = self._scene.add_grid(
             "/floor",
             infinite_grid=True,
@@ -85,21 +86,24 @@ class SceneSetup:
 
 
 def camera_for(
-    balls: Sequence[tuple[Array, float]],
+    bounding_spheres: Sequence[tuple[Array, float]],
     direction: Array,
-    least_radius: float,
+    min_radius: float,
     aspect: float = LANDSCAPE,
 ) -> tuple[Array, Array]:
-    """Return where a camera stands and what it looks at, shape (3,) each, to see all balls.
+    """Return a camera position with all spheres in view.
 
     Args:
-        balls: centre and radius [m] of each.
+        bounding_spheres: centre [m], shape (3,), and radius [m] of each.
         direction: from them to the camera, shape (3,).
-        least_radius: of what is in sight [m].
-        aspect: width of the page by its height.
+        min_radius: min radius in view [m].
+        aspect: aspect ratio of the page, width / height.
+
+    Returns:
+        Camera position and look-at point in the world [m], shape (3,) each.
     """
-    centre, radius = _ball_about(balls)
-    radius = max(radius, least_radius)
+    centre, radius = _enclosing_sphere(bounding_spheres)
+    radius = max(radius, min_radius)
     towards = direction / np.linalg.norm(direction)
     half = np.arctan(np.tan(FIELD_OF_VIEW / 2) * min(1.0, aspect))
     distance = radius / np.sin(half)
@@ -108,16 +112,16 @@ def camera_for(
         share = min(1.0, (aspect - 1.0) / (LANDSCAPE - 1.0))
         centre = centre + right / np.linalg.norm(right) * share * PANEL_SHIFT * radius
     else:
-        # There the panel is at the bottom.
+        # In portrait format the panel is at the bottom.
         centre = centre - np.array([0.0, 0.0, SHEET_SHIFT * distance])
     return centre + towards * distance, centre
 
 
-def _ball_about(balls: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
-    """Return a ball that holds the given ones."""
-    if not balls:
+def _enclosing_sphere(spheres: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    """Return centre and radius of a sphere that encloses the given ones."""
+    if not spheres:
         return np.zeros(3), 1.0
-    low = np.min([centre - radius for centre, radius in balls], axis=0)
-    high = np.max([centre + radius for centre, radius in balls], axis=0)
+    low = np.min([centre - radius for centre, radius in spheres], axis=0)
+    high = np.max([centre + radius for centre, radius in spheres], axis=0)
     centre = (low + high) / 2
-    return centre, max(float(np.linalg.norm(c - centre)) + r for c, r in balls)
+    return centre, max(float(np.linalg.norm(c - centre)) + r for c, r in spheres)

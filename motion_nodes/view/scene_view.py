@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around a robot and what its links carry, drawn and kept in step."""
+"""Scene nodes of the objects of a planning scene and of attached bodies."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from motion_nodes.view.shape_nodes import SOLID, Look, add_shape
 
 Rgba = tuple[float, float, float, float]
 Surface = tuple[Array, NDArray[np.uint32]]
-"""Corners and triangles."""
+"""Vertices [m], shape (v, 3), and triangles, shape (t, 3)."""
 
 OBJECT_RGBA: Rgba = (0.45, 0.65, 0.45, 0.85)
-CARRIED_RGBA: Rgba = (0.65, 0.45, 0.75, 0.9)
+ATTACHED_RGBA: Rgba = (0.65, 0.45, 0.75, 0.9)
 DISABLED = Look(opacity=0.25, shadow=False)
-"""Objects that nothing collides with."""
-MOST_OBJECTS = 500
-"""More are not drawn: each is a node of its own in the page."""
+"""Objects excluded from collision checks."""
+MAX_OBJECTS = 500
+"""Max number of objects drawn; each is a node of the page's scene."""
 GROUND_SIZE, GROUND_DEPTH = 4.0, 1e-3
-"""[m] Edge of the square that stands for a half-space, and how far below it is drawn: the page has
-a grid of its own there."""
+"""Edge length of the square that represents a half-space, and its offset below the plane [m], so
+that it does not cover the page's grid."""
 SIDES = 32
+"""Number of segments around a cone or capsule."""
 
 
 class SceneView:
-    """Draws scenes; not thread-safe, one thread draws.
+    """Draws scenes; not thread-safe.
 
     Args:
-        scene: the viser scene to add to.
-        base: name of the node of the frame in which objects stand.
-        links: name of each link's node, for what is carried.
-        meshes: of the robot; a scene's meshes bring their triangles along.
+        scene: the viser scene.
+        base: scene node of the frame of the objects' poses.
+        links: scene node of each link, for attached bodies.
+        meshes: mesh files of the robot; meshes of a scene contain their triangles.
     """
 
     def __init__(
@@ -50,42 +51,47 @@ class SceneView:
         self._scene, self._base, self._links, self._meshes = scene, base, links, meshes
         self._shown = Scene()
         self._nodes: dict[tuple[str, str], viser.FrameHandle] = {}
-        """Node of each object, ("object", name), and of what is carried, ("carried", name)."""
+        """Node of each object, ("object", name), and attached body, ("attached", name)."""
         self._visible = True
-        self.left_out = 0
-        """How many objects are not drawn because there are too many."""
-        self.picked: Callable[[str], Awaitable[None]] | None = None
-        """Called on viser's event loop with the name of an object that was clicked."""
+        self.omitted = 0
+        """Number of objects not drawn because of ``MAX_OBJECTS``."""
+        self.on_pick: Callable[[str], Awaitable[None]] | None = None
+        """Called on viser's event loop with the name of a clicked object."""
 
     @property
     def shown(self) -> Scene:
-        """The scene as it was last drawn."""
+        """The scene last drawn."""
         return self._shown
 
     def place(self, name: str, X_WO: Array) -> None:
-        """Draw an object at a pose, shape (4, 4), until the scene moves it."""
+        """Draw an object at a pose until the scene moves it.
+
+        Args:
+            name: of the object; ignored if it is not drawn.
+            X_WO: pose in the scene frame, shape (4, 4).
+        """
         node = self._nodes.get(("object", name))
         if node is not None:
             _place(node, X_WO)
 
     def draw(self, scene: Scene) -> None:
-        """Bring the picture up to a scene."""
+        """Draw a scene by applying its differences from the last one."""
         diff = difference(self._shown, scene)
         for name in (*diff.removed, *diff.changed):
             self._remove("object", name)
         for name in diff.detached + diff.attached:
-            self._remove("carried", name)
+            self._remove("attached", name)
         for name in diff.moved:
             node = self._nodes.get(("object", name))
             if node is not None:
                 _place(node, scene.objects[name].X_WO)
         self._add_objects(scene.objects.values())
         for name in diff.attached:
-            self._add_carried(scene.attached[name])
+            self._add_attached(scene.attached[name])
         self._shown = scene
 
     def show(self, visible: bool) -> None:
-        """Show or hide everything, also what comes later."""
+        """Show or hide all objects, including those added later."""
         if visible == self._visible:
             return
         self._visible = visible
@@ -93,39 +99,39 @@ class SceneView:
             node.visible = visible
 
     def _add_objects(self, objects: Iterable[WorldObject]) -> None:
-        self.left_out = 0
+        self.omitted = 0
         for item in objects:
             if ("object", item.name) in self._nodes:
                 continue
-            if len(self._nodes) >= MOST_OBJECTS:
-                self.left_out += 1
+            if len(self._nodes) >= MAX_OBJECTS:
+                self.omitted += 1
                 continue
             look = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
             parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
-            # A click on the floor means nothing in particular.
+            # The floor and other fixed parts of the cell cannot be selected.
             if item.kind != SCENERY:
                 self._make_clickable(item.name, parts)
 
     def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
-        if self.picked is None:
+        if self.on_pick is None:
             return
 
         async def clicked(_: object) -> None:
-            if self.picked is not None:
-                await self.picked(name)
+            if self.on_pick is not None:
+                await self.on_pick(name)
 
         for part in parts:
             part.on_click(clicked)
 
-    def _add_carried(self, body: AttachedBody) -> None:
-        above = self._links.get(body.link)
-        if above is not None:
-            node = self._frame("carried", body.name, above, body.X_LO)
-            self._add_parts(node.name, body.parts, body.rgba or CARRIED_RGBA, SOLID)
+    def _add_attached(self, body: AttachedBody) -> None:
+        parent = self._links.get(body.link)
+        if parent is not None:
+            node = self._frame("attached", body.name, parent, body.X_LO)
+            self._add_parts(node.name, body.parts, body.rgba or ATTACHED_RGBA, SOLID)
 
-    def _frame(self, kind: str, name: str, above: str, X: Array) -> viser.FrameHandle:
-        path = f"{above}/{kind}_{_word(name)}"
+    def _frame(self, kind: str, name: str, parent: str, X: Array) -> viser.FrameHandle:
+        path = f"{parent}/{kind}_{_escaped(name)}"
         node = self._scene.add_frame(path, show_axes=False, visible=self._visible)
         _place(node, X)
         self._nodes[kind, name] = node
@@ -134,14 +140,14 @@ class SceneView:
     def _remove(self, kind: str, name: str) -> None:
         node = self._nodes.pop((kind, name), None)
         if node is not None:
-            node.remove()  # and what is below it
+            node.remove()  # with its children
 
     def _add_parts(
-        self, above: str, parts: tuple[Part, ...], rgba: Rgba, look: Look
+        self, parent: str, parts: tuple[Part, ...], rgba: Rgba, look: Look
     ) -> list[viser.MeshHandle]:
         nodes: list[viser.MeshHandle] = []
         for number, part in enumerate(parts):
-            path, solid = f"{above}/part_{number}", part.solid
+            path, solid = f"{parent}/part_{number}", part.solid
             if isinstance(solid, Sphere | Box | Cylinder):
                 shape = Shape(solid, part.X_OS, rgba)
                 nodes.append(add_shape(self._scene, path, shape, look, self._meshes))
@@ -163,9 +169,10 @@ class SceneView:
 
 
 def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
-    """Return corners, shape (v, 3) [m], and triangles, shape (t, 3), of a solid's surface.
+    """Return the surface of a solid in its own frame; of a half-space a square of its plane.
 
-    A half-space is drawn as a square of its plane.
+    Returns:
+        Vertices [m], shape (v, 3), and triangles, shape (t, 3).
     """
     if isinstance(solid, TriangleMesh):
         return solid.vertices, solid.triangles.astype(np.uint32)
@@ -175,15 +182,15 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
         return corners, np.array([(0, 1, 2), (0, 2, 3)], dtype=np.uint32)
     if isinstance(solid, Cone):
         h = 0.5 * solid.height
-        return _turned(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+        return _revolved(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
     angles = np.linspace(0.0, 0.5 * np.pi, 9)
     arc = solid.radius * np.column_stack((np.cos(angles), np.sin(angles)))
     arc[:, 1] += 0.5 * solid.length
-    return _turned(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
+    return _revolved(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
 
 
-def _turned(outline: Array) -> Surface:
-    """Return the surface that an outline of (radius, z) makes about the z axis."""
+def _revolved(outline: Array) -> Surface:
+    """Return the surface of revolution of an outline (radius, z) [m] about the z axis."""
     angles = np.linspace(0.0, 2.0 * np.pi, SIDES, endpoint=False)
     rings = [
         np.column_stack((r * np.cos(angles), r * np.sin(angles), np.full(SIDES, z)))
@@ -204,6 +211,6 @@ def _place(node: viser.FrameHandle, X: Array) -> None:
     node.position = X[:3, 3]
 
 
-def _word(name: str) -> str:
-    """Return a name as one part of a node's path, another one for each name."""
+def _escaped(name: str) -> str:
+    """Return a name escaped for one component of a node's path; injective."""
     return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One shape of a link as a node of the viser scene, with its pose, colour and material."""
+"""Scene nodes of a link's shapes, with pose, colour and material."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from motion_nodes.view.merged_shapes import merged
 from motion_nodes.view.mesh_files import MeshFiles
 
 PLAIN_RGB = (198, 203, 208)
-"""Colour of a shape for which the URDF gives none: the light grey of painted metal."""
+"""Colour of shapes without a colour in the URDF: the light grey of painted metal."""
 PLACEHOLDER_RGB = (235, 140, 52)
-"""Colour of the box that stands in for a missing mesh."""
-BALL_SUBDIVISIONS = 3
-"""1280 triangles: no corner is seen, and a quarter of the work of one step more."""
+"""Colour of the box drawn for a missing mesh."""
+SPHERE_SUBDIVISIONS = 3
+"""Subdivisions of an icosahedron: 1280 triangles; one more would be four times as many."""
 PLACEHOLDER_SIZE = 0.06
-"""Edge of that box [m]."""
+"""Edge length of the box drawn for a missing mesh [m]."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """How all shapes of one robot are drawn."""
+    """Appearance of the shapes of a robot."""
 
     rgb: tuple[int, int, int] | None = None
-    """One colour for all, or None for the colours of the URDF."""
+    """Colour of all shapes, 0 to 255 each; None: the colours of the URDF."""
     opacity: float = 1.0
-    """1 is solid."""
+    """0 to 1, multiplied by the shape's own; 1 is opaque."""
     shadow: bool = True
+    """Whether shapes cast and receive shadows."""
     grow: float = 0.0
-    """[m] So far beyond the true surface, so that a ghost and its robot do not flicker where one is
-    exactly in the other."""
+    """Offset of the surface [m]; avoids z-fighting where a ghost coincides with its robot."""
 
 
 SOLID = Look()
 GHOST = Look(rgb=(70, 140, 235), opacity=0.3, shadow=False, grow=0.0015)
-"""Where the robot should be."""
+"""Appearance of the joint reference."""
 
 
 class _Surface(TypedDict):
@@ -54,7 +54,7 @@ class _Surface(TypedDict):
 
 
 def colour(shape: Shape, look: Look) -> tuple[tuple[int, int, int], float | None]:
-    """Return the 8-bit colour of a shape and its opacity, which is None when it is solid."""
+    """Return the 8-bit colour of a shape and its opacity, None if opaque."""
     rgb, alpha = PLAIN_RGB, 1.0
     if shape.rgba is not None:
         bounded = np.clip(np.nan_to_num(shape.rgba), 0.0, 1.0)
@@ -67,17 +67,17 @@ def colour(shape: Shape, look: Look) -> tuple[tuple[int, int, int], float | None
 def add_shape(
     scene: viser.SceneApi, path: str, shape: Shape, look: Look, meshes: MeshFiles
 ) -> viser.MeshHandle:
-    """Add a shape below the node of its link.
+    """Add a shape as a child of its link's node.
 
     Args:
-        scene: the scene to add to.
-        path: full name of the new node.
+        scene: the viser scene.
+        path: path of the new node.
         shape: geometry with its pose in the link.
-        look: how it is drawn.
-        meshes: where mesh files come from; a placeholder box is drawn for one that is missing.
+        look: appearance.
+        meshes: mesh files; a placeholder box is drawn for a missing one.
 
     Returns:
-        The handle of the node; that of a mesh or of one of the plain shapes.
+        The handle of the node.
     """
     rgb, opacity = colour(shape, look)
     surface = _Surface(
@@ -94,7 +94,7 @@ def add_shape(
             return scene.add_box(path, dimensions=sides, **surface)
         case Sphere(radius):
             return scene.add_icosphere(
-                path, radius=radius + look.grow, subdivisions=BALL_SUBDIVISIONS, **surface
+                path, radius=radius + look.grow, subdivisions=SPHERE_SUBDIVISIONS, **surface
             )
         case Cylinder(radius, length):
             return scene.add_cylinder(
@@ -115,20 +115,20 @@ def add_shape(
 def add_shapes(
     scene: viser.SceneApi, path: str, shapes: Sequence[Shape], look: Look, meshes: MeshFiles
 ) -> None:
-    """Add the shapes of a link: one node for all plain ones that look the same, one per mesh.
+    """Add the shapes of a link: one node per mesh, and one for all primitives of one colour.
 
     Args:
-        scene: the scene to add to.
-        path: beginning of the nodes' names, to which the number of their first shape is added.
+        scene: the viser scene.
+        path: prefix of the nodes' paths; the index of their first shape is appended.
         shapes: geometry with poses in the link.
-        look: how they are drawn.
-        meshes: where mesh files come from.
+        look: appearance.
+        meshes: mesh files.
     """
-    alike: dict[object, list[int]] = {}
+    same_colour: dict[object, list[int]] = {}
     for number, shape in enumerate(shapes):
         key = number if isinstance(shape.geometry, Mesh) else colour(shape, look)
-        alike.setdefault(key, []).append(number)
-    for numbers in alike.values():
+        same_colour.setdefault(key, []).append(number)
+    for numbers in same_colour.values():
         name, first = f"{path}_{numbers[0]}", shapes[numbers[0]]
         if len(numbers) == 1:
             add_shape(scene, name, first, look, meshes)
@@ -142,16 +142,16 @@ def add_shapes(
 
 
 def _grown(vertices: Array, by: float) -> Array:
-    """Return corners moved away from their middle, the outermost by so much [m], shape (v, 3)."""
+    """Return vertices scaled about their centre, the outermost moved by ``by`` [m], (v, 3)."""
     if not by:
         return vertices
-    middle = 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
+    centre = 0.5 * (vertices.min(axis=0) + vertices.max(axis=0))
     half = max(0.5 * float(np.ptp(vertices, axis=0).max()), by)
-    return np.asarray(middle + (1.0 + by / half) * (vertices - middle))
+    return np.asarray(centre + (1.0 + by / half) * (vertices - centre))
 
 
 def reach(shape: Shape, meshes: MeshFiles) -> float:
-    """Return the radius of a ball about the shape's centre that holds it [m]."""
+    """Return the radius of the shape's bounding sphere about its origin [m]."""
     match shape.geometry:
         case Box(size):
             return float(np.linalg.norm(size)) / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spheres of links in the picture: one node for each link, whatever their number."""
+"""Scene nodes of collision spheres, one per link, with colours by distance."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 
 PLAIN_RGB = (240, 200, 60)
-"""Of spheres that nothing is known of."""
+"""Colour of spheres whose distance is unknown."""
 DISTANCES = (0.0, 0.02, 0.06, 0.15, 0.30)
-"""[m] To the nearest object, for which colours are given."""
+"""Distances to the nearest object [m] of ``COLOURS``."""
 COLOURS = ((215, 40, 40), (235, 110, 30), (240, 200, 60), (120, 190, 90), (90, 150, 215))
-"""Red touches, blue is far from all."""
+"""Colours at ``DISTANCES``, from red (in collision) to blue."""
 STEPS = 24
-"""Colours are of so many kinds: what changes less is not sent."""
-MOST_PARTS = 200
-"""Of objects; with more the distances are not looked at, which would take too long."""
+"""Number of steps of the colour scale; smaller changes are not sent."""
+MAX_PARTS = 200
+"""Max number of shapes in a scene for which distances are computed, which would be slow."""
 
 Rgb = tuple[int, int, int]
 
 
 @functools.cache
 def unit_sphere() -> tuple[NDArray[np.float32], NDArray[np.uint32]]:
-    """Return corners and triangles of a sphere of radius 1."""
-    # Here, because it costs a quarter of a second and is seldom needed.
+    """Return vertices, shape (v, 3), and triangles, shape (t, 3), of a sphere of radius 1."""
+    # Imported here, because it takes 0.25 s and is rarely needed.
     from trimesh.creation import icosphere
 
     mesh = icosphere(subdivisions=2)
@@ -49,16 +49,19 @@ def add_spheres(
     """Add spheres as one node.
 
     Args:
-        scene: to add to.
-        path: name of the node, below that of a link.
+        scene: the viser scene.
+        path: path of the node, a child of the link's node.
         spheres: centre in the link and radius [m], shape (s, 4).
-        colour: of all, or of each, shape (s, 3).
-        opacity: 1 is solid.
+        colour: of all spheres, or of each, shape (s, 3).
+        opacity: 0 to 1; 1 is opaque.
+
+    Returns:
+        The handle of the node.
     """
     vertices, faces = unit_sphere()
-    unturned = np.tile(np.array([1.0, 0.0, 0.0, 0.0], np.float32), (len(spheres), 1))
+    identity = np.tile(np.array([1.0, 0.0, 0.0, 0.0], np.float32), (len(spheres), 1))
     return scene.add_batched_meshes_simple(
-        path, vertices, faces, batched_wxyzs=unturned,
+        path, vertices, faces, batched_wxyzs=identity,
         batched_positions=spheres[:, :3].astype(np.float32),
         batched_scales=spheres[:, 3].astype(np.float32),
         batched_colors=np.asarray(colour, dtype=np.uint8), lod="off", opacity=opacity,
@@ -67,10 +70,17 @@ def add_spheres(
 
 
 def distance_colours(distances: Array) -> NDArray[np.uint8]:
-    """Return the colour of each of some distances [m], shape (s,), as bytes, shape (s, 3)."""
-    most = DISTANCES[-1]
-    bounded = np.clip(np.nan_to_num(distances, nan=0.0, posinf=most), 0.0, most)
-    stepped = np.round(bounded / most * STEPS) * most / STEPS
+    """Return the colours of distances.
+
+    Args:
+        distances: to the nearest object [m], shape (s,); NaN counts as 0.
+
+    Returns:
+        Colours, shape (s, 3).
+    """
+    last = DISTANCES[-1]
+    bounded = np.clip(np.nan_to_num(distances, nan=0.0, posinf=last), 0.0, last)
+    stepped = np.round(bounded / last * STEPS) * last / STEPS
     channels = np.array(COLOURS, dtype=np.float64)
     return np.column_stack(
         [np.interp(stepped, DISTANCES, channels[:, k]).astype(np.uint8) for k in range(3)]
@@ -78,23 +88,30 @@ def distance_colours(distances: Array) -> NDArray[np.uint8]:
 
 
 class DistanceColours:
-    """Colours of a robot's spheres by how far the nearest object of its scene is."""
+    """Colours of a robot's spheres by their distances to the objects of its scene.
+
+    Args:
+        bodies: the robot's collision spheres.
+    """
 
     def __init__(self, bodies: Iterable[CollisionBody]) -> None:
-        """Take the spheres."""
+        """Start with an empty scene."""
         self.bodies = tuple(bodies)
         self._scene: Scene | None = None
         self._checks = GenericChecks(self.bodies, (), Scene())
 
     def of(self, scene: Scene, X_WL: Mapping[str, Array]) -> list[NDArray[np.uint8]] | None:
-        """Return the colours of each body's spheres, or None where there is nothing to be far from.
+        """Return the colours of each body's spheres.
 
         Args:
             scene: the objects.
-            X_WL: pose of each link in the frame of the scene, shape (4, 4) each.
+            X_WL: pose of each link in the scene frame, shape (4, 4) each.
+
+        Returns:
+            Colours of each body, shape (s, 3); None without objects or above ``MAX_PARTS``.
         """
         parts = sum(len(item.parts) for item in scene.objects.values())
-        if not 0 < parts <= MOST_PARTS:
+        if not 0 < parts <= MAX_PARTS:
             return None
         if scene is not self._scene:
             self._scene, self._checks = scene, GenericChecks(self.bodies, (), scene)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of the sphere editor: the robot, its spheres, the chosen one with handles."""
+"""The scene of the sphere editor: the robot, its spheres, handles at the selected one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 OTHER_RGB, LINK_RGB, CHOSEN_RGB = (95, 145, 215), (240, 190, 40), (225, 45, 45)
-"""Of spheres of other links, of the chosen link, and of the chosen sphere."""
+"""Colours of spheres of other links, of the selected link, and of the selected sphere."""
 GEOMETRY = Look(opacity=0.6, shadow=False)
 HANDLE_SIZE = 0.12
-"""[m]"""
+"""Size of the handles [m]."""
 
 
 class SpherePicture:
-    """Draws a session; not thread-safe, one thread draws.
+    """Draws an editing session; not thread-safe.
 
     Args:
         scene: the viser scene.
-        session: what is drawn.
-        picked: called on viser's event loop with link and number of a sphere that was clicked.
-        dragged: called there with a centre in the chosen link, and whether the drag has ended.
+        session: the session.
+        picked: called on viser's event loop with link and index of a clicked sphere.
+        dragged: called on viser's event loop with the dragged centre in the selected link [m],
+            shape (3,), and whether the drag has ended.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class SpherePicture:
         names = session.robot.tree.frame_names
         self._link_nodes = {n: node.name for n, node in zip(names, self.robot.links, strict=True)}
         self.nodes: dict[str, viser.BatchedMeshHandle] = {}
-        """By link."""
+        """Spheres of each link."""
         self._drawn: dict[str, Array] = {}
         self._handles: dict[str, DragHandles] = {}
 
     @property
     def handles(self) -> DragHandles:
-        """Those of the chosen link."""
+        """Handles of the selected link."""
         link = self._session.link
         if link not in self._handles:
             path = f"{self._link_nodes[link]}/sphere_handles"
@@ -65,7 +66,7 @@ class SpherePicture:
         return self._handles[link]
 
     def draw(self) -> None:
-        """Bring spheres and handles up to the session."""
+        """Update spheres and handles from the session."""
         session = self._session
         for link in {*self._drawn, *session.spheres.links}:
             self._draw_link(link, session.spheres.of(link))
@@ -80,7 +81,7 @@ class SpherePicture:
         self.handles.show(chosen is not None, turning=False)
 
     def draw_moved(self, centre: Array) -> None:
-        """Draw the chosen sphere elsewhere while it is dragged, at a centre in its link [m]."""
+        """Draw the selected sphere at a centre in its link [m], shape (3,), while dragged."""
         link, index = self._session.link, self._session.index
         node = self.nodes.get(link)
         if node is not None and index < len(node.batched_positions):

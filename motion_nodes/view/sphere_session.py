@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An editing session of a robot's collision spheres: what is chosen, done, undone and saved."""
+"""An editing session of a robot's collision spheres: selection, edits, undo, redo and saving."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SphereSet
 
-MOST_STEPS = 500
-"""That can be undone."""
+MAX_UNDO = 500
+"""Max number of undo steps."""
 NEW_RADIUS = 0.04
-"""[m] Of a sphere that is added where the link has no geometry."""
+"""Radius of a sphere added to a link without geometry [m]."""
 
 
 class SphereSession:
-    """One sphere set that changes, with everything it was before.
+    """A sphere set with its undo history.
 
     Args:
-        robot: whose spheres are edited.
-        file: where they are saved.
+        robot: the robot whose spheres are edited.
+        file: file to save to.
     """
 
     def __init__(self, robot: Robot, file: Path) -> None:
-        """Begin with the spheres that the robot was loaded with; the first link is chosen."""
+        """Start with the loaded spheres of the robot and select the first link with spheres."""
         self.robot, self.file = robot, file
         self.spheres = self._saved = SphereSet.of_robot(robot)
         self._undo: list[SphereSet] = []
@@ -40,27 +40,31 @@ class SphereSession:
             for name, link in robot.tree.links.items()
             if link.collisions or link.visuals or name in self.spheres.links
         )
-        """That can have spheres."""
+        """Links that can have spheres."""
         self.link = next((name for name in self.links if name in self.spheres.links), "")
         self.link = self.link or next(iter(self.links), "")
         self.index = 0
 
     @property
     def chosen(self) -> np.ndarray | None:
-        """The chosen sphere: centre in the link and radius [m], shape (4,); None without one."""
+        """Selected sphere: centre in the link and radius [m], shape (4,); None without spheres."""
         spheres = self.spheres.of(self.link)
         return np.array(spheres[self.index]) if self.index < len(spheres) else None
 
     @property
     def unsaved(self) -> bool:
-        """Whether something is another than in the file."""
+        """Whether there are unsaved changes."""
         return self.spheres is not self._saved
 
     def choose(self, link: str, index: int = 0) -> None:
-        """Choose a link and one of its spheres.
+        """Select a link and one of its spheres.
+
+        Args:
+            link: one of ``links``.
+            index: index of the sphere, clamped to the existing ones.
 
         Raises:
-            UnknownFrame: there is no such link.
+            UnknownFrame: the link is not one of ``links``.
         """
         if link not in self.links:
             raise UnknownFrame(link, self.links, self.robot.name)
@@ -68,92 +72,125 @@ class SphereSession:
         self.index = min(max(index, 0), max(len(self.spheres.of(link)) - 1, 0))
 
     def add(self) -> None:
-        """Add a sphere to the chosen link, in its middle, and choose it."""
+        """Add a sphere at the centre of the selected link's geometry, and select it."""
         geometry = self.geometry(self.link)
         centre, radius = np.zeros(3), NEW_RADIUS
         if geometry is not None:
             centre = geometry.bounds.mean(axis=0)
             radius = max(0.25 * float(np.ptp(geometry.bounds, axis=0).max()), 1e-3)
-        self._take(self.spheres.add(self.link, centre, radius))
+        self._apply(self.spheres.add(self.link, centre, radius))
         self.index = len(self.spheres.of(self.link)) - 1
 
     def move(self, centre: ArrayLike) -> None:
-        """Move the chosen sphere to a centre in its link [m], shape (3,)."""
-        self._take(self.spheres.move(self.link, self.index, centre))
-
-    def resize(self, radius: float, goes_on: bool = False) -> None:
-        """Give the chosen sphere another radius [m].
+        """Move the selected sphere.
 
         Args:
-            radius: the new one [m].
-            goes_on: whether this and the change before are one movement of a hand, which is undone
-                as a whole.
+            centre: new centre in its link [m], shape (3,).
+
+        Raises:
+            InvalidCommand: not three finite numbers, or no sphere is selected.
+        """
+        self._apply(self.spheres.move(self.link, self.index, centre))
+
+    def resize(self, radius: float, merge: bool = False) -> None:
+        """Change the radius of the selected sphere.
+
+        Args:
+            radius: new radius [m].
+            merge: whether to merge this change with the previous one into one undo step.
+
+        Raises:
+            InvalidCommand: the radius is not positive and finite, or no sphere is selected.
         """
         spheres = self.spheres.resize(self.link, self.index, radius)
-        if goes_on and self._undo:
+        if merge and self._undo:
             self.spheres, self._redo = spheres, []
         else:
-            self._take(spheres)
+            self._apply(spheres)
 
     def remove(self) -> None:
-        """Delete the chosen sphere; the one before it is chosen."""
-        self._take(self.spheres.remove(self.link, self.index))
+        """Delete the selected sphere, and select the previous one.
+
+        Raises:
+            InvalidCommand: no sphere is selected.
+        """
+        self._apply(self.spheres.remove(self.link, self.index))
         self.choose(self.link, self.index - 1)
 
     def connect(self, other: int, count: int) -> None:
-        """Put a row of ``count`` spheres between the chosen one and another of its link."""
-        self._take(self.spheres.connect(self.link, self.index, other, count))
+        """Interpolate spheres between the selected one and another of its link.
+
+        Args:
+            other: index of the other sphere.
+            count: number of spheres to add.
+
+        Raises:
+            InvalidCommand: no such spheres, or ``count`` is out of range.
+        """
+        self._apply(self.spheres.connect(self.link, self.index, other, count))
 
     def scale(self, factor: float) -> None:
-        """Multiply the radii of the chosen link's spheres."""
-        self._take(self.spheres.scale(factor, self.link))
+        """Scale the radii of the selected link's spheres.
+
+        Args:
+            factor: above 0.
+
+        Raises:
+            InvalidCommand: the factor is not positive and finite.
+            UnknownFrame: the selected link has no spheres.
+        """
+        self._apply(self.spheres.scale(factor, self.link))
 
     def generate(self, accuracy: float) -> None:
-        """Fit the chosen link's spheres to its geometry, which they exceed by ``accuracy`` [m].
+        """Replace the selected link's spheres by ones fitted to its geometry.
+
+        Args:
+            accuracy: max protrusion beyond the geometry [m].
 
         Raises:
             InvalidCommand: the link has no geometry.
+            InvalidConfig: ``accuracy`` is not positive.
         """
         geometry = self.geometry(self.link)
         if geometry is None:
             raise InvalidCommand(f"{self.link} has no collision geometry to fit spheres to.")
-        self._take(self.spheres.generate(self.link, geometry, accuracy=accuracy))
+        self._apply(self.spheres.generate(self.link, geometry, accuracy=accuracy))
         self.choose(self.link)
 
     def undo(self) -> bool:
-        """Take the last change back; return whether there was one."""
+        """Undo the last change; return whether there was one."""
         return self._step(self._undo, self._redo)
 
     def redo(self) -> bool:
-        """Do again what was taken back; return whether there was something."""
+        """Redo the last undone change; return whether there was one."""
         return self._step(self._redo, self._undo)
 
     def save(self) -> Path | None:
-        """Write the file; what stood there is kept beside it.
+        """Write the file; an existing file is kept as a backup.
 
         Returns:
-            Where the file that was there is kept now, or None.
+            Path of the backup, or None.
 
         Raises:
-            InvalidDescription: it cannot be written.
+            InvalidDescription: the file cannot be written.
         """
-        kept = self.spheres.write(self.file)
+        backup = self.spheres.write(self.file)
         self._saved = self.spheres
-        return kept
+        return backup
 
     def geometry(self, link: str) -> LinkGeometry | None:
-        """Return the collision geometry of a link, None if it has none; read once."""
+        """Return the collision geometry of a link, cached; None if it has none."""
         if link not in self._geometry:
             self._geometry[link] = LinkGeometry.of_link(self.robot, link)
         return self._geometry[link]
 
     def coverage(self) -> Coverage | None:
-        """Return how well the chosen link's spheres stand for its geometry; None without one."""
+        """Return the coverage of the selected link's geometry; None without geometry."""
         geometry = self.geometry(self.link)
         return None if geometry is None else self.spheres.coverage(self.link, geometry)
 
-    def _take(self, spheres: SphereSet) -> None:
-        self._undo = [*self._undo, self.spheres][-MOST_STEPS:]
+    def _apply(self, spheres: SphereSet) -> None:
+        self._undo = [*self._undo, self.spheres][-MAX_UNDO:]
         self._redo = []
         self.spheres = spheres
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status lines of the panel."""
+"""Status lines of the panel."""
 
 from __future__ import annotations
 
@@ -9,42 +9,50 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 STALE_AFTER = 1.0
-"""A robot that was silent this long is shown as stale [s]."""
+"""A robot without a message for this time is shown as stale [s]."""
 RATE_WINDOW = 1.0
-"""Rates are counted over this time [s]."""
-LONGEST_MESSAGE = 300
+"""Rates are averaged over this time [s]."""
+MAX_MESSAGE = 300
+"""Max number of characters of a message; longer ones are truncated."""
 
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:])")
 
 
 def plain(text: str) -> str:
-    """Return text that the page shows as it is: one line, bounded, nothing read as markdown."""
+    """Return text escaped for Markdown, on one line, truncated to ``MAX_MESSAGE`` characters."""
     line = " ".join(text.split())
-    if len(line) > LONGEST_MESSAGE:
-        line = line[: LONGEST_MESSAGE - 1] + "…"
+    if len(line) > MAX_MESSAGE:
+        line = line[: MAX_MESSAGE - 1] + "…"
     return _MARKS.sub(r"\\\1", line)
 
 
 @dataclass
 class Freshness:
-    """How often and when something last arrived; times in [s] on one clock."""
+    """Time and rate of received updates; all times [s] on one clock."""
 
     count: int = 0
+    """Updates that count for the rate."""
     last: float | None = None
+    """Time of the last update [s]; None: none received yet."""
     rate: float = 0.0
-    """Arrivals per second, over the last window [Hz]."""
+    """Updates per second over the last window [Hz]."""
     _window_start: float = 0.0
     _window_count: int = 0
 
     def arrived(self, now: float, counts: bool = True) -> None:
-        """Note an arrival; one that does not count for the rate is a sign of life all the same."""
+        """Record an update.
+
+        Args:
+            now: current time [s].
+            counts: whether it counts for the rate; it always resets the age.
+        """
         if self.last is None:
             self._window_start = now
         self.count += counts
         self.last = now
 
-    def look(self, now: float) -> None:
-        """Renew the rate when its window is over."""
+    def update_rate(self, now: float) -> None:
+        """Update the rate when its window has ended; ``now`` is the current time [s]."""
         elapsed = now - self._window_start
         if self.last is not None and elapsed >= RATE_WINDOW:
             self.rate = (self.count - self._window_count) / elapsed
@@ -52,14 +60,13 @@ class Freshness:
 
 
 def robot_line(state: Freshness, message: str, now: float) -> str:
-    """Return the markdown of one robot's status.
-
-    Without a message it says itself what is missing; a message knows that better.
+    """Return the status line of one robot, as Markdown.
 
     Args:
-        state: arrivals of its joint states and base poses.
-        message: last message, empty for none.
-        now: present time [s].
+        state: received joint states and base poses.
+        message: status message, such as the reason why no state is received; empty: none, and the
+            line itself states what is missing.
+        now: current time [s].
     """
     if state.last is None:
         line = "○ **waiting**" + ("" if message else " for the robot's state")
@@ -72,10 +79,10 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
 
 
 def steering_line(angles: Sequence[float]) -> str:
-    """Return the markdown of the steered wheels' angles.
+    """Return the line with the steering angles, as Markdown.
 
     Args:
-        angles: of the left and the right wheel, positive to the left [rad]; NaN: not known yet.
+        angles: of the left and the right wheel, positive to the left [rad]; NaN: unknown.
     """
     shown = ("?" if math.isnan(angle) else f"{math.degrees(angle):+.1f}°" for angle in angles)
     words = ("left", "right") if len(angles) == 2 else [str(i + 1) for i in range(len(angles))]
@@ -85,7 +92,13 @@ def steering_line(angles: Sequence[float]) -> str:
 
 
 def global_line(clients: int, message: str, health: str = "") -> str:
-    """Return the markdown of the line above all robots; ``health`` is how the nodes are."""
+    """Return the status line above all robots, as Markdown.
+
+    Args:
+        clients: number of open pages.
+        message: status message; empty: none.
+        health: summary of the nodes' diagnostics; empty: none.
+    """
     pages = "1 page open" if clients == 1 else f"{clients} pages open"
     if health:
         pages += f" · {health}"

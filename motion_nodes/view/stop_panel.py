@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The button that stops all robots, above everything else of the panel, and the one to resume."""
+"""The buttons at the top of the panel that stop all robots and resume."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from motion_nodes.view.status_text import plain
 
 
 class StopPanel:
-    """Stop is always there, Resume only while the robots are stopped.
+    """Stop is always visible, Resume only while the robots are stopped.
 
     Args:
         gui: viser's panel.
-        stop: called when Stop or Esc is pressed, on viser's event loop.
-        resume: called when Resume is pressed, likewise.
+        stop: called on viser's event loop when Stop or Esc is pressed.
+        resume: called on viser's event loop when Resume is pressed.
     """
 
     def __init__(
@@ -26,30 +26,30 @@ class StopPanel:
         self._reason = ""
         self.line = gui.add_markdown("", visible=False)
         self.stop = gui.add_button(
-            "Stop all robots", color="red", hint="Brings all robots to rest, until Resume. Key: Esc"
+            "Stop all robots", color="red", hint="Latched until Resume is pressed. Key: Esc"
         )
         self.resume = gui.add_button(
             "Resume",
             color="green",
             visible=False,
-            hint="Commands are taken again; nothing moves by itself",
+            hint="Commands are accepted again; interrupted motions are not continued",
         )
         self.key = gui.add_command(
-            "Stop all robots", description="Until Resume is pressed", hotkey="escape"
+            "Stop all robots", description="Latched until Resume is pressed", hotkey="escape"
         )
-        # Coroutines run on the event loop itself: no pool thread that may be busy.
+        # Coroutines run on the event loop itself, independent of the thread pool's load.
         self.stop.on_click(_called(stop))
         self.key.on_trigger(_called(stop))
         self.resume.on_click(_called(resume))
 
-    def take(self, reason: str) -> bool:
-        """Take why the robots are stopped, nothing where they are not; return whether it is new."""
+    def set_reason(self, reason: str) -> bool:
+        """Store the reason of the stop, empty while not stopped; return whether it changed."""
         new = reason != self._reason
         self._reason = reason
         return new
 
     def refresh(self) -> None:
-        """Renew the line and the button; on viser's event loop."""
+        """Update the line and the button; on viser's event loop."""
         reason = self._reason
         content = f"🛑 **{plain(reason)}**" if reason else ""
         if content != self.line.content:

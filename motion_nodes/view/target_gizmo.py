@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target of an arm: dragged in the picture, or shown where somebody else puts it."""
+"""The target of a tool: dragged in the scene, or shown as received from another program."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.status_text import plain
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 
 TARGET_RGB = (225, 60, 130)
-SHARE_OF_REACH = 0.2
-"""Size of the handles, as a part of how far the robot reaches at home."""
-LEAST_SIZE = 0.05
+RELATIVE_SIZE = 0.2
+"""Size of the handles relative to the robot's extent in the home configuration."""
+MIN_SIZE = 0.05
+"""Min size of the handles [m]."""
+VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
+"""Command of each button of the planner."""
 
 
 class TargetGizmo:
-    """Takes targets from any thread, and wishes for them from the page.
+    """Accepts targets from any thread, and reports those that the user sets.
 
     Args:
-        server: the viser server; panel elements go into the tab that is open.
-        viewed: a robot with a tool and somebody who follows targets.
-        base: name of the node of its scene frame.
-        wish: called on viser's event loop with what somebody wants.
-        redraw: called when the picture is to be drawn anew.
+        server: the viser server; panel elements are added to the active container.
+        viewed: a robot with a tool and followers.
+        base: scene node of its scene frame.
+        commanded: called on viser's event loop with targets set by the user.
+        redraw: called when the scene must be redrawn.
     """
 
     def __init__(
@@ -40,68 +43,71 @@ class TargetGizmo:
         server: viser.ViserServer,
         viewed: ViewedRobot,
         base: str,
-        wish: Callable[[TargetWish], None],
+        commanded: Callable[[TargetCommand], None],
         redraw: Callable[[], None],
     ) -> None:
-        """Add the part of the panel; the target itself is hidden."""
-        self._viewed, self._wish, self._redraw = viewed, wish, redraw
+        """Add the elements to the panel; the target itself is hidden."""
+        self._viewed, self._commanded, self._redraw = viewed, commanded, redraw
         self._scene = server.scene
         self._poses = LinkPoses(viewed.model.tree)
         names = viewed.model.tree.frame_names
         self._rows = names.index(viewed.scene_frame or names[0]), names.index(viewed.tool)
         self._lock = threading.Lock()
-        self._heard: Array | None = None
-        self._heard_any = self._was_shown = self._to_tool = self._known = False
+        self._received: Array | None = None
+        self._new_received = self._was_shown = self._reset_pending = self._placed = False
         self._mark: viser.SceneNodeHandle | None = None
         self._text = ""
         path = f"{base}/target"
         self.handles = DragHandles(server.scene, path, self._size(), self._dragged)
         self.show = server.gui.add_checkbox(
-            "Drag a target",
+            "Show target handle",
             False,
-            hint="Arrows and rings at the tool: drag them, and the robot follows.",
+            hint="Drag the arrows and rings at the tool to move the robot.",
         )
         self.follower = server.gui.add_dropdown(
-            "Who follows",
+            "Controller",
             tuple(viewed.followers),
-            hint="RMPflow goes around obstacles at once; IK goes straight to it; the planner "
-            "waits for a button.",
+            hint="RMPflow: reactive, avoids obstacles. IK: joint motion without collision "
+            "checks. Planner: plans and executes on request.",
         )
-        self.turn = server.gui.add_checkbox("Turn it, too", True)
-        self.plan = server.gui.add_button_group("Motion", ("Plan", "Go", "Stop"), visible=False)
+        self.turn = server.gui.add_checkbox("Allow rotation", True)
+        self.plan = server.gui.add_button_group("Motion", tuple(VERBS), visible=False)
         self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
-        back = server.gui.add_button("Back to the tool", icon=viser.Icon.TARGET)
-        self._words = server.gui.add_markdown("", visible=False)
-        self.show.on_update(self._shown)
-        self.follower.on_update(self._chosen)
-        self.plan.on_click(self._pressed)
-        self.stop.on_click(self._stopped)
-        back.on_click(self._back)
+        reset = server.gui.add_button("Reset target to tool", icon=viser.Icon.TARGET)
+        self._message = server.gui.add_markdown("", visible=False)
+        self.show.on_update(self._show_changed)
+        self.follower.on_update(self._follower_changed)
+        self.plan.on_click(self._plan_pressed)
+        self.stop.on_click(self._stop_pressed)
+        reset.on_click(self._reset_pressed)
         self._show_plan_buttons()
 
-    def take(self, X_BT: object) -> None:
-        """Show where somebody else wants the tool, in the scene frame, shape (4, 4).
+    def set_target(self, X_BT: object) -> None:
+        """Show a received target.
+
+        Args:
+            X_BT: pose of the tool in the scene frame, shape (4, 4).
 
         Raises:
-            InvalidCommand: when it is no finite rigid pose; the last one stays.
+            InvalidCommand: not a finite rigid pose; the previous target is kept.
         """
         pose = checked_pose(X_BT, f"{self._viewed.name}: target")
         with self._lock:
-            self._heard = pose
+            self._received = pose
 
-    def take_words(self, text: str) -> None:
-        """Take what there is to say of the target's follower."""
+    def set_message(self, text: str) -> None:
+        """Store the status of the controller, shown below the target."""
         self._text = text
 
     def draw(self, q: Array) -> None:
-        """Send what changed, with the robot's joints at ``q``, shape (n,)."""
+        """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
         with self._lock:
-            heard, self._heard = self._heard, None
-            to_tool, self._to_tool = self._to_tool, False
-        if heard is not None:
-            self._heard_any = self._known = True
-            self.handles.place(heard)
-        elif to_tool:
+            received, self._received = self._received, None
+            reset, self._reset_pending = self._reset_pending, False
+        if received is not None:
+            self._new_received = self._placed = True
+            self.handles.place(received)
+        elif reset:
             self.handles.place(self._tool(q))
         shown = bool(self.show.value)
         self.handles.show(shown, bool(self.turn.value))
@@ -112,22 +118,22 @@ class TargetGizmo:
             )  # fmt: skip
 
     def refresh_panel(self) -> None:
-        """Renew the panel; on viser's event loop."""
-        if self._heard_any:
-            # Whoever moves a target wants it to be seen; people may hide it again.
-            self._heard_any = False
+        """Update the panel; on viser's event loop."""
+        if self._new_received:
+            # The first received target is shown; the user may hide it.
+            self._new_received = False
             if not self._was_shown:
                 self._was_shown = True
                 show_value(self.show, True)
                 self._redraw()
         text = plain(self._text)
-        if text != self._words.content:
-            self._words.content, self._words.visible = text, bool(text)
+        if text != self._message.content:
+            self._message.content, self._message.visible = text, bool(text)
 
     def _size(self) -> float:
         X_RL = self._poses.in_root(np.asarray(self._viewed.model.home, dtype=np.float64))
         reach = float(np.linalg.norm(X_RL[:, :3, 3], axis=1).max())
-        return max(SHARE_OF_REACH * reach, LEAST_SIZE)
+        return max(RELATIVE_SIZE * reach, MIN_SIZE)
 
     def _tool(self, q: Array) -> Array:
         X_RL = self._poses.in_root(q)
@@ -136,37 +142,37 @@ class TargetGizmo:
 
     def _dragged(self, X_BT: Array, ended: bool) -> None:
         if self.follower.value != PLANNER:
-            self._wish(TargetWish(X_BT, self.follower.value))
+            self._commanded(TargetCommand(X_BT, self.follower.value))
 
     def _show_plan_buttons(self) -> None:
         self.plan.visible = self.follower.value == PLANNER
-        # Inverse kinematics sends the joints there at once: there is nothing to stop.
+        # IK commands the joints once: there is no ongoing motion to stop.
         self.stop.visible = self.follower.value == RMPFLOW
 
-    async def _shown(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+    async def _show_changed(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         if event.client is not None:
             self._was_shown = True
-            if self.show.value and not self._known:
-                self._put_at_tool()
+            if self.show.value and not self._placed:
+                self._reset_to_tool()
             self._redraw()
 
-    async def _chosen(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
+    async def _follower_changed(self, _: viser.GuiEvent[viser.GuiDropdownHandle[str]]) -> None:
         self._show_plan_buttons()
 
-    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+    async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is not None:
-            verb = str(event.target.value).lower()
-            self._wish(TargetWish(self.handles.pose, PLANNER, verb))
+            verb = VERBS[str(event.target.value)]
+            self._commanded(TargetCommand(self.handles.pose, PLANNER, verb))
 
-    async def _stopped(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
-            self._wish(TargetWish(self.handles.pose, str(self.follower.value), "stop"))
+            self._commanded(TargetCommand(self.handles.pose, str(self.follower.value), "stop"))
 
-    async def _back(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+    async def _reset_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:
-            self._put_at_tool()
+            self._reset_to_tool()
             self._redraw()
 
-    def _put_at_tool(self) -> None:
+    def _reset_to_tool(self) -> None:
         with self._lock:
-            self._to_tool = True
+            self._reset_pending = True

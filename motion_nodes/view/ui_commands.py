@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people ask for on the page, and where it goes."""
+"""Commands given on the page, and the callbacks that receive them."""
 
 from __future__ import annotations
 
@@ -8,98 +8,112 @@ from dataclasses import dataclass
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
-from motion_nodes.view.ui_queue import Intents
+from motion_nodes.view.ui_queue import CallbackQueue
 
 
 @dataclass(frozen=True)
-class TargetWish:
-    """A pose that somebody wants the tool to have."""
+class TargetCommand:
+    """A target pose of the tool, commanded on the page."""
 
     X_BT: Array
     """Pose of the tool in the robot's scene frame, shape (4, 4)."""
     follower: str
-    """Who is to bring it there; one of the robot's ``followers``."""
+    """Controller to use; one of the robot's ``followers``."""
     verb: str = "follow"
-    """``follow`` while it is dragged; ``plan``, ``go`` and ``stop`` where it is planned for."""
+    """``follow`` while the handle is dragged, ``stop``; ``plan`` or ``execute`` for the planner."""
 
 
 @dataclass(frozen=True)
 class PanelEvents:
-    """Where the panel of a robot reports to; called on viser's event loop."""
+    """Receivers of the commands of one robot's panel; called on viser's event loop."""
 
     joint_target: Callable[[str, float], None]
+    """Joint and target position [rad or m]."""
     named_state: Callable[[str], None]
+    """Name of the state to move to."""
     drive_changed: Callable[[], None]
-    target: Callable[[TargetWish], None]
+    """The drive pad has a new twist to send."""
+    target: Callable[[TargetCommand], None]
+    """Target of the tool."""
     scene_object: Callable[[str, WorldObject | None], None]
+    """Name and new value of an object of the scene; None: remove it."""
     recover: Callable[[], None]
+    """Move out of a collision."""
     redraw: Callable[[], None]
-    """Have changes drawn soon."""
+    """Requests a scene update."""
 
 
-class Wishes:
-    """The callbacks of a viewer, which are None at first.
+class ViewerCallbacks:
+    """The callbacks of a viewer, all None initially.
 
-    They are called one after the other on a single thread of the viewer, never at the same time;
-    when one is slow, values that were overtaken are left out. An exception in one is logged.
+    They are called one at a time on a single thread of the viewer. If a callback is slow,
+    superseded values are skipped. Exceptions in callbacks are logged.
     """
 
     def __init__(self) -> None:
-        """Start with nobody listening."""
+        """Start without callbacks."""
         self.on_joint_target: Callable[[str, str, float], None] | None = None
-        """Robot, joint and position [rad or m] that somebody set with a slider."""
+        """Robot, joint and target position [rad or m], from a slider."""
         self.on_named_state: Callable[[str, str], None] | None = None
-        """Robot and named state whose button was pressed."""
+        """Robot and named state to move to."""
         self.on_twist: Callable[[str, float, float, float], None] | None = None
         """Robot, vx, vy [m/s] and wz [rad/s] in its base frame; repeated at 15 Hz while driving,
-        then three zeros."""
-        self.on_target: Callable[[str, TargetWish], None] | None = None
-        """Robot and where its tool is wanted."""
+        then zero three times."""
+        self.on_target: Callable[[str, TargetCommand], None] | None = None
+        """Robot and target of its tool."""
         self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
-        """Robot, name of an object of its scene, and the object as somebody wants it: new, with
-        another pose, or None where it is to go."""
+        """Robot, name of an object of its scene, and the object: added, with a new pose, or None
+        to remove it."""
         self.on_recover: Callable[[str], None] | None = None
-        """Robot that is to be recovered from a collision."""
+        """Robot to recover from a collision."""
         self.on_stop: Callable[[], object] | None = None
-        """All robots are to stop; called at once, on viser's event loop, as is the next."""
+        """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
+        loop."""
         self.on_resume: Callable[[], object] | None = None
-        """Commands are to be taken again."""
+        """Accept commands again."""
 
     def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
-        """Tell of a twist; on the thread of the callbacks."""
+        """Call ``on_twist``; only on the thread of the callbacks.
+
+        Args:
+            name: of the robot.
+            vx: forward velocity in the base frame [m/s].
+            vy: velocity to the left [m/s].
+            wz: yaw rate, counter-clockwise [rad/s].
+        """
         if self.on_twist is not None:
             self.on_twist(name, vx, vy, wz)
 
     def events(
         self,
         name: str,
-        intents: Intents,
+        callbacks: CallbackQueue,
         drive_changed: Callable[[], None],
         redraw: Callable[[], None],
     ) -> PanelEvents:
-        """Return where the panel of one robot reports to.
+        """Return the events of one robot's panel.
 
         Args:
             name: of the robot.
-            intents: the thread on which callbacks are called.
-            drive_changed: called when a drive pad has something to send.
-            redraw: called when something on the page is to be drawn anew.
+            callbacks: queue that calls the callbacks.
+            drive_changed: called when the drive pad has a new twist to send.
+            redraw: called when the scene must be redrawn.
         """
 
         def joint_target(joint: str, value: float) -> None:
-            intents.put(("joint", name, joint), lambda: self._joint_target(name, joint, value))
+            callbacks.put(("joint", name, joint), lambda: self._joint_target(name, joint, value))
 
         def named_state(state: str) -> None:
-            intents.put(("state", name), lambda: self._named_state(name, state))
+            callbacks.put(("state", name), lambda: self._named_state(name, state))
 
-        def target(wish: TargetWish) -> None:
-            intents.put(("target", name, wish.verb), lambda: self._target(name, wish))
+        def target(command: TargetCommand) -> None:
+            callbacks.put(("target", name, command.verb), lambda: self._target(name, command))
 
         def scene_object(key: str, item: WorldObject | None) -> None:
-            intents.put(("object", name, key), lambda: self._object(name, key, item))
+            callbacks.put(("object", name, key), lambda: self._object(name, key, item))
 
         def recover() -> None:
-            intents.put(("recover", name), lambda: self._recover(name))
+            callbacks.put(("recover", name), lambda: self._recover(name))
 
         return PanelEvents(
             joint_target, named_state, drive_changed, target, scene_object, recover, redraw
@@ -113,9 +127,9 @@ class Wishes:
         if self.on_named_state is not None:
             self.on_named_state(name, state)
 
-    def _target(self, name: str, wish: TargetWish) -> None:
+    def _target(self, name: str, command: TargetCommand) -> None:
         if self.on_target is not None:
-            self.on_target(name, wish)
+            self.on_target(name, command)
 
     def _recover(self, name: str) -> None:
         if self.on_recover is not None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread that hands what people do on the page to the program, in order, newest value wins.
+"""A queue with one thread that calls the viewer's callbacks in order, newest value only.
 
-viser runs callbacks in a pool of threads, where a later slider value may overtake an earlier one.
-Here everything goes through one queue in which a newer value replaces an older one of the same
-key, so that a slow receiver gets the present wish and not the history of wishes.
+viser runs callbacks in a thread pool, where a later slider value may overtake an earlier one. Here
+all calls go through one queue in which a newer value replaces a pending one with the same key, so a
+slow callback gets the current command and not a backlog.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 REPEAT_PERIOD = 1.0 / 15.0
-"""How often a drive that is under way is repeated [s]."""
+"""Period at which an active twist command is repeated [s]."""
 
 
-class Intents:
+class CallbackQueue:
     """Calls queued functions on its own thread.
 
     Args:
-        repeat: called every ``REPEAT_PERIOD`` while it returns True, on the same thread.
+        repeat: called on the same thread every ``REPEAT_PERIOD`` while it returns True.
     """
 
     def __init__(self, repeat: Callable[[], bool]) -> None:
@@ -35,24 +35,33 @@ class Intents:
         self._queue: dict[Hashable, Callable[[], None]] = {}
         self._repeating = False
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="viewer-intents", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="viewer-callbacks", daemon=True)
         self._thread.start()
 
     def put(self, key: Hashable, call: Callable[[], None]) -> None:
-        """Queue a call; one of the same key that has not been made yet is dropped."""
+        """Queue a call; replaces a pending call with the same key.
+
+        Args:
+            key: identifies calls that supersede each other, such as those of one slider.
+            call: function to call.
+        """
         with self._condition:
             self._queue.pop(key, None)
             self._queue[key] = call
             self._condition.notify()
 
     def start_repeating(self) -> None:
-        """Have ``repeat`` called now and then on, until it returns False."""
+        """Call ``repeat`` periodically from now on, until it returns False."""
         with self._condition:
             self._repeating = True
             self._condition.notify()
 
     def close(self, timeout: float = 2.0) -> None:
-        """Make the calls still queued, then end the thread; a stuck call is left behind."""
+        """Execute pending calls, then end the thread.
+
+        Args:
+            timeout: max time to wait for it [s]; a call that blocks longer is abandoned.
+        """
         with self._condition:
             self._closed = True
             self._condition.notify()
@@ -60,7 +69,7 @@ class Intents:
             self._thread.join(timeout)
 
     def _run(self) -> None:
-        """Work until closed and empty."""
+        """Execute calls until closed and empty."""
         due = 0.0
         while True:
             with self._condition:
@@ -74,14 +83,14 @@ class Intents:
                 _guarded(call)
             if repeating and time.monotonic() >= due:
                 due = time.monotonic() + REPEAT_PERIOD
-                self._go_on_repeating()
+                self._repeat_once()
             if closed and not self._queue:
                 return
 
-    def _go_on_repeating(self) -> None:
-        """Call ``repeat``; stop when it has nothing more to do."""
+    def _repeat_once(self) -> None:
+        """Call ``repeat``; stop repeating when it returns False."""
         with self._condition:
-            # Before the call: a start that comes during it must not be lost.
+            # Before the call, so that a concurrent start_repeating() is not lost.
             self._repeating = False
         more = _guarded(self._repeat)
         if more:
@@ -90,9 +99,9 @@ class Intents:
 
 
 def _guarded(call: Callable[[], _T]) -> _T | None:
-    """Make a call whose failure must not end the thread."""
+    """Call a function; log its exceptions."""
     try:
         return call()
     except Exception:
-        _log.exception("A viewer callback failed; the viewer goes on.")
+        _log.exception("A viewer callback failed; the viewer continues.")
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where people look from, and whether the page is dark."""
+"""Camera presets and appearance of the page."""
 
 from __future__ import annotations
 
@@ -16,78 +16,80 @@ DIRECTIONS: dict[str, Array] = {
     "Fit": VIEW_DIRECTION,
     "Front": np.array([1.0, 0.0, 0.12]),
     "Side": np.array([0.0, 1.0, 0.12]),
-    # Not straight from above: there the camera would not know what is up.
+    # Not exactly vertical, where the camera's up direction would be undefined.
     "Top": np.array([-0.02, 0.0, 1.0]),
 }
-"""From what is shown to the camera."""
+"""Directions from the robots to the camera, in the world frame, shape (3,)."""
 
 
 class ViewPanel:
-    """Camera presets and the dark page.
+    """Camera presets, dark theme and shadows.
 
     Args:
         server: the viser server.
-        stage: floor and lights.
-        balls: returns centre, shape (3,), and radius [m] of a ball about each robot as it stands.
-        dark: whether the page is dark at first.
-        shadows: whether there are shadows and reflections at first.
+        setup: floor and lights.
+        bounding_spheres: returns the centre [m], shape (3,), and radius [m] of each robot's
+            bounding sphere in the world.
+        dark: initial theme.
+        shadows: whether shadows and reflections are initially enabled.
     """
 
     def __init__(
         self,
         server: viser.ViserServer,
-        stage: SceneSetup,
-        balls: Callable[[], list[tuple[Array, float]]],
+        setup: SceneSetup,
+        bounding_spheres: Callable[[], list[tuple[Array, float]]],
         dark: bool,
         shadows: bool,
     ) -> None:
         """Add the folder."""
-        self._server, self._stage, self._balls = server, stage, balls
+        self._server, self._setup, self._bounding_spheres = server, setup, bounding_spheres
         with server.gui.add_folder("View", expand_by_default=False):
             self.camera = server.gui.add_button_group("Camera", tuple(DIRECTIONS))
             self.dark = server.gui.add_checkbox("Dark", dark)
             self.shadows = server.gui.add_checkbox(
-                "Shadows", shadows, hint="And reflections; off is easier on phones and the like."
+                "Shadows", shadows, hint="Shadows and reflections. Turn off on slow devices."
             )
-        self.camera.on_click(self._look)
-        self.dark.on_update(self._darken)
-        self.shadows.on_update(self._shade)
+        self.camera.on_click(self._camera_pressed)
+        self.dark.on_update(self._dark_changed)
+        self.shadows.on_update(self._shadows_changed)
 
-    def welcome(self, client: viser.ClientHandle) -> None:
-        """Put the robots above the panel of a page that is higher than wide, as a phone's."""
+    def set_initial_camera(self, client: viser.ClientHandle) -> None:
+        """Place the camera of a new page in portrait format, whose panel is at the bottom."""
         placed = False
 
-        async def look(camera: viser.CameraHandle) -> None:
-            # Its first word may come before the page has its size.
+        async def updated(camera: viser.CameraHandle) -> None:
+            # The first update may precede the size of the page.
             nonlocal placed
             if not placed and camera.aspect < 1.0:
                 placed = True
-                self._put_camera(client, VIEW_DIRECTION)
+                self._place_camera(client, VIEW_DIRECTION)
 
-        client.camera.on_update(look)
+        client.camera.on_update(updated)
         if client.camera.aspect < 1.0:
             placed = True
-            self._put_camera(client, VIEW_DIRECTION)
+            self._place_camera(client, VIEW_DIRECTION)
 
-    def _put_camera(self, client: viser.ClientHandle, direction: Array) -> None:
+    def _place_camera(self, client: viser.ClientHandle, direction: Array) -> None:
         position, look_at = camera_for(
-            self._balls(), direction, self._stage.least_radius, float(client.camera.aspect)
+            self._bounding_spheres(),
+            direction,
+            self._setup.min_radius,
+            float(client.camera.aspect),
         )
         with client.atomic():
             client.camera.up_direction = (0.0, 0.0, 1.0)
             client.camera.position = position
             client.camera.look_at = look_at
 
-    async def _look(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
-        """Put the camera of the page that asked for it."""
-        if event.client is None:
-            return
-        direction = DIRECTIONS[str(event.target.value)]
-        self._put_camera(event.client, direction)
+    async def _camera_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        """Place the camera of the page on which the button was pressed."""
+        if event.client is not None:
+            self._place_camera(event.client, DIRECTIONS[str(event.target.value)])
 
-    async def _darken(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+    async def _dark_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         set_theme(self._server, bool(self.dark.value))
-        self._stage.darken(bool(self.dark.value))
+        self._setup.set_dark(bool(self.dark.value))
 
-    async def _shade(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
-        self._stage.cast_shadows(bool(self.shadows.value))
+    async def _shadows_changed(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        self._setup.set_shadows(bool(self.shadows.value))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the viewer needs to know about one robot: its model, its name and where it stands."""
+"""Description of one robot for the viewer: model, name, placement and panel settings."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from motion_nodes.model.tree import Array, KinematicTree, frozen
 from motion_nodes.scene.robot_spheres import CollisionBody, link_bodies
 
 RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
-"""Who can follow a target that is dragged."""
+"""Controllers that can move the tool to a target."""
 
 RIGID_TOLERANCE = 1e-6
-"""How far a given pose may be from a rigid one before it is refused."""
+"""Max deviation of the elements of R R^T from the identity."""
 
 
 class ViewedModel(Protocol):
-    """The part of a loaded robot that is drawn and shown on the panel."""
+    """The attributes of a robot that the viewer uses."""
 
     @property
     def name(self) -> str:
@@ -33,7 +33,7 @@ class ViewedModel(Protocol):
 
     @property
     def kind(self) -> str:
-        """What it is: ``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
+        """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
 
     @property
     def tree(self) -> KinematicTree:
@@ -41,14 +41,21 @@ class ViewedModel(Protocol):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """Actuated joints: the order of ``q``."""
+        """Actuated joints, in the order of ``q``."""
 
     @property
     def home(self) -> Array:
-        """Positions drawn before the first state comes [rad or m], shape (n,)."""
+        """Positions drawn until the first state is received [rad or m], shape (n,)."""
 
     def mesh_path(self, filename: str) -> Path:
-        """Return the file behind a mesh name of the URDF; raises a MotionError for none."""
+        """Return the path of a mesh file of the URDF.
+
+        Args:
+            filename: as in the URDF.
+
+        Raises:
+            MotionError: there is no such file.
+        """
 
 
 @dataclass(frozen=True)
@@ -56,50 +63,53 @@ class ViewedRobot:
     """One robot in the viewer.
 
     Raises:
-        InvalidConfig: for a name that is empty or holds a slash inside, a placement that is no
-            pose, or a speed that is not positive.
-        UnknownJoint: for a slider or steering joint that the robot does not have.
+        InvalidConfig: a name that is empty or contains spaces, or a speed that is not positive.
+        InvalidCommand: a placement that is not a rigid pose.
+        UnknownJoint: a slider, steering or gripper joint that the robot does not have.
+        UnknownFrame: a tool or scene frame that the robot does not have.
     """
 
     model: ViewedModel
+    """The robot."""
     name: str = ""
-    """What the callbacks and updates call it, such as its ROS namespace; the model's name if
-    empty."""
+    """Name used by callbacks and updates, such as the ROS namespace; empty: the model's name."""
     X_WR: Array = field(default_factory=lambda: np.eye(4))
-    """Where its root link stands in the world until the first base update, shape (4, 4)."""
+    """Pose of the root link in the world until the first base update, shape (4, 4)."""
     named_states: Sequence[str] = ()
-    """States that get a button."""
+    """States with a button."""
     sliders: Sequence[str] | None = None
-    """Joints that get a slider. None: all actuated ones, but on a wheeled base no endless ones,
-    because wheels obey speeds, not positions."""
+    """Joints with a slider. None: all actuated joints; for wheeled bases without continuous ones,
+    because wheels are velocity-controlled."""
     drive: bool | None = None
-    """Whether it gets a drive pad. None: when its kind is not ``arm``."""
+    """Whether to add a drive pad. None: unless the kind is ``arm``."""
     steering: Sequence[str] = ()
-    """Steering joints, left one first, whose angles stand beside the drive pad."""
+    """Steering joints, the left one first, whose angles are shown with the drive pad."""
     tool: str = ""
-    """Link whose way a planned path shows; empty for a robot that is not planned for."""
+    """Link whose planned path is shown; empty: no planning."""
     scene_frame: str = ""
-    """Link in whose frame the objects of its planning scene stand; the root link if empty."""
+    """Link that is the frame of its planning scene; empty: the root link."""
     bodies: Callable[[], Iterable[CollisionBody]] | None = None
-    """Returns its collision spheres, when they are first asked for."""
+    """Returns its collision spheres; called when they are first shown."""
     followers: Sequence[str] = ()
-    """Who can bring the tool to a dragged target, the usual one first; none: there is no target."""
+    """Controllers that can move the tool to a target, the default first; empty: no target."""
     gripper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Joints of a gripper and where each is closed and open [rad or m]; they get one slider."""
+    """Gripper joints with their closed and open positions [rad or m]; controlled by one slider."""
     limits: JointLimits | None = None
-    """Of its joints; those of its tree if None."""
+    """Joint limits; None: those of the kinematic tree."""
     edits_scene: bool = False
-    """Whether people may change its planning scene on the page."""
+    """Whether the planning scene can be edited on the page."""
     max_linear: float = 1.0
-    """Upper end of the drive pad's speed slider [m/s]."""
+    """Max of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
-    """Upper end of the drive pad's turn rate slider [rad/s]."""
+    """Max of the drive pad's turn rate slider [rad/s]."""
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the model, and check the rest."""
+        """Fill in defaults from the model, and validate."""
         name = (self.name or self.model.name).strip("/")
         if not name or any(character.isspace() for character in name):
-            raise InvalidConfig(f"'{self.name}' is no name for a viewed robot: give one word.")
+            raise InvalidConfig(
+                f"name of a viewed robot is '{self.name}'; it must be one word without spaces."
+            )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
         drive = self.model.kind != "arm" if self.drive is None else self.drive
@@ -115,7 +125,7 @@ class ViewedRobot:
         for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
             if not (np.isfinite(speed) and speed > 0.0):
                 raise InvalidConfig(
-                    f"{name}: max_{label} is {speed}; it must be finite and positive."
+                    f"{name}: max_{label} is {speed}; it must be finite and above 0."
                 )
 
     @classmethod
@@ -128,9 +138,19 @@ class ViewedRobot:
         followers: Sequence[str] = (),
         edits_scene: bool = False,
     ) -> ViewedRobot:
-        """Return a robot with all that its description says.
+        """Return a robot with the settings of its description.
 
-        Sliders are for the joints that a joint controller leads, speeds go up to those of its base.
+        Sliders are for the joints of the joint controller; max speeds are those of the base.
+
+        Args:
+            robot: the description.
+            name: as in :attr:`name`.
+            X_WR: pose of the root link in the world, shape (4, 4); None: identity.
+            followers: as in :attr:`followers`; ignored without a tool.
+            edits_scene: as in :attr:`edits_scene`; ignored without a tool.
+
+        Raises:
+            InvalidConfig: see the class.
         """
         base = robot.base
         tools = [group.tip for group in robot.groups.values() if group.tip is not None]
@@ -154,7 +174,7 @@ class ViewedRobot:
         )
 
     def _slider_joints(self, drive: bool) -> tuple[str, ...]:
-        """Return the joints that get a slider."""
+        """Return the joints with a slider."""
         if self.sliders is None:
             joint = self.model.tree.joint
             return tuple(
@@ -166,35 +186,41 @@ class ViewedRobot:
         return tuple(self.sliders)
 
     def _check_joints(self, names: Sequence[str]) -> None:
-        """Refuse a joint that the robot does not have."""
+        """Raise UnknownJoint for a joint that the robot does not have."""
         for name in names:
             if name not in self.model.joint_names:
                 raise UnknownJoint(name, self.model.joint_names, self.name)
 
     def checked_positions(self, q: object, where: str) -> Array:
-        """Return joint positions as an array in which NaN marks the unchanged ones.
+        """Return joint values as an array in which NaN means unchanged.
+
+        Args:
+            q: values in the order of the model's ``joint_names``, shape (n,); non-finite values
+                mean unchanged.
+            where: caller, for the error.
+
+        Returns:
+            Array of shape (n,).
 
         Raises:
-            InvalidCommand: when there is not one number for each joint.
+            InvalidCommand: not one number per joint.
         """
         names = self.model.joint_names
         try:
             values = np.array(q, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidCommand(
-                f"{self.name}: {where} needs numbers, was given {q!r:.80}."
-            ) from None
+            raise InvalidCommand(f"{self.name}: {where} needs numbers, got {q!r:.80}.") from None
         if values.shape != (len(names),):
             raise InvalidCommand(
-                f"{self.name}: {where} was given an array of shape {values.shape}, but needs "
-                f"{len(names)} positions: {', '.join(names)}."
+                f"{self.name}: {where} needs {len(names)} values ({', '.join(names)}), got shape "
+                f"{values.shape}."
             )
         values[~np.isfinite(values)] = np.nan
         return values
 
 
 def _gripper(robot: Robot) -> dict[str, tuple[float, float]]:
-    """Return the joints that the named states ``close`` and ``open`` both speak of."""
+    """Return the joints that both named states, ``close`` and ``open``, contain."""
     closed, opened = (robot.states.get(name, {}) for name in ("close", "open"))
     both = [joint for joint in closed if joint in opened and joint in robot.arm_joints]
     return {joint: (float(closed[joint]), float(opened[joint])) for joint in both}
@@ -203,22 +229,27 @@ def _gripper(robot: Robot) -> dict[str, tuple[float, float]]:
 def checked_pose(X: object, where: str) -> Array:
     """Return ``X`` as a read-only pose.
 
+    Args:
+        X: the pose, shape (4, 4).
+        where: name of the input, for the error.
+
     Raises:
-        InvalidCommand: when it is not a finite rigid (4, 4) transform; the text says why.
+        InvalidCommand: not a finite rigid transform of shape (4, 4).
     """
     try:
         pose = np.array(X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidCommand(f"{where} needs a (4, 4) matrix, was given {X!r:.80}.") from None
+        raise InvalidCommand(f"{where} must be a (4, 4) matrix, got {X!r:.80}.") from None
     if pose.shape != (4, 4):
-        raise InvalidCommand(f"{where} has shape {pose.shape}, but a pose is a (4, 4) matrix.")
+        raise InvalidCommand(f"{where} must be a (4, 4) matrix, got shape {pose.shape}.")
     if not np.isfinite(pose).all():
-        raise InvalidCommand(f"{where} holds NaN or infinity; the last good pose stays.")
+        raise InvalidCommand(f"{where} contains NaN or infinity; it is ignored.")
     R = pose[:3, :3]
     skew = float(np.abs(R @ R.T - np.eye(3)).max())
     if skew > RIGID_TOLERANCE or np.linalg.det(R) < 0.0 or (pose[3] != (0, 0, 0, 1)).any():
         raise InvalidCommand(
-            f"{where} is no rigid pose: its rotation part is off by {skew:.2g} from orthonormal, "
-            f"its last row is {pose[3].tolist()} (needs [0, 0, 0, 1])."
+            f"{where} is not a rigid transform: its rotation deviates by {skew:.2g} from an "
+            f"orthonormal matrix (max {RIGID_TOLERANCE}), its last row is {pose[3].tolist()} "
+            "(must be [0, 0, 0, 1])."
         )
     return frozen(pose)

@@ -169,7 +169,7 @@ class TestLost:
     def test_a_start_far_away_is_refused(self):
         motion = FollowPath("holonomic", circle(), config("holonomic"))
         motion.check_start(Pose2(-0.9, 0.0, 0.0))
-        with pytest.raises(InvalidCommand, match=r"1.50 m from the start of the path"):
+        with pytest.raises(InvalidCommand, match="1.50.*start.*path"):
             motion.check_start(Pose2(-1.5, 0.0, 0.0))
 
     def test_curves_that_a_car_cannot_steer_are_told(self):

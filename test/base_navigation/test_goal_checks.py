@@ -102,7 +102,7 @@ class TestRamp:
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_bad_limits(bad):
-    with pytest.raises(InvalidConfig, match="max_velocity is .*finite number above 0"):
+    with pytest.raises(InvalidConfig, match="max_velocity.*finite.*above"):
         MotionLimits(**{**vars(LIMITS), "max_velocity": bad})
 
 
@@ -169,5 +169,5 @@ class TestProgress:
         assert not check.stuck(Pose2(), 0.6)
 
     def test_bad_numbers(self):
-        with pytest.raises(InvalidConfig, match="allowance is nan"):
+        with pytest.raises(InvalidConfig, match="allowance.*nan"):
             ProgressCheck(0.1, 0.3, math.nan)

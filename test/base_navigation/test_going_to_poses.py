@@ -171,13 +171,11 @@ class TestCars:
         lambda: TurnThenDrive("ackermann", Pose2(1.0)),
     ])  # fmt: skip
     def test_straight_ways_are_refused(self, make):
-        with pytest.raises(
-            InvalidCommand, match="turns on the spot; an Ackermann base goes to .*dubins"
-        ):
+        with pytest.raises(InvalidCommand, match="turns.*spot"):
             make()
 
     def test_an_approach_of_other_bases_is_refused_with_what_there_is(self):
-        with pytest.raises(InvalidConfig, match=r"'straight' .* 'ackermann'.*dubins, quintic"):
+        with pytest.raises(InvalidConfig, match="'straight'.*'ackermann'.*dubins.*quintic"):
             config("ackermann", "straight")
 
 
@@ -209,7 +207,7 @@ class TestApproaches:
             follow=config("differential", "quintic").follow,
             quintic=QuinticConfig(max_jerk=1e-9),
         )
-        with pytest.raises(InvalidCommand, match="no quintic path"):
+        with pytest.raises(InvalidCommand, match="quintic.*path"):
             motion_to_pose(Pose2(), Pose2(1.0, 1.0, 0.0), setup)
 
     @pytest.mark.parametrize("kind", ON_THE_SPOT)

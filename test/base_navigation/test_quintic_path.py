@@ -121,17 +121,15 @@ def test_yaw_at_rest_is_that_of_setting_off_and_arriving():
 
 class TestRefusals:
     def test_no_duration_will_do(self):
-        with pytest.raises(
-            InvalidCommand, match=r"no quintic path of up to 100 s .* at the start is 2"
-        ):
+        with pytest.raises(InvalidCommand, match=r"quintic.*path.*100.*start.*\b2\b"):
             plan_quintic(end(0, 0, 0, 0.5, 2.0), end(1, 0, 0), **NODE)
 
     def test_none_of_the_grid(self):
-        with pytest.raises(InvalidCommand, match=r"up to 1 s keeps to max_acceleration 1.5"):
+        with pytest.raises(InvalidCommand, match=r"\b1\b.*keeps.*max_acceleration.*1.5"):
             plan_quintic(end(0, 0, 0), end(9, 0, 0), **NODE, durations=[0.5, 1.0])
 
     def test_nowhere_to_go(self):
-        with pytest.raises(InvalidCommand, match="at one place and at rest"):
+        with pytest.raises(InvalidCommand, match="place.*rest"):
             plan_quintic(end(1, 1, 0, 0, 0), end(1, 1, 2, 0, 0), **NODE)
 
     @pytest.mark.parametrize("bad", [{"max_jerk": 0.0}, {"max_acceleration": math.nan}])

@@ -263,23 +263,23 @@ def test_bad_input():
             car.nearest_twist(bad)
         with pytest.raises(InvalidCommand, match="not finite"):
             car.wheels_from_twist(bad)
-    with pytest.raises(InvalidCommand, match="vy is 0.1 m/s; a car cannot move sideways"):
+    with pytest.raises(InvalidCommand, match="vy.*0.1"):
         car.wheels_from_twist(Twist2(1.0, 0.1, 0.5))
-    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 4"):
+    with pytest.raises(InvalidCommand, match=r"\b3\b.*wheel.*values.*\b4\b"):
         car.twist_from_wheels((1.0, 2.0, 3.0), (0.0, 0.0))
-    with pytest.raises(InvalidCommand, match="0 steering angles given; the base has 2"):
+    with pytest.raises(InvalidCommand, match=r"\b0\b.*steering.*angles.*\b2\b"):
         car.twist_from_wheels((1.0, 2.0, 3.0, 4.0))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"driven": ((), ())}, "needs driven wheels"),
-        ({"driven": (FRONT[:1], REAR)}, "front_wheel_names has 1 entries; it needs 2"),
-        ({"driven": (FRONT, FRONT)}, "front_left, front_right are named more than once"),
-        ({"fixed_axle_x": nan}, "fixed_axle_x is nan"),
-        ({"max_steering_angle": -0.1}, "max_steering_angle is -0.1; .* 0 for no limit"),
-        ({"max_steering_velocity": inf}, "max_steering_velocity is inf"),
+        ({"driven": ((), ())}, "driven.*wheels"),
+        ({"driven": (FRONT[:1], REAR)}, r"front_wheel_names.*\b1\b.*entries.*\b2\b"),
+        ({"driven": (FRONT, FRONT)}, "front_left.*front_right.*once"),
+        ({"fixed_axle_x": nan}, "fixed_axle_x.*nan"),
+        ({"max_steering_angle": -0.1}, "max_steering_angle.*-0.1"),
+        ({"max_steering_velocity": inf}, "max_steering_velocity.*inf"),
     ],
 )
 def test_bad_configurations_are_named(changes, message):
@@ -315,9 +315,9 @@ def test_a_described_car_is_where_its_urdf_says(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"steering_axis": "0 0 -1"}, "steer_left.*turns right for positive angles"),
-        ({"wheel_axis": "0 -1 0"}, "front_left.*rolls backward for positive speeds"),
-        ({"steering_joint_names": list(STEERING[::-1])}, "the first must be to the left"),
+        ({"steering_axis": "0 0 -1"}, "steer_left.*turns.*right.*positive.*angles"),
+        ({"wheel_axis": "0 -1 0"}, "front_left.*rolls.*backward.*positive.*speeds"),
+        ({"steering_joint_names": list(STEERING[::-1])}, "first.*left"),
     ],
 )
 def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
@@ -329,8 +329,8 @@ def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"front_wheel_names": [], "rear_wheel_names": []}, "names no driven wheel"),
-        ({"rear_wheel_names": ["rear_left"]}, "rear_wheel_names: has one entry"),
+        ({"front_wheel_names": [], "rear_wheel_names": []}, "names.*driven.*wheel"),
+        ({"rear_wheel_names": ["rear_left"]}, "rear_wheel_names.*entry"),
         ({"wheelbase": -1.0}, "wheelbase"),
         ({"max_steering_angle": 1.6}, "max_steering_angle"),
         ({"steering_joint_names": ["steer_left", "rear_left"]}, "rear_left"),

@@ -83,7 +83,7 @@ def test_the_setting_for_rear_angles_leaves_front_steering_alone():
     for command, steering, _ in GOLDEN:
         state = car(rear_steering_angles="isaac").step(DriveCommand(*command))
         np.testing.assert_allclose(state.steering, steering, rtol=0, atol=1e-9)
-    with pytest.raises(InvalidConfig, match="allowed: rolling, isaac"):
+    with pytest.raises(InvalidConfig, match="rolling.*isaac"):
         car(rear_steering_angles="mirrored")
 
 
@@ -265,13 +265,13 @@ def test_bad_commands_change_nothing(value, place):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"wheel_base": 0.0}, "wheelbase is 0.0; .* above 0"),
-        ({"wheel_base": nan}, "wheelbase is nan"),
+        ({"wheel_base": 0.0}, "wheelbase.*0.0"),
+        ({"wheel_base": nan}, "wheelbase.*nan"),
         ({"track_width": -1.0}, "front_track_width is -1.0"),
         ({"front_wheel_radius": -0.1}, "front_wheel_radius is -0.1"),
-        ({"back_wheel_radius": inf}, "rear_wheel_radius is inf"),
-        ({"max_acceleration": nan}, "max_acceleration is nan"),
-        ({"max_wheel_velocity": inf}, "max_wheel_velocity is inf"),
+        ({"back_wheel_radius": inf}, "rear_wheel_radius.*inf"),
+        ({"max_acceleration": nan}, "max_acceleration.*nan"),
+        ({"max_wheel_velocity": inf}, "max_wheel_velocity.*inf"),
     ],
 )
 def test_bad_geometry_is_named(changes, message):

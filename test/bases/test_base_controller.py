@@ -62,7 +62,7 @@ def test_unset_limits_do_not_bind(unset):
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, nan, inf])
 def test_bad_timeouts_are_refused(timeout):
-    with pytest.raises(InvalidConfig, match="cmd_vel_timeout is .* finite and above 0"):
+    with pytest.raises(InvalidConfig, match=r"cmd_vel_timeout.*finite.*above.*\b0\b"):
         controller(timeout)
 
 
@@ -123,7 +123,7 @@ def test_a_command_lasts_until_its_timeout():
         (Twist2(nan, 0, 0), "is not finite"),
         (Twist2(0, 0, inf), "is not finite"),
         (Twist2(0, -inf, 0), "is not finite"),
-        (Twist2(1.1e3, 0, 0), "beyond 1000 m/s or rad/s"),
+        (Twist2(1.1e3, 0, 0), "beyond.*1000.*rad"),
         (Twist2(0, 0, -1e300), "beyond 1000"),
     ],
 )
@@ -180,7 +180,7 @@ def test_wrong_number_of_wheels_changes_nothing():
     base = controller()
     base.measure(np.array([1.0, 1.0]), 0.0)
     before = state(base)
-    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 2"):
+    with pytest.raises(InvalidCommand, match=r"\b3\b.*wheel.*values.*\b2\b"):
         base.measure(np.zeros(3), 0.1)
     assert state(base) == before
 

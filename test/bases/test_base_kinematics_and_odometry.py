@@ -80,14 +80,14 @@ def test_wheels_of_a_side_are_averaged():
     "name", ["wheel_radius", "wheel_separation", "left_wheel_radius_multiplier"]
 )
 def test_bad_geometry_is_named(name, value):
-    with pytest.raises(InvalidConfig, match=f"{name} is .*above 0"):
+    with pytest.raises(InvalidConfig, match=f"{name}.*above"):
         jetbot(**{name: value})
 
 
 def test_bad_wheel_names():
-    with pytest.raises(InvalidConfig, match="at least one wheel on each side"):
+    with pytest.raises(InvalidConfig, match="wheel.*side"):
         jetbot(left_wheel_names=())
-    with pytest.raises(InvalidConfig, match="right are named more than once"):
+    with pytest.raises(InvalidConfig, match="right.*once"):
         jetbot(left_wheel_names=("right",))
 
 
@@ -96,7 +96,7 @@ def test_bad_twists_and_wheel_counts():
         jetbot().wheels_from_twist(Twist2(math.nan, 0.0, 0.0))
     with pytest.raises(InvalidCommand, match="cannot move sideways"):
         jetbot().wheels_from_twist(Twist2(0.1, 0.2, 0.0))
-    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 2"):
+    with pytest.raises(InvalidCommand, match=r"\b3\b.*wheel.*values.*\b2\b"):
         jetbot().twist_from_wheels([1.0, 2.0, 3.0])
 
 

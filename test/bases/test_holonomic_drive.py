@@ -93,10 +93,10 @@ def test_gains_come_before_limits():
     ("settings_", "words"),
     [
         ({"linear_gain": -1.0}, "linear_gain is -1.0"),
-        ({"angular_gain": math.nan}, "angular_gain is nan"),
-        ({"max_linear_speed": math.inf}, "max_linear_speed is inf.*0 for no limit"),
-        ({"max_angular_speed": -math.inf}, "max_angular_speed is -inf"),
-        ({"max_wheel_speed": math.inf}, "max_wheel_speed is inf"),
+        ({"angular_gain": math.nan}, "angular_gain.*nan"),
+        ({"max_linear_speed": math.inf}, r"max_linear_speed.*inf.*\b0\b.*limit"),
+        ({"max_angular_speed": -math.inf}, "max_angular_speed.*inf"),
+        ({"max_wheel_speed": math.inf}, "max_wheel_speed.*inf"),
     ],
 )
 def test_bad_settings(settings_, words):
@@ -105,15 +105,13 @@ def test_bad_settings(settings_, words):
 
 
 def test_an_unknown_solver():
-    with pytest.raises(InvalidConfig, match=r"solver 'osqp' is not known.*kinematic, qp"):
+    with pytest.raises(InvalidConfig, match="solver.*'osqp'.*kinematic.*qp"):
         holonomic_base(kaya(), "osqp")
 
 
 @pytest.mark.parametrize("command", [[1.0, 0.0], [1.0, 0.0, 0.0, 0.0], []])
 def test_commands_of_another_length(command):
-    with pytest.raises(
-        InvalidCommand, match=f"{len(command)} values given; a command is vx, vy, wz"
-    ):
+    with pytest.raises(InvalidCommand, match=rf"\b{len(command)}\b.*values"):
         drive().wheels(command)
 
 
@@ -179,15 +177,15 @@ def test_up_may_point_down_in_the_given_frame():
     [
         ({"wheel_radius": [0.04, 0.04]}, "wheel_radius has 2 entries for 3 wheels"),
         ({"mecanum_angles": [90.0] * 4}, "mecanum_angles has 4 entries for 3 wheels"),
-        ({"wheel_positions": [[0.0, 0.0]] * 3}, r"wheel_positions of shape \(3, 2\)"),
-        ({"wheel_orientations": [[0, 0, 0, 1]]}, r"wheel_orientations of shape \(1, 4\)"),
+        ({"wheel_positions": [[0.0, 0.0]] * 3}, r"wheel_positions.*shape.*\(3, 2\)"),
+        ({"wheel_orientations": [[0, 0, 0, 1]]}, r"wheel_orientations.*shape.*\(1, 4\)"),
         ({"wheel_orientations": [[0, 0, 0, 0]] * 3}, "wheel 'wheel_0': wheel_orientations"),
         ({"wheel_radius": []}, "wheel_radius has 0 entries"),
         ({"wheel_axis": (0.0, 0.0, 1.0)}, "too far from lying flat"),
         ({"up_axis": (0.0, 0.0, 0.0)}, "up_axis is"),
         ({"up_axis": (0.0, math.nan, 1.0)}, "up_axis is"),
         ({"names": ("a",)}, "1 names for 3 wheels"),
-        ({"wheel_radius": 0.0}, "radius is 0.0 m"),
+        ({"wheel_radius": 0.0}, "radius.*0.0"),
     ],
 )
 def test_bad_arrays(changes, words):

@@ -179,9 +179,9 @@ def test_what_a_layout_cannot_drive_is_said_in_words(wheels, words):
 
 
 def test_wheels_on_one_spot_are_refused():
-    with pytest.raises(InvalidConfig, match=r"'a' and 'b' stand on the same spot \(0.1, 0\) m"):
+    with pytest.raises(InvalidConfig, match=r"'a'.*'b'.*same.*spot.*\(0.1, 0\)"):
         base_of(omni("a", 0.1, 0.0, 0.0), omni("b", 0.1, 0.0, 90.0))
-    with pytest.raises(InvalidConfig, match="'a' is named more than once"):
+    with pytest.raises(InvalidConfig, match="'a'.*once"):
         base_of(omni("a", 0.1, 0.0, 0.0), omni("a", 0.2, 0.0, 90.0))
     with pytest.raises(InvalidConfig, match="at least one wheel"):
         HolonomicConfig(wheels=())
@@ -189,27 +189,27 @@ def test_wheels_on_one_spot_are_refused():
 
 @pytest.mark.parametrize("angle", [0.0, 180.0, -180.0, 0.01])
 def test_rollers_along_the_axis_are_refused(angle):
-    with pytest.raises(InvalidConfig, match="rollers along the wheel's axis push nothing"):
+    with pytest.raises(InvalidConfig, match="rollers.*wheel's.*axis.*push"):
         omni("a", 0.0, 0.0, 0.0, roller_angle_deg=angle)
 
 
 @pytest.mark.parametrize("radius", [0.0, -0.04])
 def test_a_radius_must_be_positive(radius):
-    with pytest.raises(InvalidConfig, match="radius is .* above 0"):
+    with pytest.raises(InvalidConfig, match="radius.*above"):
         omni("a", 0.0, 0.0, 0.0, radius=radius)
 
 
 @pytest.mark.parametrize("field", ["radius", "x", "y", "axis_yaw", "roller_angle_deg"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_must_be_finite(field, value):
-    with pytest.raises(InvalidConfig, match=f"wheel 'a': {field} is .* finite"):
+    with pytest.raises(InvalidConfig, match=f"'a'.*{field}.*finite"):
         omni("a", **({"x": 0.0, "y": 0.0, "yaw_deg": 0.0} | {field: value}))
 
 
 def test_an_upright_axis_is_no_wheel():
     assert axis_yaw_of(np.array((0.0, 2.0, 0.1)), "a") == pytest.approx(0.5 * math.pi)
     for axis in ((0.0, 0.0, 1.0), (0.1, 0.1, -1.0), (0.0, 0.0, 0.0), (math.nan, 0.0, 1.0)):
-        with pytest.raises(InvalidConfig, match=r"wheel 'a': its axis .* too far from lying flat"):
+        with pytest.raises(InvalidConfig, match="wheel.*'a'.*axis.*flat"):
             axis_yaw_of(np.array(axis), "a")
 
 
@@ -219,7 +219,7 @@ def test_bad_twists_and_wheel_counts(bad):
     for call in (base.wheels_from_twist, base.nearest_twist):
         with pytest.raises(InvalidCommand, match="not finite"):
             call(Twist2(0.1, bad, 0.0))
-    with pytest.raises(InvalidCommand, match="2 wheel values given; the base has 3"):
+    with pytest.raises(InvalidCommand, match=r"\b2\b.*wheel.*values.*\b3\b"):
         base.twist_from_wheels([1.0, 2.0])
 
 

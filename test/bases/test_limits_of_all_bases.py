@@ -191,5 +191,5 @@ def test_the_steering_begins_where_it_is_measured():
     measured = base.steer(Twist2(1.0, 0.0, 0.2), np.zeros(2), 1e9)
     controller.measure(np.zeros(4), 0.0, measured)
     np.testing.assert_array_equal(controller.step(0.0, 0.02).steering, measured)
-    with pytest.raises(ValueError, match="1 steering angles given; the base has 2"):
+    with pytest.raises(ValueError, match=r"\b1\b.*steering.*angles.*\b2\b"):
         controller.measure(np.zeros(4), 0.0, np.zeros(1))

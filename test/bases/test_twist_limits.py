@@ -52,18 +52,18 @@ def test_the_other_way_may_have_its_own_velocity_limit():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_infinite_limits_are_refused(name):
-    with pytest.raises(InvalidConfig, match=f"{name} is inf; give a finite number, or 0"):
+    with pytest.raises(InvalidConfig, match=f"{name}.*inf"):
         BodyAxisLimits(**{name: inf})
 
 
 @pytest.mark.parametrize("name", ["max_wheel_velocity", "max_wheel_acceleration"])
 def test_infinite_wheel_limits_are_refused(name):
-    with pytest.raises(InvalidConfig, match=f"{name} is -inf"):
+    with pytest.raises(InvalidConfig, match=f"{name}.*-inf"):
         BaseLimits(**{name: -inf})
 
 
 def test_a_jerk_limit_needs_something_that_bounds_the_acceleration():
-    with pytest.raises(InvalidConfig, match="max_jerk needs max_acceleration or max_velocity"):
+    with pytest.raises(InvalidConfig, match="max_jerk.*max_acceleration.*max_velocity"):
         BodyAxisLimits(max_jerk=1.0)
     # From one top speed to the other, jerking up and down: peak sqrt(2 V J).
     assert BodyAxisLimits(max_jerk=4.0, max_velocity=2.0).steepest == 4.0

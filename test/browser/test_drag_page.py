@@ -21,7 +21,7 @@ from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.health_panel import Health
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
 pytestmark = pytest.mark.timeout(240)
@@ -38,7 +38,7 @@ class Cell:
         self.page, self.viewer = page, viewer
         self.world = World()
         self.live = viewer._robots["franka"]
-        self.targets: list[TargetWish] = []
+        self.targets: list[TargetCommand] = []
         self.objects: list[tuple[str, WorldObject | None]] = []
         self.joints: list[tuple[str, float]] = []
         self._lock = threading.Lock()
@@ -84,7 +84,7 @@ def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
     page, handles = cell.page, cell.live.target.handles
     page.tab("Target")
     assert not handles.visible, "nothing to be dragged by accident"
-    page.check("Drag a target", True)
+    page.check("Show target handle", True)
     cell.wait(lambda: handles.visible, "the handles are there")
     before = handles.pose
     tool = FRANKA.tree.frame_names.index("panda_hand_tcp")
@@ -110,7 +110,7 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
     page.tab("Target")
     cell.live.target.follower.value = PLANNER
     count = len(cell.targets)
-    for verb in ("Plan", "Go", "Stop"):
+    for verb in ("Plan", "Execute", "Stop"):
         page.click(verb, "franka")
         cell.wait(lambda verb=verb: cell.targets[-1].verb == verb.lower(), f"'{verb}' is told")
     assert len(cell.targets) == count + 3
@@ -118,7 +118,7 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
     cell.viewer.set_target_message("franka", "no path: *box* is in the way")
     page.wait_for_text("no path: *box* is in the way")
     cell.live.target.follower.value = RMPFLOW
-    page.check("Drag a target", False)
+    page.check("Show target handle", False)
     cell.wait(lambda: not cell.live.target.handles.visible, "the handles are hidden")
 
 
@@ -129,11 +129,11 @@ def test_a_target_that_somebody_else_moves_is_shown(cell: Cell, tmp_path: Path) 
     gizmo._was_shown = False
     X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
     cell.viewer.update_target("franka", X)
-    cell.wait(lambda: cell.page.is_checked("Drag a target"), "the target is shown")
+    cell.wait(lambda: cell.page.is_checked("Show target handle"), "the target is shown")
     cell.wait(lambda: gizmo.handles.visible, "the handles are there")
     np.testing.assert_allclose(gizmo.handles.pose, X)
     keep_picture(cell.page, "target", tmp_path)
-    cell.page.check("Drag a target", False)
+    cell.page.check("Show target handle", False)
 
 
 def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> None:

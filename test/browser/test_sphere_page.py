@@ -85,7 +85,7 @@ def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor
     moved = session.spheres.of(session.link)[index]
     assert moved[2] > start[2] + 0.02
     np.testing.assert_allclose(moved[:2], start[:2], atol=1e-4)
-    page.wait_for_text("Not saved yet")
+    page.wait_for_text("Unsaved changes")
     while session.spheres is not before:
         now = session.spheres
         page.click("Undo")
@@ -120,12 +120,12 @@ def test_what_is_fitted_covers_the_link_and_is_saved(page: Page, editor: SphereE
     session = editor.session
     editor.accuracy.value = 15.0
     before = session.spheres
-    page.click("Fit to the geometry")
+    page.click("Fit to geometry")
     wait(lambda: session.spheres is not before, "spheres are fitted")
     assert session.coverage().surface > 0.99
     page.wait_for_text("100.0 % of the surface")
     page.click("Save")
-    page.wait_for_text("the file before is spheres.yaml.1")
+    page.wait_for_text("previous file: spheres.yaml.1")
     saved = SphereSet.read(session.file)
     np.testing.assert_allclose(saved.of(LINK), session.spheres.of(LINK), atol=1e-6)
     assert Path(f"{session.file}.1").read_text() == "# made by hand\n"

@@ -110,14 +110,14 @@ def test_typed_slider_value_asks_for_that_joint_and_value(
     )
     assert {wish[:2] for wish in wishes.seen()} == {("franka", "panda_joint4")}
     # From now on the slider shows the wish, not the robot.
-    assert not page.is_checked("Follow", "franka")
+    assert not page.is_checked("Sliders show actual position", "franka")
 
 
 def test_arrow_keys_move_a_slider_by_one_step(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:
     viewer.update_joints("franka", load_robot("franka").home)
-    page.check("Follow", True, "franka")
+    page.check("Sliders show actual position", True, "franka")
     wait_for(lambda: page.slider_value("joint1", "franka") == 0.0, "the slider follows")
     page.nudge_slider("joint1", 5, "franka")
     wait_for(
@@ -131,7 +131,7 @@ def test_arrow_keys_move_a_slider_by_one_step(
 
 
 def test_sliders_follow_the_robot(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
-    page.check("Follow", True, "franka")
+    page.check("Sliders show actual position", True, "franka")
     q = load_robot("franka").home.copy()
     q[2] = 0.75
     viewer.update_joints("franka", q)
@@ -159,7 +159,7 @@ def test_held_drive_button_drives_and_release_stops(
 
 
 def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
-    page.check("Keep going", True, "jetbot")
+    page.check("Latch", True, "jetbot")
     try:
         page.click("Right", "jetbot")
         # Longer than a page may be silent: one that is there must not lose its base.
@@ -168,7 +168,7 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
         page.click("Stop", "jetbot")
         wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
     finally:
-        page.check("Keep going", False, "jetbot")
+        page.check("Latch", False, "jetbot")
 
 
 def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> None:
@@ -200,7 +200,7 @@ def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> No
 def test_page_left_for_another_stops_a_latched_base(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:
-    page.check("Keep going", True, "jetbot")
+    page.check("Latch", True, "jetbot")
     page.click("Forward", "jetbot")
     wishes.wait_for(lambda seen: len(seen) >= 5, "the base drives")
     # The browser may keep the page and its connection for a way back.

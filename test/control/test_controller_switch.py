@@ -21,7 +21,7 @@ def test_one_takes_over_the_interfaces_of_another():
 
 
 def test_nobody_takes_an_interface_that_is_in_use():
-    with pytest.raises(InvalidCommand, match="grip needs a/position, which arm has"):
+    with pytest.raises(InvalidCommand, match="grip.*position.*arm"):
         plan(activate=["grip"], strict=True)
     found = plan(["base"], ["grip"])
     assert (found.deactivate, found.activate) == (("base",), ())
@@ -43,9 +43,9 @@ def test_a_controller_in_both_lists_starts_anew():
 
 @pytest.mark.parametrize(
     ("deactivate", "activate", "text"),
-    [(["grip"], [], "grip is inactive, not active"), ([], ["arm"], "arm is active already"),
-     ([], ["raw"], "raw is unconfigured"), (["bass"], [], "Did you mean 'base'"),
-     (["base", "nobody"], [], "'nobody' does not exist")],
+    [(["grip"], [], "grip.*inactive.*active"), ([], ["arm"], "arm.*active"),
+     ([], ["raw"], "raw.*unconfigured"), (["bass"], [], "'base'"),
+     (["base", "nobody"], [], "'nobody'.*exist")],
 )  # fmt: skip
 def test_a_strict_request_is_refused_whole(deactivate, activate, text):
     with pytest.raises(InvalidCommand, match=text):

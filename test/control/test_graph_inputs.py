@@ -25,9 +25,7 @@ def test_the_path_wins_over_the_prim():
     assert GraphInputs(robot_path="/left", target_prim="/right").target(robots) == 1
     assert GraphInputs(target_prim="right").target(robots) == 2
     assert GraphInputs(robot_path="/left/").target(robots) == 1
-    with pytest.raises(
-        InvalidCommand, match="robot_path '/lift' is no robot .* Did you mean '/left'"
-    ):
+    with pytest.raises(InvalidCommand, match="robot_path.*'/lift'.*robot.*'/left'"):
         GraphInputs(robot_path="/lift", target_prim="/right").target(robots)
     with pytest.raises(InvalidCommand, match="robot_path or target_prim"):
         GraphInputs().target(robots)
@@ -36,7 +34,7 @@ def test_the_path_wins_over_the_prim():
 def test_one_robot_needs_no_name_but_a_wrong_one_is_told():
     assert GraphInputs().target({"": 7}) == 7
     assert GraphInputs(robot_path="/").target({"": 7}) == 7
-    with pytest.raises(InvalidCommand, match="target_prim 'arm' is no robot"):
+    with pytest.raises(InvalidCommand, match="target_prim.*'arm'.*robot"):
         GraphInputs(target_prim="arm").target({"": 7})
 
 
@@ -67,12 +65,12 @@ def test_nan_is_skipped_and_nothing_is_nothing():
         ({"position_command": (0.1, 0.2, 0.3), "velocity_command": (0.0,)}, InvalidCommand,
          "1 velocities given for 3 joints"),
         ({"joint_names": ("d",), "position_command": (0.1,)}, UnknownJoint, "joint 'd'"),
-        ({"joint_indices": (3,), "position_command": (0.1,)}, InvalidCommand, "index 3 is not"),
+        ({"joint_indices": (3,), "position_command": (0.1,)}, InvalidCommand, r"index.*\b3\b"),
         ({"joint_indices": (0, 0), "position_command": (0.1, 0.1)}, InvalidCommand, "than once"),
         ({"joint_indices": (0,), "position_command": (0.1,), "effort_command": (1.0,)},
-         InvalidCommand, "an effort together with a position"),
-        ({"position_command": (9.0, 0.0, 0.0)}, InvalidCommand, "outside its limits"),
-        ({"velocity_command": (float("inf"), 0.0, 0.0)}, InvalidCommand, "velocities of joint a"),
+         InvalidCommand, "effort.*position"),
+        ({"position_command": (9.0, 0.0, 0.0)}, InvalidCommand, "outside.*limits"),
+        ({"velocity_command": (float("inf"), 0.0, 0.0)}, InvalidCommand, "velocities.*joint a"),
     ],
 )  # fmt: skip
 def test_one_wrong_input_and_there_is_no_command(inputs, error, text):

@@ -226,7 +226,7 @@ def test_a_position_on_its_limit_but_for_rounding_is_taken_as_on_it():
 def test_an_absurd_position_is_refused_where_there_are_no_limits():
     endless, one = np.array([inf]), np.ones(1)
     limits = JointLimits(("wheel",), -endless, endless, one, one, one, one)
-    with pytest.raises(InvalidCommand, match="position of wheel is 1e\\+300; allowed is"):
+    with pytest.raises(InvalidCommand, match=r"position.*wheel.*1e\+300"):
         check_command(JointCommand(positions=[1e300]), limits)
 
 
@@ -254,7 +254,7 @@ def test_channels_of_each_mode(mode, allowed):
             controller.apply(command)
             continue
         before = state(controller)
-        with pytest.raises(InvalidCommand, match=f"panda_joint1 is given .* under {mode} control"):
+        with pytest.raises(InvalidCommand, match=f"panda_joint1.*{mode}"):
             controller.apply(command)
         assert state(controller) == before
 
@@ -268,7 +268,7 @@ def test_before_the_state_is_known_every_command_is_refused():
         controller.step(0.01)
     assert not controller.ready
     for bad in (np.zeros(8), np.full(9, nan), [0.0] * 8 + [inf], ["a"] * 9):
-        with pytest.raises(InvalidCommand, match="a measured state needs"):
+        with pytest.raises(InvalidCommand, match="measured.*state"):
             controller.reset(bad)
         assert not controller.ready
     controller.reset(FRANKA.home)
@@ -276,11 +276,9 @@ def test_before_the_state_is_known_every_command_is_refused():
 
 
 def test_unknown_modes_and_joints_are_refused():
-    with pytest.raises(
-        InvalidCommand, match="'torque' is not known. Available: position, velocity"
-    ):
+    with pytest.raises(InvalidCommand, match="'torque'"):
         ControlMode.named("torque")
-    with pytest.raises(UnknownJoint, match=r"Did you mean 'panda_joint\d'"):
+    with pytest.raises(UnknownJoint, match=r"'panda_joint\d'"):
         ArticulationController(FRANKA.limits, {"panda_joint": ControlMode.EFFORT})
     controller = franka()
     before = state(controller)

@@ -105,13 +105,11 @@ def test_none_leaves_an_array_and_bad_gains_change_nothing():
 
 def test_unknown_words_are_answered_with_the_known_ones():
     drive = law()
-    with pytest.raises(
-        InvalidCommand, match="control mode 'torque' is not known. Available: position"
-    ):
+    with pytest.raises(InvalidCommand, match="control.*mode.*'torque'"):
         drive.switch_mode("torque")
-    with pytest.raises(InvalidCommand, match="Available: force, acceleration"):
+    with pytest.raises(InvalidCommand, match="force.*acceleration"):
         drive.set_effort_mode("power")
-    with pytest.raises(UnknownJoint, match="joint 'c' is not known"):
+    with pytest.raises(UnknownJoint, match="'c'"):
         drive.switch_mode("effort", ["a", "c"])
     assert set(drive.modes) == {ControlMode.POSITION}
 

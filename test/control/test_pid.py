@@ -136,12 +136,12 @@ def test_new_gains_keep_the_integral():
     ("settings", "text"),
     [
         ({"kp": [1.0, 2.0], "ki": [1.0, 2.0, 3.0]}, "one length"),
-        ({"kp": -1.0}, "kp of joint 0 is -1.0; it must be 0 or above"),
-        ({"kp": [1.0, np.nan]}, "kp of joint 1 is nan"),
-        ({"kp": 1.0, "limit": 0.0}, "limit of joint 0 is 0.0; it must be above 0"),
-        ({"kp": 1.0, "derivative_corner": 0.0}, "derivative_corner of joint 0"),
-        ({"kp": 1.0, "tracking_time": -1.0}, "tracking_time of joint 0"),
-        ({"kp": "much"}, "PID kp must be numbers"),
+        ({"kp": -1.0}, r"kp.*\b0\b.*-1.0"),
+        ({"kp": [1.0, np.nan]}, r"kp.*\b1\b.*nan"),
+        ({"kp": 1.0, "limit": 0.0}, r"limit.*\b0\b.*0.0"),
+        ({"kp": 1.0, "derivative_corner": 0.0}, r"derivative_corner.*\b0\b"),
+        ({"kp": 1.0, "tracking_time": -1.0}, r"tracking_time.*\b0\b"),
+        ({"kp": "much"}, "PID.*kp.*numbers"),
         ({"kp": []}, "one length"),
     ],
 )
@@ -153,14 +153,14 @@ def test_bad_gains_are_refused(settings, text):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (([1.0, 2.0], [0.0], DT), "PID of 1 joints was given shapes"),
+        (([1.0, 2.0], [0.0], DT), r"PID.*\b1\b.*joints.*shapes"),
         (([np.nan], [0.0], DT), "not finite"),
         (([1.0], [np.inf], DT), "not finite"),
         (([1.0], [0.0], 0.0), "dt = 0.0 s"),
         (([1.0], [0.0], -DT), "dt = -0.001 s"),
-        (([1.0], [0.0], np.nan), "dt = nan s"),
+        (([1.0], [0.0], np.nan), "dt.*nan"),
         (([1.0], [0.0], DT, np.nan), "not finite"),
-        (([1.0], [0.0], DT, 0.0, [1.0, 2.0]), "velocities of shape"),
+        (([1.0], [0.0], DT, 0.0, [1.0, 2.0]), "velocities.*shape"),
     ],
 )
 def test_bad_samples_change_nothing(arguments, text):

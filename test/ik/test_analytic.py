@@ -241,7 +241,7 @@ def test_the_distance_bounds_free_joint_and_solutions():
 
 def test_a_search_without_end_is_refused():
     ik = solver("franka")
-    with pytest.raises(InvalidConfig, match="give max_attempts, max_time or both"):
+    with pytest.raises(InvalidConfig, match="max_attempts.*max_time"):
         ik.search(np.eye(4), ik.chain.centre)
     assert len(list(ik.search(from_xyz_rpy((9, 0, 0)), ik.chain.centre, max_time=0.02))) == 0
 

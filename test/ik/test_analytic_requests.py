@@ -74,7 +74,7 @@ def test_locked_joints_stay():
     result = ik.solve(IkRequest(X, locked={"panda_joint7": 0.4}))
     assert result.success
     assert result.q[6] == 0.4
-    with pytest.raises(InvalidCommand, match="cannot be locked at 9"):
+    with pytest.raises(InvalidCommand, match=r"locked.*\b9\b"):
         ik.solve(IkRequest(X, locked={"panda_joint7": 9.0}))
     with pytest.raises(UnknownJoint, match="panda_joint7"):
         ik.solve(IkRequest(X, locked={"panda_joint77": 0.0}))
@@ -164,11 +164,11 @@ def test_bad_targets(target, message):
 
 def test_other_bad_input():
     ik = solver("franka")
-    with pytest.raises(InvalidCommand, match="seed must hold 7 joint values"):
+    with pytest.raises(InvalidCommand, match=r"seed.*hold.*\b7\b.*values"):
         ik.solutions(np.eye(4), [0.0] * 6)
     with pytest.raises(InvalidCommand, match="not finite"):
         ik.solve(IkRequest(np.eye(4), seed=[np.nan] * 7))
-    with pytest.raises(InvalidCommand, match="free_values must be a list of finite numbers"):
+    with pytest.raises(InvalidCommand, match="free_values.*list.*finite.*numbers"):
         ik.solutions(np.eye(4), free_values=[np.inf])
     with pytest.raises(InvalidConfig, match="norm is 0"):
         ik.solutions(np.eye(4), norm=0.5)
@@ -181,19 +181,17 @@ def test_other_bad_input():
 
 def test_chains_that_do_not_fit_are_refused_in_words():
     franka = load_robot("franka")
-    with pytest.raises(
-        InvalidConfig, match="for 6 turning joints, or 7 .* this chain has 5: panda"
-    ):
+    with pytest.raises(InvalidConfig, match=r"\b6\b.*turning.*joints.*\b7\b.*chain.*\b5\b.*panda"):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_link5"))
-    with pytest.raises(InvalidConfig, match="'panda_joint1' being free. Needed is that three axes"):
+    with pytest.raises(InvalidConfig, match="'panda_joint1'.*free"):
         solver("franka", "panda_joint1")
-    with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint7'"):
+    with pytest.raises(UnknownJoint, match="'panda_joint7'"):
         solver("franka", "panda_joint77")
-    with pytest.raises(InvalidConfig, match="of 6 joints none is free, but 'elbow_joint' was"):
+    with pytest.raises(InvalidConfig, match=r"\b6\b.*joints.*free.*'elbow_joint'"):
         solver("ur10e", "elbow_joint")
-    with pytest.raises(InvalidConfig, match="do not move the tip in six independent ways"):
+    with pytest.raises(InvalidConfig, match="tip.*six.*independent.*ways"):
         solver("iiwa", "joint4")
-    with pytest.raises(InvalidConfig, match="tolerance is -1"):
+    with pytest.raises(InvalidConfig, match="tolerance.*-1"):
         AnalyticIk(iiwa(), tolerance=-1.0)
     with pytest.raises(InvalidConfig, match="'panda_finger_joint1'"):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_leftfinger"))

@@ -111,7 +111,7 @@ def test_requests_are_not_changed():
     ("locked", "error", "words"),
     [
         ({"panda_joint8": 0.0}, UnknownJoint, "panda_joint8.*panda_joint7"),
-        ({"panda_joint4": 0.0}, InvalidCommand, "panda_joint4.*locked at 0.0.*-3.0718 to -0.0698"),
+        ({"panda_joint4": 0.0}, InvalidCommand, "panda_joint4.*locked.*0.0.*-3.0718.*-0.0698"),
         ({"panda_joint4": np.nan}, InvalidCommand, "panda_joint4"),
     ],
 )
@@ -129,16 +129,16 @@ def test_joints_that_cannot_be_locked_are_named(locked, error, words):
     [0.0, -1.0, np.nan, (1e-3, 1e-3), (1e-3, 0.0, 1e-3), (1e-3, np.nan, 1e-3), (1.0,) * 4],
 )
 def test_tolerances_must_be_positive(tolerance):
-    with pytest.raises(InvalidConfig, match="position tolerance is .* above 0"):
+    with pytest.raises(InvalidConfig, match="position.*tolerance.*above"):
         IkTolerance(position=tolerance)
-    with pytest.raises(InvalidConfig, match="orientation tolerance is .* above 0"):
+    with pytest.raises(InvalidConfig, match="orientation.*tolerance.*above"):
         IkTolerance(orientation=tolerance)
 
 
 def test_something_must_be_asked_for():
-    with pytest.raises(InvalidConfig, match="all axes are free"):
+    with pytest.raises(InvalidConfig, match="axes.*free"):
         IkTolerance(np.inf, np.inf)
-    with pytest.raises(InvalidConfig, match="all axes are free"):
+    with pytest.raises(InvalidConfig, match="axes.*free"):
         IkTolerance((np.inf,) * 3, np.inf)
 
 
@@ -178,11 +178,11 @@ def test_chains_are_checked():
         IkChain(robot.tree, "panda_link0", "panda_hand_tpc")
     with pytest.raises(UnknownFrame):
         IkChain(robot.tree, "world", "panda_hand_tcp")
-    with pytest.raises(UnknownJoint, match="between 'panda_link0' and 'panda_hand_tcp'"):
+    with pytest.raises(UnknownJoint, match="between.*'panda_link0'.*'panda_hand_tcp'"):
         IkChain(robot.tree, "panda_link0", "panda_hand_tcp", ["panda_finger_joint1"])
     with pytest.raises(InvalidConfig, match="no joint moves"):
         IkChain(robot.tree, "panda_hand", "panda_hand_tcp")
-    with pytest.raises(InvalidConfig, match="Groups that have: arm"):
+    with pytest.raises(InvalidConfig, match="Groups.*arm"):
         IkChain.of_group(robot, "gripper")
     with pytest.raises(UnknownGroup):
         IkChain.of_group(robot, "leg")
@@ -220,7 +220,7 @@ def test_joints_that_mimic_narrow_the_limits():
     np.testing.assert_allclose(chain.upper, [np.inf, 1.6])
     falling = IkChain(small_tree(Mimic("bend", -0.5, 0.2)), "a", "d")
     np.testing.assert_allclose([falling.lower[1], falling.upper[1]], [-1.6, 0.4])
-    with pytest.raises(InvalidConfig, match="joint 'bend' has no room"):
+    with pytest.raises(InvalidConfig, match="'bend'.*room"):
         IkChain(small_tree(Mimic("bend", 0.5, 5.0)), "a", "d")
     assert IkChain(small_tree(None), "a", "d").turning == (0,)
     # A full turn of what a slide follows moves the slide.
@@ -274,7 +274,7 @@ def test_solvers_are_chosen_by_name(monkeypatch):
     chain = solver_of().chain
     assert solver_names()[0] == "damped_least_squares"
     assert isinstance(make_solver(chain), LeastSquaresIk)
-    with pytest.raises(InvalidConfig, match="Did you mean 'damped_least_squares'"):
+    with pytest.raises(InvalidConfig, match="'damped_least_squares'"):
         make_solver(chain, "damped_least_square")
     made = []
     register("mine", lambda chain, settings: made.append((chain, settings)) or solver_of())

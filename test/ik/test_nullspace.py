@@ -151,7 +151,7 @@ def test_self_motion_sweeps_until_a_limit():
 
 def test_motions_say_what_is_wrong():
     chain, stiff = solver_of().chain, solver_of("ur10e").chain
-    with pytest.raises(InvalidCommand, match="panda_joint4 is 0, allowed is"):
+    with pytest.raises(InvalidCommand, match=r"panda_joint4.*\b0\b"):
         motion_to_posture(chain, np.zeros(7), chain.centre)
     with pytest.raises(InvalidCommand, match="posture"):
         motion_to_posture(chain, chain.centre, np.zeros(3))

@@ -91,16 +91,16 @@ def test_solutions_that_are_not_valid_are_left_out():
 
 def test_bad_input_of_sub_chains():
     chain = arm()
-    with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint1'"):
+    with pytest.raises(UnknownJoint, match="'panda_joint1'"):
         SubChainIk(chain, ["panda_join1"])
-    with pytest.raises(InvalidConfig, match="no joint of the sub-chain may move"):
+    with pytest.raises(InvalidConfig, match="sub.*chain"):
         SubChainIk(chain, [])
     with pytest.raises(InvalidConfig, match="max_iterations"):
         SubChainIk(chain, iterations=0)
     ik = SubChainIk(chain, chain.joint_names[:5])
     with pytest.raises(InvalidCommand, match="not finite"):
         list(ik.solutions(np.eye(4), [np.nan] * 7))
-    with pytest.raises(InvalidCommand, match="cannot be locked at 9"):
+    with pytest.raises(InvalidCommand, match=r"locked.*\b9\b"):
         list(ik.solutions(np.eye(4), [0, 0, 0, -1, 0, 9, 0]))
 
 

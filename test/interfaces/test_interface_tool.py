@@ -108,7 +108,7 @@ class TestVersion:
     @pytest.mark.parametrize("text", ["", "one", "1.0 beta"])
     def test_a_bad_version_is_refused(self, source, text):
         (source / "VERSION").write_text(text)
-        with pytest.raises(BuildError, match=r"VERSION must hold a version such as 0\.1\.0"):
+        with pytest.raises(BuildError, match=r"VERSION.*hold.*version.*0\.1\.0"):
             wheels.wheel_version(source, "f" * 12)
 
 
@@ -183,7 +183,7 @@ class TestProvide:
             (source / "VERSION").write_text("0.2.0")
 
         monkeypatch.setattr(build_interfaces, "build", build_while_someone_edits)
-        with pytest.raises(BuildError, match="changed during the build; run it again"):
+        with pytest.raises(BuildError, match="changed.*during.*build"):
             build_interfaces.provide(source, False, print)
         folder = wheels.cache_folder(os.environ)
         assert [p.name for p in folder.iterdir()] == ["lock"]
@@ -282,9 +282,9 @@ class TestMachine:
     @pytest.mark.parametrize(
         ("environment", "text"),
         [
-            ({"PATH": ""}, "No C compiler: 'gcc' is not on the PATH; .* apt install g"),
-            ({"PATH": "", "CC": "mycc"}, "No C compiler: 'mycc' .* or set CC to yours"),
-            ({"CC": sys.executable, "CXX": "nocxx"}, r"No C\+\+ compiler: 'nocxx' .* set CXX"),
+            ({"PATH": ""}, "compiler.*'gcc'.*PATH"),
+            ({"PATH": "", "CC": "mycc"}, "compiler.*'mycc'.*set.*CC.*yours"),
+            ({"CC": sys.executable, "CXX": "nocxx"}, "compiler.*'nocxx'.*set.*CXX"),
         ],
     )
     def test_a_missing_compiler_is_named(self, environment, text):
@@ -301,15 +301,15 @@ class TestDeclarations:
     @pytest.mark.parametrize(
         ("files", "place", "text"),
         [
-            ({"msg_Bad": "float64 x\n\n# y\nfloat64\n"}, "msg/Bad.msg:4", "'float64' is not a"),
-            ({"msg_Bad": "float64 X\n"}, "msg/Bad.msg:1", "'float64 X' is not a valid"),
+            ({"msg_Bad": "float64 x\n\n# y\nfloat64\n"}, "msg/Bad.msg:4", "'float64'"),
+            ({"msg_Bad": "float64 X\n"}, "msg/Bad.msg:1", "'float64 X'.*valid"),
             ({"msg_Bad": "float64 x\nint8 x\n"}, "msg/Bad.msg:2", "duplicate"),
             ({"msg_Bad": "uint8 BIG=300\n"}, "msg/Bad.msg:1", "uint8"),
-            ({"srv_Bad": "int8 a\n---\nint8 b\nflot c\n"}, "srv/Bad.srv:4", "'flot c' is not"),
-            ({"srv_Bad": "int8 a\nint8 b\n"}, "srv/Bad.srv:2", r"2 part.* this one has 0"),
+            ({"srv_Bad": "int8 a\n---\nint8 b\nflot c\n"}, "srv/Bad.srv:4", "'flot c'"),
+            ({"srv_Bad": "int8 a\nint8 b\n"}, "srv/Bad.srv:2", r"\b2\b.*part.*\b0\b"),
             ({"action_Bad": "---\n---\n---\n"}, "action/Bad.action:3", "3 part.* one has 3"),
-            ({"msg_Bad": "int8 a\nstd_msgs/Heade h\n"}, "msg/Bad.msg:2", "Did you mean 'Header'?"),
-            ({"msg_Bad": "nope_msgs/Thing t\n"}, "msg/Bad.msg:1", "no package 'nope_msgs' is"),
+            ({"msg_Bad": "int8 a\nstd_msgs/Heade h\n"}, "msg/Bad.msg:2", "'Header'"),
+            ({"msg_Bad": "nope_msgs/Thing t\n"}, "msg/Bad.msg:1", "package.*'nope_msgs'"),
             ({"msg_Bad": "Goo g\n", "msg_Good": "int8 a\n"}, "msg/Bad.msg:1", "'a_msgs/Goo' is"),
         ],
     )
@@ -321,25 +321,25 @@ class TestDeclarations:
         assert "\n" not in str(error.value)
 
     def test_other_faults_of_a_package(self, tmp_path):
-        with pytest.raises(BuildError, match=f"No message package in {tmp_path}"):
+        with pytest.raises(BuildError, match=f"message.*{tmp_path}"):
             read_packages(tmp_path, SHARE)
         declare(tmp_path)
-        with pytest.raises(BuildError, match="a_msgs declares nothing"):
+        with pytest.raises(BuildError, match="a_msgs.*declares"):
             read_packages(tmp_path, SHARE)
         declare(tmp_path, name="b_msgs", msg_Good="int8 a\n")
-        with pytest.raises(BuildError, match="the name is 'b_msgs', but the folder is 'a_msgs'"):
+        with pytest.raises(BuildError, match="name.*'b_msgs'.*folder.*'a_msgs'"):
             read_packages(tmp_path, SHARE)
         (tmp_path / "a_msgs/package.xml").write_text("<package>\n<name>\n</package>\n")
-        with pytest.raises(BuildError, match=r"package\.xml:3: not well-formed XML"):
+        with pytest.raises(BuildError, match=r"package\.xml:3.*well.*formed.*XML"):
             read_packages(tmp_path, SHARE)
         (tmp_path / "a_msgs/package.xml").unlink()
-        with pytest.raises(BuildError, match=r"a_msgs has declarations but no package\.xml"):
+        with pytest.raises(BuildError, match=r"a_msgs.*declarations.*package\.xml"):
             read_packages(tmp_path, SHARE)
 
     def test_text_that_is_not_utf8(self, tmp_path):
         root = declare(tmp_path, msg_Bad="")
         (root / "a_msgs/msg/Bad.msg").write_bytes(b"# caf\xe9\nint8 a\n")
-        with pytest.raises(BuildError, match=r"Bad\.msg: not UTF-8 text"):
+        with pytest.raises(BuildError, match=r"Bad\.msg.*UTF-8.*text"):
             read_packages(root, SHARE)
 
     def test_packages_come_in_build_order_with_what_they_need(self, tmp_path):
@@ -354,7 +354,7 @@ class TestDeclarations:
     def test_packages_that_need_each_other(self, tmp_path):
         declare(tmp_path, "a_msgs", msg_One="b_msgs/Two two\n")
         declare(tmp_path, "b_msgs", msg_Two="a_msgs/One[] ones\n")
-        with pytest.raises(BuildError, match="Packages need each other: "):
+        with pytest.raises(BuildError, match="Packages"):
             read_packages(tmp_path, SHARE)
 
 

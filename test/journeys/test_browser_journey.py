@@ -196,7 +196,7 @@ def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) ->
 
 
 def test_page_follows_what_another_client_commands(cell: Cell) -> None:
-    cell.page.check("Follow", True, "franka")
+    cell.page.check("Sliders show actual position", True, "franka")
     before = cell.page.canvas()
     goal = {"panda_joint1": -0.9, "panda_joint2": -0.3}
     publisher = cell.client.publisher(JointState, "/franka/joint_trajectory_controller/reference")
@@ -233,7 +233,7 @@ def test_held_button_drives_and_release_stops(cell: Cell) -> None:
 
 def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
     page, start = cell.page, cell.base()
-    page.check("Keep going", True, "jetbot")
+    page.check("Latch", True, "jetbot")
     try:
         page.click("Left", "jetbot")
         cell.wait(
@@ -243,7 +243,7 @@ def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
         page.click("Stop", "jetbot")
         cell.wait(cell.stands, "the base stands after Stop", 5.0)
     finally:
-        page.check("Keep going", False, "jetbot")
+        page.check("Latch", False, "jetbot")
 
 
 def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
@@ -270,7 +270,7 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
     try:
         driver.get(cell.url)
         page.wait_for_text(LIVE, START)
-        page.check("Keep going", True, "jetbot")
+        page.check("Latch", True, "jetbot")
         start = cell.base()
         page.click("Forward", "jetbot")
         cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base drives")
@@ -282,7 +282,7 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
 
 def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
     """The last one: it stops the suite."""
-    cell.page.check("Keep going", True, "jetbot")
+    cell.page.check("Latch", True, "jetbot")
     start = cell.base()
     cell.page.click("Forward", "jetbot")
     cell.wait(lambda: moved(start, cell.base()) > 0.05, "the base drives")

@@ -124,21 +124,21 @@ def test_limits_and_names_go_into_the_tree():
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([], {}, "two: the table has no rows"),
+        ([], {}, "two.*table.*rows"),
         (
             [DhRow(0, 0, 0)],
             {"convention": "criag"},
-            "two: convention 'criag' is not known. Did you mean 'craig'",
+            "two.*convention.*'criag'.*'craig'",
         ),
         ([DhRow(0, np.nan, 0)], {}, r"two: row 1 \('joint1'\): alpha is nan"),
-        ([DhRow(0, 0, 0, kind="revolut")], {}, "Did you mean 'revolute'"),
+        ([DhRow(0, 0, 0, kind="revolut")], {}, "'revolute'"),
         ([DhRow(0, 0, 0, lower=2, upper=1)], {}, "limits are 2 to 1"),
-        ([DhRow(0, 0, 0, velocity=0)], {}, "velocity is 0; it must be above 0"),
-        ([DhRow(0, 0, 0)], {"joint_names": ["a", "b"]}, "1 different joint names are needed"),
-        ([DhRow(0, 0, 0)] * 2, {"joint_names": ["a", "a"]}, "2 different joint names are needed"),
+        ([DhRow(0, 0, 0, velocity=0)], {}, r"velocity.*\b0\b"),
+        ([DhRow(0, 0, 0)], {"joint_names": ["a", "b"]}, r"\b1\b.*names"),
+        ([DhRow(0, 0, 0)] * 2, {"joint_names": ["a", "a"]}, r"\b2\b.*names"),
         ([DhRow(0, 0, 0)], {"joint_names": ["base_to_link0"]}, "a fixed one is"),
-        ([DhRow(0, 0, 0)], {"tool": np.eye(3)}, "tool must be a homogeneous matrix"),
-        ([DhRow(0, 0, 0)], {"base": 2 * np.eye(4)}, "base holds no rotation"),
+        ([DhRow(0, 0, 0)], {"tool": np.eye(3)}, "tool.*homogeneous.*matrix"),
+        ([DhRow(0, 0, 0)], {"base": 2 * np.eye(4)}, "base.*rotation"),
     ],
 )
 def test_bad_tables_are_refused(rows, options, message):

@@ -101,8 +101,8 @@ def test_the_franka_agrees_with_pinocchio():
 
 def test_the_franka_agrees_with_mujoco():
     """With the model that the simulation runs: nothing is lost on the way there."""
-    from motion_nodes.sim.backend import RobotPlacement
     from motion_nodes.sim.mjcf import WorldConfig, build_model
+    from motion_nodes.sim.placement import RobotPlacement
 
     robot = load_robot("franka")
     _, model = build_model([RobotPlacement(robot, "arm")], WorldConfig(gravity=STANDARD_GRAVITY))
@@ -164,16 +164,16 @@ def test_bad_input_is_refused():
     tree = load_robot("franka").tree
     with pytest.raises(InvalidConfig, match="three finite numbers"):
         InverseDynamics(tree, gravity=(0.0, np.nan, 0.0))
-    with pytest.raises(InvalidConfig, match="armature must be 9 numbers"):
+    with pytest.raises(InvalidConfig, match=r"armature.*\b9\b.*numbers"):
         InverseDynamics(tree, armature=[1.0, 2.0])
     with pytest.raises(InvalidConfig, match="armature"):
         InverseDynamics(tree, armature=-1.0)
-    with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint1'"):
+    with pytest.raises(UnknownJoint, match="'panda_joint1'"):
         InverseDynamics(tree, ["panda_joint_1"])
     for generic in (False, True):
         dynamics = InverseDynamics(tree, generic=generic)
         for lengths in ((8, 9, 9), (9, 8, 10), (8, 9, 10), (10, 10, 7)):
-            with pytest.raises(InvalidCommand, match="9 joints .* were given shape"):
+            with pytest.raises(InvalidCommand, match=r"\b9\b.*joints.*shape"):
                 dynamics.efforts(*map(np.zeros, lengths))
         with pytest.raises(InvalidCommand, match="were given shape"):
             dynamics.gravity(1.0)

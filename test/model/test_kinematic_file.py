@@ -121,30 +121,30 @@ TURN = {"name": "turn", "parent": "base"}
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ([], "links: exactly one must have no parent; the list is empty"),
-        ([BASE, {"name": "x"}], "exactly one must have no parent; there are 2: base, x"),
+        ([], "links.*parent"),
+        ([BASE, {"name": "x"}], r"parent.*\b2\b"),
         ([{"name": "a", "parent": "a"}], "all have one, which is a loop"),
         ([BASE, {"name": "b", "parent": "c"}, {"name": "c", "parent": "b"}], "loop: b -> c -> b"),
-        ([BASE, {"name": "b", "parent": "bas"}], r"links\[1\].parent 'bas' is no link. Did you me"),
-        ([BASE, {"name": "base", "parent": "base"}], r"links\[1\].name 'base' is taken by links\["),
-        ([{"name": ""}], r"links\[0\].name is empty"),
-        ([{"nam": "a"}], r"links\[0\].nam is not a field. Did you mean 'name'"),
-        ([{"parent": "a"}], r"links\[0\]: is missing the field `name`"),
+        ([BASE, {"name": "b", "parent": "bas"}], r"links\[1\].parent.*'bas'.*link"),
+        ([BASE, {"name": "base", "parent": "base"}], r"links\[1\].name.*'base'.*links"),
+        ([{"name": ""}], r"links\[0\].name.*empty"),
+        ([{"nam": "a"}], r"links\[0\].nam.*field.*'name'"),
+        ([{"parent": "a"}], r"links\[0\].*missing.*field.*name"),
         ([BASE, {**TURN, "motor": {"type": "spin"}}], r"links\[1\].motor.type is 'spin'"),
-        ([BASE, {**TURN, "motor": {"type": "revolute"}}], "is missing the field `axis`"),
-        ([BASE, {**TURN, "motor": revolute([0, 0, 0])}], r"properties.axis is zero; give a direc"),
-        ([BASE, {**TURN, "motor": revolute([0, 1])}], "expected a list of length 3, got 2"),
-        ([BASE, {**TURN, "motor": revolute(["0", 0, 1])}], "expected a number, got text"),
-        ([BASE, {**TURN, "motor": revolute(limits=[1, -1])}], r"limits are \[1.0, -1.0\]; the fir"),
-        ([BASE, {**TURN, "motor": revolute(limits=[1])}], "expected a list of length 2, got 1"),
-        ([BASE, {**TURN, "motor": revolute(axes=[1])}], "properties.axes is not a field"),
-        ([BASE, {**TURN, "motor": revolute([0, 0, float("nan")])}], r"axis\[2\] is nan"),
-        ([BASE, {**TURN, "motor": constant([1, 0, 0, 0, 0, 0])}], "has 6 numbers; a pose as a lis"),
-        ([BASE, {**TURN, "motor": constant([0, 0, 0, 0, 1, 2, 3])}], "the quaternion is zero"),
-        ([BASE, {**TURN, "motor": constant("home")}], "expected a block of fields, got text"),
+        ([BASE, {**TURN, "motor": {"type": "revolute"}}], "missing.*field.*axis"),
+        ([BASE, {**TURN, "motor": revolute([0, 0, 0])}], "properties.axis.*zero"),
+        ([BASE, {**TURN, "motor": revolute([0, 1])}], r"list.*length.*\b3\b.*\b2\b"),
+        ([BASE, {**TURN, "motor": revolute(["0", 0, 1])}], "number.*text"),
+        ([BASE, {**TURN, "motor": revolute(limits=[1, -1])}], "limits.*1.0.*-1.0"),
+        ([BASE, {**TURN, "motor": revolute(limits=[1])}], r"list.*length.*\b2\b.*\b1\b"),
+        ([BASE, {**TURN, "motor": revolute(axes=[1])}], "properties.axes.*field"),
+        ([BASE, {**TURN, "motor": revolute([0, 0, float("nan")])}], r"axis\[2\].*nan"),
+        ([BASE, {**TURN, "motor": constant([1, 0, 0, 0, 0, 0])}], r"\b6\b.*numbers"),
+        ([BASE, {**TURN, "motor": constant([0, 0, 0, 0, 1, 2, 3])}], "quaternion.*zero"),
+        ([BASE, {**TURN, "motor": constant("home")}], "block.*fields.*text"),
         (
             [BASE, {**TURN, "motor": constant({"rotation": {"axis": [0, 0, 1]}})}],
-            r"links\[1\].motor.properties.pose.rotation needs one of angle_radians and angle_degre",
+            r"links\[1\].motor.properties.pose.rotation.*angle_radians.*angle_degre",
         ),
         (
             [
@@ -167,7 +167,7 @@ TURN = {"name": "turn", "parent": "base"}
             [{"name": "a", "parent": "world"}, {"name": "world", "parent": "b"}, {"name": "b"}],
             "kept",
         ),
-        ([{"name": "world", "motor": revolute()}], "a root called 'world' cannot be moved"),
+        ([{"name": "world", "motor": revolute()}], "root.*'world'.*moved"),
     ],
 )
 def test_bad_files_say_where_and_why(links, message):
@@ -177,7 +177,7 @@ def test_bad_files_say_where_and_why(links, message):
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(InvalidDescription, match="cannot be read: No such file"):
+    with pytest.raises(InvalidDescription, match="No such file"):
         read_kinematic_file(tmp_path / "none.kinematic.json")
     file = tmp_path / "odd.kinematic.json"
     file.write_text('{"links": [\n')
@@ -186,11 +186,11 @@ def test_files_that_are_none(tmp_path):
     ):
         read_kinematic_file(file)
     file.write_text('{"links": [{"name": "a", "name": "b"}]}')
-    with pytest.raises(InvalidDescription, match="the field 'name' stands twice"):
+    with pytest.raises(InvalidDescription, match="field.*'name'.*twice"):
         read_kinematic_file(file)
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(InvalidDescription, match="is not UTF-8"):
+    with pytest.raises(InvalidDescription, match="UTF-8"):
         read_kinematic_file(file)
     file.write_text("[1, 2]")
-    with pytest.raises(InvalidDescription, match="expected a block of fields, got a list"):
+    with pytest.raises(InvalidDescription, match="block.*fields.*list"):
         read_kinematic_file(file)

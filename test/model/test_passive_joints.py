@@ -53,11 +53,11 @@ def test_no_controller_leads_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("passive_joints", ["swivel"], r"drives: .*no drive: caster; .*passive_joints"),
+        ("passive_joints", ["swivel"], "drives.*drive.*caster.*passive_joints"),
         ("passive_joints", ["swivel", "castor"], r"passive_joints: 'castor'.*'caster'"),
         ("passive_joints", ["swivel", "caster", "caster"], r"passive_joints: .*twice"),
-        ("passive_joints", ["swivel", "caster", "j2"], r"base: joint 'j2' is one of passive"),
-        ("drives.0.joints", ["j1", "j2", "swivel"], r"drives\[0\].joints: joint 'swivel' is one"),
+        ("passive_joints", ["swivel", "caster", "j2"], "base.*'j2'.*passive"),
+        ("drives.0.joints", ["j1", "j2", "swivel"], r"drives\[0\].joints.*'swivel'"),
         ("groups", {"all": {"joints": ["j1", "caster"]}}, r"groups.all.joints: joint 'caster'"),
     ],
 )

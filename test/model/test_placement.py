@@ -50,17 +50,17 @@ def test_pose():
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("@1,2,3", "names no robot"),
-        ("a:=", "names no robot"),
-        ("2a:=franka", "namespace '2a' must be made of"),
-        ("a/:=franka", "namespace 'a/' must be"),
-        (":=franka", "namespace '' must be"),
+        ("@1,2,3", "names.*robot"),
+        ("a:=", "names.*robot"),
+        ("2a:=franka", "namespace.*'2a'"),
+        ("a/:=franka", "namespace.*'a/'"),
+        (":=franka", "namespace.*''"),
         ("a-b:=franka", "namespace 'a-b'"),
-        ("franka@1,2,3,4", "'1,2,3,4' must be X,Y,YAW"),
-        ("franka@here", "'here' must be X,Y,YAW"),
-        ("franka@1,,3", "must be X,Y,YAW"),
-        ("franka@nan,0,0", "must be X,Y,YAW"),
-        ("franka@0,inf,0", "must be X,Y,YAW"),
+        ("franka@1,2,3,4", "'1,2,3,4'.*YAW"),
+        ("franka@here", "'here'.*YAW"),
+        ("franka@1,,3", "YAW"),
+        ("franka@nan,0,0", "YAW"),
+        ("franka@0,inf,0", "YAW"),
     ],
 )
 def test_bad_words(word, message):

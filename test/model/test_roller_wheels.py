@@ -109,9 +109,7 @@ def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
     description = copy.deepcopy(by_yaml(radius=0.04))
     description["drives"][0]["joints"].append("swivel")
     robot = load_robot(write_robot(tmp_path, description, urdf(links, joints)))
-    with pytest.raises(
-        InvalidDescription, match="'j2' stands on 'swivel', which moves against 'a'"
-    ):
+    with pytest.raises(InvalidDescription, match="'j2'.*'swivel'.*against.*'a'"):
         base_of(robot)
     with pytest.raises(UnknownJoint, match="j9"):
         wheel_place(robot.tree, "j9", "a")
@@ -121,32 +119,32 @@ def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
 
 def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
     upright = triangle().replace('<axis xyz="0 1 0"/>', '<axis xyz="0 0 1"/>')
-    with pytest.raises(InvalidConfig, match="'j0': its axis .* too far from lying flat"):
+    with pytest.raises(InvalidConfig, match="'j0'.*axis.*flat"):
         base_of(load_robot(write_robot(tmp_path, TRIANGLE, upright)))
     along = triangle('<mecanum radius="0.04" angle_deg="180"/>')
-    with pytest.raises(InvalidConfig, match="rollers along the wheel's axis"):
+    with pytest.raises(InvalidConfig, match="rollers.*wheel's.*axis"):
         base_of(load_robot(write_robot(tmp_path, TRIANGLE, along)))
 
 
 @pytest.mark.parametrize(
     ("description", "mecanum", "words"),
     [
-        (TRIANGLE, "", 'base.wheels: is missing, and no joint of the URDF has <mecanum radius="'),
-        (by_yaml(), "", "base.wheels: 'j0': has no radius, and no <mecanum"),
+        (TRIANGLE, "", "base.wheels.*missing.*URDF.*mecanum.*radius"),
+        (by_yaml(), "", "base.wheels.*'j0'.*radius.*mecanum"),
         (
             by_yaml(radius=0.05),
             '<mecanum radius="0.04"/>',
-            "'j0': radius is 0.05, but the URDF says 0.04; keep one",
+            "'j0'.*radius.*0.05.*URDF.*0.04",
         ),
         (
             by_yaml(roller_angle_deg=45.0),
             '<mecanum radius="0.04"/>',
-            "roller_angle_deg is 45, but the URDF says 90",
+            "roller_angle_deg.*45.*URDF.*90",
         ),
         (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j7"), "", "base.wheels: 'j7'"),
-        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "'j0' stands twice"),
+        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "'j0'.*twice"),
         (by_yaml(radius=0.0), "", "base.wheels"),
-        (changed(TRIANGLE, "base.solver", "osqp"), "", "base.solver is 'osqp'.*kinematic, qp"),
+        (changed(TRIANGLE, "base.solver", "osqp"), "", "base.solver.*'osqp'.*kinematic.*qp"),
     ],
 )
 def test_descriptions_that_cannot_be_used(
@@ -175,13 +173,13 @@ def test_other_readers_of_urdf_pass_over_the_rollers() -> None:
 @pytest.mark.parametrize(
     ("mecanum", "words"),
     [
-        ("<mecanum/>", r"joint 'j0': <mecanum>: needs radius=\"..\""),
-        ('<mecanum radius="wide"/>', "radius is 'wide'; a finite number is needed"),
-        ('<mecanum radius="nan"/>', "radius is 'nan'"),
-        ('<mecanum radius="0"/>', "radius is 0; it must be above 0"),
+        ("<mecanum/>", "'j0'.*mecanum.*radius"),
+        ('<mecanum radius="wide"/>', "radius.*'wide'"),
+        ('<mecanum radius="nan"/>', "radius.*'nan'"),
+        ('<mecanum radius="0"/>', r"radius.*\b0\b"),
         ('<mecanum radius="1" angle_deg="inf"/>', "angle_deg is 'inf'"),
-        ('<mecanum radius="1" angle="45"/>', "'angle' is not an attribute. Did you mean 'angle_"),
-        ('<mecanum radius="1"/><mecanum radius="1"/>', "has <mecanum> twice"),
+        ('<mecanum radius="1" angle="45"/>', "'angle'.*attribute.*angle_"),
+        ('<mecanum radius="1"/><mecanum radius="1"/>', "mecanum.*twice"),
     ],
 )
 def test_rollers_that_cannot_be_read(mecanum: str, words: str) -> None:
@@ -191,5 +189,5 @@ def test_rollers_that_cannot_be_read(mecanum: str, words: str) -> None:
 
 def test_rollers_belong_to_a_wheel() -> None:
     text = triangle().replace('type="continuous"', 'type="fixed"')
-    with pytest.raises(InvalidDescription, match='it must be of type="continuous"'):
+    with pytest.raises(InvalidDescription, match="type.*continuous"):
         read_urdf(text)

@@ -38,7 +38,7 @@ from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 pytestmark = pytest.mark.timeout(120)
@@ -214,7 +214,7 @@ X_TARGET = from_xyz_rpy((0.4, 0.1, 0.5), (np.pi, 0.0, 0.3))
 def test_a_dragged_target_goes_to_who_follows_it(cell):
     """Where nobody listens, the page says so."""
     for follower, topic in ((RMPFLOW, "rmpflow_policy/reference"), (IK, "ik_service/target_pose")):
-        wish = TargetWish(X_TARGET, follower)
+        wish = TargetCommand(X_TARGET, follower)
         if follower == IK:
             cell.page.on_target("left", wish)
             cell.client.wait(lambda: "is ik_service running?" in words(cell), "the page's words")
@@ -257,13 +257,13 @@ def test_a_target_of_others_is_shown_in_any_frame(cell):
 
 
 def test_the_planner_is_asked_and_its_words_are_shown(cell):
-    cell.page.on_target("left", TargetWish(X_TARGET, PLANNER, "go"))
+    cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
     cell.client.wait(lambda: "is the planner running?" in words(cell), "that nobody plans")
     for accept, said in ((False, "the goal touches the table"), (True, "done")):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
-        cell.page.on_target("left", TargetWish(X_TARGET, PLANNER, verb))
+        cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb))
         cell.client.wait(lambda said=said: words(cell) == said, f"the words '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"

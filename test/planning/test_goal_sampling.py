@@ -81,7 +81,7 @@ def test_start_that_is_not_known_is_told() -> None:
     checked = check_start(barrier_checker(), start)
     assert checked.status is PlanStatus.START_OUTSIDE_LIMITS
     assert "panda_joint3" in checked.reason
-    with pytest.raises(InvalidCommand, match="7 joint values"):
+    with pytest.raises(InvalidCommand, match=r"\b7\b.*values"):
         check_start(barrier_checker(), START[:3])
 
 

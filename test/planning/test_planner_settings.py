@@ -77,5 +77,5 @@ def test_a_wrong_word_changes_nothing(store, words):
 
 def test_unknown_planners_are_refused(store):
     assert store.planners == ("RRT", "Direct")
-    with pytest.raises(InvalidConfig, match="Did you mean 'RRT'"):
+    with pytest.raises(InvalidConfig, match="'RRT'"):
         store.settings("RRTT", "arm")

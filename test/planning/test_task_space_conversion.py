@@ -229,7 +229,7 @@ def test_composite_paths_join_without_gaps(mode):
 
 def test_composite_paths_of_no_use_are_refused():
     composite = CompositePathSpec(np.zeros(7))
-    with pytest.raises(InvalidCommand, match="only to a path of the tool"):
+    with pytest.raises(InvalidCommand, match="path.*tool"):
         composite.add_c_space_path_spec(
             CSpacePathSpec(np.zeros(7)), TransitionMode.LINEAR_TASK_SPACE
         )

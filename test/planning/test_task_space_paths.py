@@ -153,21 +153,21 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("add", "words"),
     [
-        (lambda s: s.add_linear_path(START), "ends where it starts"),
-        (lambda s: s.add_translation(P0), "ends where it starts"),
-        (lambda s: s.add_rotation(START[:3, :3]), "ends where it starts"),
-        (lambda s: s.add_rotation(np.ones((3, 3))), "not a valid pose"),
+        (lambda s: s.add_linear_path(START), "ends.*where"),
+        (lambda s: s.add_translation(P0), "ends.*where"),
+        (lambda s: s.add_rotation(START[:3, :3]), "ends.*where"),
+        (lambda s: s.add_rotation(np.ones((3, 3))), "valid.*pose"),
         (lambda s: s.add_linear_path(np.full((4, 4), NAN)), "not finite"),
         (lambda s: s.add_translation([0.0, NAN, 0.0]), "three finite numbers"),
         (lambda s: s.add_translation([0.0, 1.0]), "three finite numbers"),
-        (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend radius is -0.1"),
+        (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend.*radius.*-0.1"),
         (
             lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)),
             "on a line",
         ),
         (lambda s: s.add_three_point_arc(P0, beside(P0, 0.1, 0, 0)), "the same"),
         (lambda s: s.add_three_point_arc(beside(P0, 0.1, 0, 0), P0), "the same"),
-        (lambda s: s.add_tangent_arc(P0 + 0.1), "in the direction of the piece before"),
+        (lambda s: s.add_tangent_arc(P0 + 0.1), "direction.*piece.*before"),
     ],
 )
 def test_pieces_that_are_none_are_refused_and_nothing_is_added(add, words):
@@ -187,7 +187,7 @@ def test_tangent_arcs_need_a_direction():
         spec.add_tangent_arc(P0 + 0.1)
     spec.add_translation(beside(P0, 0.0, 0.1, 0.0))
     for target in (beside(P0, 0.0, 0.3, 0.0), P0 - [0.0, 0.3, 0.0]):
-        with pytest.raises(InvalidCommand, match="straight ahead of or behind"):
+        with pytest.raises(InvalidCommand, match="straight.*ahead.*behind"):
             spec.add_tangent_arc(target)
     assert len(spec) == 2
 
@@ -248,18 +248,18 @@ def test_paths_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("quat_xyzw: [1, 0, 0, 0]}\n", "quat: [1, 0, 0, 0]}\n"), "quat is not a field"),
-        (("mode: free", "mode: flee"), "Did you mean 'free'"),
-        (("mode: skip", "mode: linear_task_space"), "only to a path of the tool"),
-        (("orientation: tangent", "orientation: target"), "quat_xyzw belongs to orientation"),
+        (("quat_xyzw: [1, 0, 0, 0]}\n", "quat: [1, 0, 0, 0]}\n"), "quat.*field"),
+        (("mode: free", "mode: flee"), "'free'"),
+        (("mode: skip", "mode: linear_task_space"), "path.*tool"),
+        (("orientation: tangent", "orientation: target"), "quat_xyzw.*belongs.*orientation"),
         (("[0.4, 0.2, 0.3]", "[0.4, 0.2]"), "position"),
-        (("[0.4, 0.2, 0.3]", "[0.4, 0.2, 0.5]"), "ends where it starts"),
+        (("[0.4, 0.2, 0.3]", "[0.4, 0.2, 0.5]"), "ends.*where"),
         (
             ("rotation: {quat_xyzw: [0, 1, 0, 0]}", "rotation: {quat_xyzw: [0, 0, 0, 0]}"),
             "rotation",
         ),
-        (("composite:", "composit:"), "Did you mean 'composite'"),
-        (("[[0.1, 0, 0]", "[[0.1, 0]"), "2 joint values"),
+        (("composite:", "composit:"), "'composite'"),
+        (("[[0.1, 0, 0]", "[[0.1, 0]"), r"\b2\b.*values"),
         (("- rotation:", "- translation: {position: [0, 0, 0]}\n            rotation:"), "one of"),
     ],
 )
@@ -276,5 +276,5 @@ def test_files_that_are_none_are_refused(tmp_path):
     with pytest.raises(InvalidDescription):
         load_path_spec(tmp_path / "none.yaml")
     (tmp_path / "empty.yaml").write_text("{}")
-    with pytest.raises(InvalidDescription, match="one of task_space, c_space, composite is needed"):
+    with pytest.raises(InvalidDescription, match="task_space.*c_space.*composite"):
         load_path_spec(tmp_path / "empty.yaml")

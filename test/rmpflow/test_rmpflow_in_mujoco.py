@@ -13,8 +13,8 @@ from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.sim import mujoco_world
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.placement import RobotPlacement
 
 PERIOD = 0.004
 RADIUS = 0.06

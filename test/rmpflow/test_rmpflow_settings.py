@@ -150,7 +150,7 @@ def test_zero_is_refused_where_it_is_divided_by(tmp_path):
     def change(data):
         data["rmp_params"]["collision_rmp"]["repulsion_std_dev"] = 0.0
 
-    with pytest.raises(InvalidDescription, match="repulsion_std_dev is 0.0; .*above 0"):
+    with pytest.raises(InvalidDescription, match="repulsion_std_dev.*0.0"):
         read_rmpflow(written(tmp_path, change))
 
 
@@ -162,7 +162,7 @@ def test_zero_is_refused_where_it_is_divided_by(tmp_path):
         (("joint_limit_buffers",), "joint_limit_buffers"),
         (("canonical_resolve",), "canonical_resolve"),
         (("rmp_params", "damping_rmp"), "damping_rmp"),
-        (("rmp_params", "damping_rmp", "inertia"), "damping_rmp is missing inertia"),
+        (("rmp_params", "damping_rmp", "inertia"), "damping_rmp.*missing.*inertia"),
     ],
 )
 def test_what_is_missing_is_named(path, words, tmp_path):

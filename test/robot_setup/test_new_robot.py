@@ -118,7 +118,7 @@ def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> No
     ("options", "words"),
     [
         ({"name": "Not A Name"}, "lower-case letters"),
-        ({"name": "franka"}, "a robot called 'franka' exists"),
+        ({"name": "franka"}, "robot.*'franka'.*exists"),
         ({"output": "no/such/folder"}, "is no folder"),
         ({"spheres_accuracy": 0.0}, "above 0"),
     ],
@@ -144,7 +144,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("motion_nodes.robot_setup.new_robot.copy_meshes", full_disk)
-    with pytest.raises(InvalidConfig, match="cannot be written: No space left"):
+    with pytest.raises(InvalidConfig, match="written.*No space left"):
         new_robot(file, output=tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]
 
@@ -155,7 +155,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
-    with pytest.raises(InvalidConfig, match="closed cannot be written to"):
+    with pytest.raises(InvalidConfig, match="closed.*written"):
         new_robot(file, output=closed / "out")
 
 

@@ -130,12 +130,12 @@ def test_every_edit_returns_another_set() -> None:
         (lambda s: s.add("a", (0.0, 0.0, 0.0), -1.0), "must be positive"),
         (lambda s: s.add("a", (0.0, float("nan"), 0.0), 1.0), "not finite"),
         (lambda s: s.move("a", 5, (0.0, 0.0, 0.0)), "no sphere 5"),
-        (lambda s: s.move("a", -1, (0.0, 0.0, 0.0)), "no sphere -1"),
+        (lambda s: s.move("a", -1, (0.0, 0.0, 0.0)), "sphere.*-1"),
         (lambda s: s.remove("x", 0), "no sphere 0"),
         (lambda s: s.connect("a", 0, 0, 2), "with itself"),
-        (lambda s: s.connect("a", 0, 1, 0), "ask for 1 or more"),
+        (lambda s: s.connect("a", 0, 1, 0), r"ask.*\b1\b"),
         (lambda s: s.scale(0.0), "above 0"),
-        (lambda s: s.generate("a", geometry_of(Sphere(0.1))), "either the accuracy"),
+        (lambda s: s.generate("a", geometry_of(Sphere(0.1))), "either.*accuracy"),
     ],
 )
 def test_a_bad_edit_is_refused_in_words(edit: object, words: str) -> None:
@@ -171,7 +171,7 @@ def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path: Path) -> Non
 def test_a_bad_file_names_file_and_link(tmp_path: Path) -> None:
     file = tmp_path / "spheres.yaml"
     file.write_text("hand:\n  - [0, 0, 0, 0]\n")
-    with pytest.raises(InvalidDescription, match=r"spheres.yaml: hand: .* must be positive"):
+    with pytest.raises(InvalidDescription, match="spheres.yaml.*hand.*positive"):
         SphereSet.read(file)
     with pytest.raises(InvalidDescription, match="cannot be written"):
         SphereSet().write(tmp_path / "nowhere" / "spheres.yaml")

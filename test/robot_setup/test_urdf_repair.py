@@ -140,20 +140,20 @@ def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (robot(link("a"), link("a")), "link 'a' stands twice, first in line 1"),
+        (robot(link("a"), link("a")), r"link.*'a'.*twice.*first.*line.*\b1\b"),
         (robot(link("a"), link("b"), link("c"), joint("j", "a", "b"), joint("j", "b", "c")),
-         "joint 'j' stands twice"),
-        (robot("<link/>"), "a link has no name"),
+         "'j'.*twice"),
+        (robot("<link/>"), "link.*name"),
         (robot(link("a"), link("b"), joint("", "a", "b")), "a joint has no name"),
-        (robot(link("a"), joint("j", "a", "x")), "child link 'x' does not exist"),
+        (robot(link("a"), joint("j", "a", "x")), "child.*link.*'x'.*exist"),
         (robot(link("a"), link("b"), link("c"), joint("j", "a", "c"), joint("k", "b", "c")),
          "closed loop"),
         (robot(link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")),
          "form a closed loop"),
-        (robot(link("a"), link("b")), "2 links hang on nothing: a, b"),
+        (robot(link("a"), link("b")), r"\b2\b.*links.*hang"),
         (two_links(kind="spherical"), "type 'spherical'"),
-        (two_links(inside='<limit lower="low" upper="1"/>'), "'low'; a number is needed"),
-        (two_links(inside=LIMIT + '<mimic joint="x"/>'), "mimics 'x', which does not exist"),
+        (two_links(inside='<limit lower="low" upper="1"/>'), "'low'"),
+        (two_links(inside=LIMIT + '<mimic joint="x"/>'), "mimics.*'x'.*exist"),
         (two_links(inside=LIMIT + '<mimic joint="j"/>'), "mimics itself"),
     ],
 )  # fmt: skip
@@ -194,19 +194,19 @@ def test_meshes_are_found_by_package_path_and_beside_the_urdf(
     assert search.find("package://other/meshes/m.stl") == tmp_path / "ros/share/other/meshes/m.stl"
     # A checkout of the package under another name: the folders above the URDF are tried.
     assert search.find("package://renamed/meshes/m.stl") == tmp_path / "here/meshes/m.stl"
-    with pytest.raises(InvalidDescription, match="'gone' is with --package-path"):
+    with pytest.raises(InvalidDescription, match="'gone'.*package.*path"):
         search.find("package://gone/x.stl")
 
 
 @pytest.mark.parametrize(
     ("filename", "scale", "words"),
     [
-        ("m.stl", "1e-9 1e-9 1e-9", r"only 1e-09 m large; correct the scale"),
-        ("m.stl", "1000 1000 1000", r"1e\+03 m large; a mesh in millimetres"),
-        ("m.stl", "0 1 1", "three numbers other than 0"),
+        ("m.stl", "1e-9 1e-9 1e-9", "1e-09.*large"),
+        ("m.stl", "1000 1000 1000", r"1e\+03.*large"),
+        ("m.stl", "0 1 1", r"three.*numbers.*\b0\b"),
         ("m.stl", "big", "three numbers"),
-        ("gone.stl", "1 1 1", "'gone.stl' was not found.* cannot be checked for collisions: b"),
-        ("m.glb", "1 1 1", r"are read from \.stl, \.obj, \.dae files only"),
+        ("gone.stl", "1 1 1", "'gone.stl'.*checked.*collisions"),
+        ("m.glb", "1 1 1", r"\.stl.*\.obj.*\.dae.*files"),
     ],
 )
 def test_a_mesh_that_cannot_be_used_is_named(
@@ -229,9 +229,9 @@ def test_missing_meshes_may_be_left_out_and_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is not XML"),
-        ("<sdf/>", "starts with <robot>, this starts with <sdf>"),
-        ("<robot", "is not XML"),
+        ("", "XML"),
+        ("<sdf/>", "robot.*sdf"),
+        ("<robot", "XML"),
     ],
 )
 def test_what_is_no_urdf_is_refused(tmp_path: Path, text: str, words: str) -> None:
@@ -248,7 +248,7 @@ def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> 
     )
     assert not tree.links["a"].collisions
     assert "which is nothing" in told[0]
-    with pytest.raises(InvalidDescription, match="link 'a': size of its box .* in metres"):
+    with pytest.raises(InvalidDescription, match="link.*'a'.*size.*box.*metres"):
         mended(robot(link("a", INERTIAL + box.format(1e3)), link("b"), joint("j", "a", "b")))
 
 
@@ -291,7 +291,7 @@ def test_a_xacro_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file = tmp_path / "r.urdf.xacro"
     file.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"/>')
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InvalidDescription, match="xacro is not installed. Install it"):
+    with pytest.raises(InvalidDescription, match="xacro.*installed"):
         read_source(file)
     program = tmp_path / "xacro"
     program.write_text(f"#!/bin/sh\nprintf '%s' '{two_links()}'\n")
@@ -301,7 +301,7 @@ def test_a_xacro_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_folder_is_read_if_it_holds_one_urdf(tmp_path: Path) -> None:
-    with pytest.raises(InvalidDescription, match="name its URDF file"):
+    with pytest.raises(InvalidDescription, match="name.*URDF.*file"):
         read_source(tmp_path)
     (tmp_path / "only.urdf").write_text(two_links())
     assert read_source(tmp_path)[1].name == "only.urdf"

@@ -242,17 +242,17 @@ def test_wrong_input_is_told(franka: Robot) -> None:
         checker.is_free(np.zeros(6))
     with pytest.raises(InvalidCommand, match=r"\(m, n\)"):
         checker.are_free(np.zeros(7))
-    with pytest.raises(InvalidCommand, match="is not a finite number"):
+    with pytest.raises(InvalidCommand, match="finite.*number"):
         checker.set_positions({"panda_finger_joint1": np.nan})
     with pytest.raises(UnknownJoint, match="panda_joint1"):
         checker.set_positions({"panda_joint_1": 0.0})
     with pytest.raises(UnknownGroup, match="arm"):
         CollisionChecker(franka, "arms")
-    with pytest.raises(InvalidConfig, match="clearance is -1"):
+    with pytest.raises(InvalidConfig, match="clearance.*-1"):
         checker.set_clearance(-1.0)
     with pytest.raises(InvalidConfig, match="resolution"):
         CollisionChecker(franka, "arm", resolution=0.0)
-    with pytest.raises(InvalidCommand, match="base of the robot"):
+    with pytest.raises(InvalidCommand, match="base.*robot"):
         checker.set_base_pose(np.full((4, 4), np.nan))
     body = AttachedBody("tool", "no_link", np.eye(4), (Part(Sphere(0.1), np.eye(4)),))
     before = checker.scene

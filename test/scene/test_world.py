@@ -100,13 +100,13 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda w: w.remove("ball", "bell"), "no object 'bell'.*'ball'"),
-        (lambda w: w.move({"can": np.eye(4), "bell": np.eye(4)}), "no object 'bell'"),
+        (lambda w: w.remove("ball", "bell"), "object.*'bell'.*'ball'"),
+        (lambda w: w.move({"can": np.eye(4), "bell": np.eye(4)}), "object.*'bell'"),
         (lambda w: w.move({"can": np.full((4, 4), np.nan)}), "finite"),
         (lambda w: w.move({"can": 2.0 * np.eye(4)}), "orthonormal"),
-        (lambda w: w.enable("bell"), "no object 'bell'"),
-        (lambda w: w.detach("can", None), "nothing attached is called 'can'"),
-        (lambda w: w.attach_object("bell", "hand", np.eye(4)), "no object 'bell'"),
+        (lambda w: w.enable("bell"), "object.*'bell'"),
+        (lambda w: w.detach("can", None), "attached.*'can'"),
+        (lambda w: w.attach_object("bell", "hand", np.eye(4)), "object.*'bell'"),
         (lambda w: w.attach_object("can", "hand", np.zeros((4, 4))), "link 'hand'"),
     ],
 )
@@ -128,7 +128,7 @@ def test_static_objects_do_not_move() -> None:
 def test_an_attached_name_cannot_be_added() -> None:
     world = World()
     world.attach(AttachedBody("can", "hand", np.eye(4), (Part(Sphere(0.1), np.eye(4)),)))
-    with pytest.raises(InvalidCommand, match="attached to hand"):
+    with pytest.raises(InvalidCommand, match="attached.*hand"):
         world.add(CAN)
 
 

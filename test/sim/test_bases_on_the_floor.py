@@ -16,10 +16,11 @@ from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 BASES = ("jetbot", "nova_carter", "kaya", "leatherback")
 PERIOD = 0.01

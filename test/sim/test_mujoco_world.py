@@ -14,11 +14,12 @@ from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.sim.backend import RobotPlacement, SimulationDiverged
+from motion_nodes.sim.backend import SimulationDiverged
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 MakeRobot = Callable[..., Robot]
 nan = np.nan
@@ -363,7 +364,7 @@ def test_a_runaway_is_reported_and_reset_helps(rover: Robot, value: float) -> No
     world = world_of(rover)
     world.step(10)
     world.data.joint("r/left_wheel_joint").qvel[0] = value
-    with pytest.raises(SimulationDiverged, match=r"of 'r'.*Reset the world"):
+    with pytest.raises(SimulationDiverged, match=r"'left_wheel_joint' of 'r'"):
         world.step(5)
     with pytest.raises(SimulationDiverged):
         world.step()
@@ -377,7 +378,7 @@ def test_a_runaway_is_reported_and_reset_helps(rover: Robot, value: float) -> No
 def test_an_absurd_drive_is_reported_not_hidden(make_spinner: MakeRobot) -> None:
     world = world_of(make_spinner(effort=1e9))
     world.command("r", JointTargets(effort=[1e9]))
-    with pytest.raises(SimulationDiverged, match=r"ran away at 0\.\d+ s: joint 'spin' of 'r'"):
+    with pytest.raises(SimulationDiverged, match=r"\b0\b.*'spin'.*'r'.*Reset"):
         world.step(200)
 
 

@@ -15,11 +15,11 @@ from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.scene.world import World
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import MAX_BODIES, bodies_of
 
 AWAY = (-1.0, -1.0, 0.5)
@@ -176,7 +176,7 @@ def test_a_body_pushed_into_a_robot_moves_it_and_one_that_jumps_into_it_does_not
     cell.physics.step(500)
     cell.world.move({"ball": from_xyz_rpy(cell.physics.data.body("f/panda_link4").xpos)})
     cell.update()
-    assert "inside" in cell.physics.body_faults["scene/ball"]
+    assert "penetrates" in cell.physics.body_faults["scene/ball"]
     before = cell.physics.data.qpos.copy()
     cell.physics.step(5)
     assert not any("scene/ball" in contact.pair for contact in cell.physics.contacts())

@@ -16,10 +16,11 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescriptio
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
-from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
+from motion_nodes.sim.backend import RobotBackend, UnknownRobot
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mock import MockWorld
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 MakeRobot = Callable[..., Robot]
 nan = np.nan
@@ -94,9 +95,9 @@ def test_a_bad_command_moves_nothing(
     backend: type[RobotBackend], franka: Robot, rover: Robot
 ) -> None:
     world, quiet = cell(backend, franka, rover), cell(backend, franka, rover)
-    with pytest.raises(InvalidCommand, match=r"base: velocity inf of joint 'right_wheel_joint'"):
+    with pytest.raises(InvalidCommand, match=r"base.*velocity.*'right_wheel_joint'.*inf"):
         world.command("base", JointTargets(velocity=[3.0, np.inf]))
-    with pytest.raises(InvalidCommand, match=r"base: .* needs \(2,\).*left_wheel_joint"):
+    with pytest.raises(InvalidCommand, match=r"base.*\(2,\).*left_wheel_joint"):
         world.command("base", JointTargets(velocity=[3.0]))
     for w in (world, quiet):
         w.step(100)
@@ -157,13 +158,13 @@ def test_release_stops_a_base(backend: type[RobotBackend], franka: Robot, rover:
 def test_cells_that_make_no_sense_are_refused(backend: type[RobotBackend], rover: Robot) -> None:
     with pytest.raises(InvalidConfig, match="at least one robot"):
         backend([])
-    with pytest.raises(InvalidConfig, match=r"two robots.*'twin'"):
+    with pytest.raises(InvalidConfig, match="'twin'"):
         backend([RobotPlacement(rover, "twin"), RobotPlacement(rover, "twin")])
 
 
 def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
     for name in ("", "a/b", "1st", "a b"):
-        with pytest.raises(InvalidConfig, match="must start with a letter"):
+        with pytest.raises(InvalidConfig, match=f"robot name '{name}'"):
             RobotPlacement(rover, name)
     for X, words in (
         (np.eye(3), r"'r'.*\(3, 3\)"),
@@ -182,7 +183,7 @@ def test_a_base_frame_on_a_moving_link_is_refused(
     robot = make_spinner()
     file = robot.directory / "robot.yaml"
     file.write_text(file.read_text().replace("base: stand", "base: rotor"))
-    with pytest.raises(InvalidDescription, match=r"'rotor'.*joint 'spin' moves between"):
+    with pytest.raises(InvalidDescription, match=r"'rotor'.*'spin'"):
         backend([RobotPlacement(load_robot(robot.directory), "r")])
 
 

@@ -60,7 +60,7 @@ def test_what_makes_no_sense_is_refused():
     trajectory = made()
     articulation = ArticulationTrajectory(ROBOT, trajectory)
     for time in (-0.001, trajectory.end_time + 0.001, float("nan")):
-        with pytest.raises(ValueError, match="the trajectory lasts from 0 to"):
+        with pytest.raises(ValueError, match=r"trajectory.*lasts.*\b0\b"):
             articulation.get_action_at_time(time)
     for step in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidCommand, match="time step"):

@@ -104,13 +104,13 @@ def test_a_single_point_is_a_trajectory():
     ("change", "text"),
     [
         ({"times": []}, "at least one joint and one point"),
-        ({"times": [0.0, 0.0]}, "time of point 1 .0 s. is not after that of point 0"),
+        ({"times": [0.0, 0.0]}, r"time.*point.*\b1\b.*\b0\b.*after.*point.*\b0\b"),
         ({"times": [1.0, 0.5]}, "is not after"),
         ({"times": [-1.0, 0.5]}, "not negative"),
         ({"times": [0.0, np.nan]}, "must be finite"),
-        ({"positions": np.zeros((2, 2))}, "shape .2, 2.; 2 points of 3 joints"),
+        ({"positions": np.zeros((2, 2))}, r"shape.*\b2\b.*\b2\b.*\b2\b.*\b3\b"),
         ({"positions": np.array([[0, 0, 0], [0, np.nan, 0]])}, "joint b at point 1 are nan"),
-        ({"velocities": np.zeros((3, 3))}, "velocities have shape"),
+        ({"velocities": np.zeros((3, 3))}, "velocities.*shape"),
         ({"accelerations": np.zeros((2, 3))}, "needs velocities too"),
     ],
 )
@@ -170,12 +170,12 @@ def test_counts_and_names_are_checked_first():
     check_point_count(MAX_POINTS)
     with pytest.raises(InvalidCommand, match="no points"):
         check_point_count(0)
-    with pytest.raises(InvalidCommand, match="1000000 points; at most 100000"):
+    with pytest.raises(InvalidCommand, match="1000000.*points.*100000"):
         check_point_count(1_000_000)
     assert joint_order(["c", "a"], JOINTS) == [2, 0]
-    with pytest.raises(UnknownJoint, match="joint 'aa' is not known"):
+    with pytest.raises(UnknownJoint, match="'aa'"):
         joint_order(["aa"], JOINTS)
-    with pytest.raises(InvalidCommand, match="joint a more than once"):
+    with pytest.raises(InvalidCommand, match="joint a.*once"):
         joint_order(["a", "a"], JOINTS)
-    with pytest.raises(InvalidCommand, match="names no joints"):
+    with pytest.raises(InvalidCommand, match="names.*joints"):
         joint_order([], JOINTS)

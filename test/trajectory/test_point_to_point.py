@@ -74,8 +74,8 @@ def test_all_joints_arrive_together_and_scaling_slows_down():
     ("start", "goal", "error", "words"),
     [
         ([0.0], [0.0], Infeasible, "nothing to move"),
-        ([0.0], [11.0], Infeasible, "at the goal joint1 is 11, allowed is -10 to 10"),
-        ([np.nan], [1.0], InvalidCommand, "position of joint joint1 at the start is nan"),
+        ([0.0], [11.0], Infeasible, "goal.*joint1.*11.*-10.*10"),
+        ([np.nan], [1.0], InvalidCommand, "position.*joint1.*start.*nan"),
         ([0.0, 0.0], [1.0], InvalidCommand, "shape"),
         (
             TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)),
@@ -97,5 +97,5 @@ def test_states_of_no_use_are_refused(start, goal, error, words):
 
 
 def test_limits_are_needed():
-    with pytest.raises(InvalidConfig, match="acceleration limit of joint joint1 is inf"):
+    with pytest.raises(InvalidConfig, match="acceleration.*limit.*joint1.*inf"):
         point_to_point([0.0], [1.0], limits_of(1.0, np.inf, 50.0))

@@ -44,12 +44,12 @@ def test_every_method_keeps_scaled_limits_and_uses_one_of_them_up(method, jerk_l
 def test_saturation_does_without_limits_of_acceleration_and_the_others_say_so():
     limits = limits_of(np.ones(7), np.inf)
     assert through_waypoints(POINTS, limits, WaypointOptions("saturation")).duration > 0.0
-    with pytest.raises(InvalidConfig, match="acceleration limit of joint joint1 is inf"):
+    with pytest.raises(InvalidConfig, match="acceleration.*limit.*joint1.*inf"):
         through_waypoints(POINTS, limits, WaypointOptions("lines"))
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():
-    with pytest.raises(InvalidConfig, match="Did you mean 'saturation'"):
+    with pytest.raises(InvalidConfig, match="'saturation'"):
         WaypointOptions("saturated")
 
 

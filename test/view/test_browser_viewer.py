@@ -107,21 +107,17 @@ def test_shipped_robots_open_with_their_states_and_speeds(open_viewer, name):
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda v: v.update_joints("tyo", np.zeros(4)), RobotNotFound, "Did you mean 'toy'"),
-        (lambda v: v.update_base("x", np.eye(4)), RobotNotFound, "Available: toy"),
-        (lambda v: v.set_message("x", ""), RobotNotFound, "Available: toy"),
-        (
-            lambda v: v.update_joints("toy", np.zeros(3)),
-            InvalidCommand,
-            "needs 4 positions: toy_pan",
-        ),
-        (lambda v: v.update_joints("toy", np.zeros((2, 4))), InvalidCommand, r"shape \(2, 4\)"),
-        (lambda v: v.update_joints("toy", "abcd"), InvalidCommand, "needs numbers"),
-        (lambda v: v.update_joints("toy", None), InvalidCommand, "4 positions"),
+        (lambda v: v.update_joints("tyo", np.zeros(4)), RobotNotFound, "'tyo'.*'toy'"),
+        (lambda v: v.update_base("x", np.eye(4)), RobotNotFound, "'x'.*toy"),
+        (lambda v: v.set_message("x", ""), RobotNotFound, "'x'.*toy"),
+        (lambda v: v.update_joints("toy", np.zeros(3)), InvalidCommand, r"toy_pan.*\(3,\)"),
+        (lambda v: v.update_joints("toy", np.zeros((2, 4))), InvalidCommand, r"\(2, 4\)"),
+        (lambda v: v.update_joints("toy", "abcd"), InvalidCommand, "'abcd'"),
+        (lambda v: v.update_joints("toy", None), InvalidCommand, r"toy_pan.*\(\)"),
         (lambda v: v.update_reference("toy", [1]), InvalidCommand, "update_reference"),
-        (lambda v: v.update_base("toy", np.eye(3)), InvalidCommand, r"\(4, 4\) matrix"),
-        (lambda v: v.update_base("toy", np.full((4, 4), np.nan)), InvalidCommand, "NaN"),
-        (lambda v: v.update_base("toy", 3 * np.eye(4)), InvalidCommand, "no rigid pose"),
+        (lambda v: v.update_base("toy", np.eye(3)), InvalidCommand, r"X_WB.*\(3, 3\)"),
+        (lambda v: v.update_base("toy", np.full((4, 4), np.nan)), InvalidCommand, "X_WB.*NaN"),
+        (lambda v: v.update_base("toy", 3 * np.eye(4)), InvalidCommand, "X_WB.*rigid"),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, text):
@@ -135,13 +131,13 @@ def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, t
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda t: ViewedRobot(t, "two words"), InvalidConfig, "no name"),
-        (lambda t: ViewedRobot(t, sliders=["toy_pn"]), UnknownJoint, "Did you mean 'toy_pan'"),
+        (lambda t: ViewedRobot(t, "two words"), InvalidConfig, "'two words'"),
+        (lambda t: ViewedRobot(t, sliders=["toy_pn"]), UnknownJoint, "'toy_pn'.*'toy_pan'"),
         (lambda t: ViewedRobot(t, max_linear=0.0), InvalidConfig, "max_linear"),
         (lambda t: ViewedRobot(t, max_angular=np.nan), InvalidConfig, "max_angular"),
         (lambda t: ViewedRobot(t, X_WR=np.zeros((4, 4))), InvalidCommand, "placement X_WR"),
-        (lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], 0), InvalidConfig, "one name"),
-        (lambda t: BrowserViewer([ViewedRobot(t)], 0, rate=0.0), InvalidConfig, "rate is 0"),
+        (lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], 0), InvalidConfig, "toy, toy"),
+        (lambda t: BrowserViewer([ViewedRobot(t)], 0, rate=0.0), InvalidConfig, "rate"),
     ],
 )
 def test_bad_settings(toy, make, error, text):
@@ -274,7 +270,7 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
 
 
 def test_steering_joints_must_be_the_robots(toy):
-    with pytest.raises(UnknownJoint, match="Did you mean 'toy_pan'"):
+    with pytest.raises(UnknownJoint, match="'toy_pam'.*'toy_pan'"):
         ViewedRobot(toy, steering=("toy_pam",))
 
 
@@ -312,11 +308,11 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     before = set(threading.enumerate())
     viewer = BrowserViewer([ViewedRobot(toy)], 0)
     started = {thread.name for thread in set(threading.enumerate()) - before}
-    assert {"viewer-draw", "viewer-intents", "viewer-watch"} <= started
+    assert {"viewer-draw", "viewer-callbacks", "viewer-watch"} <= started
     viewer.close()
     viewer.close()
     left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
-    assert not left & {"viewer-draw", "viewer-intents", "viewer-watch"}
+    assert not left & {"viewer-draw", "viewer-callbacks", "viewer-watch"}
     assert not viewer._server._websock_server._server_thread.is_alive()
     # Updates that come late, such as from a node that goes down at the same time, do no harm.
     viewer.update_joints("toy", toy.home)

@@ -63,11 +63,11 @@ def test_all_ports_taken_is_one_clear_sentence():
 @pytest.mark.parametrize(
     ("host", "port", "search", "text"),
     [
-        (HOST, -1, 0, "port is -1"),
-        (HOST, 70000, 0, "port is 70000"),
+        (HOST, -1, 0, "port.*-1"),
+        (HOST, 70000, 0, "port.*70000"),
         (HOST, 8080, -1, "port_search is -1"),
-        ("203.0.113.7", 8080, 0, "Cannot listen on host '203.0.113.7'"),
-        ("no such host", 8080, 0, "Cannot listen on host 'no such host'"),
+        ("203.0.113.7", 8080, 0, "listen.*host.*'203.0.113.7'"),
+        ("no such host", 8080, 0, "listen.*host.*host'"),
     ],
 )
 def test_settings_that_cannot_work(host, port, search, text):

@@ -17,7 +17,7 @@ from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, world_object
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.scene.world import World
-from motion_nodes.view.scene_view import MOST_OBJECTS, surface_of
+from motion_nodes.view.scene_view import MAX_OBJECTS, surface_of
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 FRANKA = load_robot("franka")
@@ -71,9 +71,9 @@ def test_what_a_link_carries_hangs_below_it(viewer):
     show(viewer, world)
     world.attach_object("cup", "panda_hand", pose((0.4, 0.0, 0.6)))
     nodes = show(viewer, world)
-    assert set(nodes) == {"carried_cup"}
-    assert nodes["carried_cup"].name.rpartition("/")[0].endswith("/panda_hand")
-    np.testing.assert_allclose(nodes["carried_cup"].position, (0.0, 0.0, -0.1), atol=1e-12)
+    assert set(nodes) == {"attached_cup"}
+    assert nodes["attached_cup"].name.rpartition("/")[0].endswith("/panda_hand")
+    np.testing.assert_allclose(nodes["attached_cup"].position, (0.0, 0.0, -0.1), atol=1e-12)
     world.detach("cup", pose((0.0, 0.0, 1.0)))
     assert set(show(viewer, world)) == {"object_cup"}
     world.attach(AttachedBody("pen", "no_such_link", np.eye(4), (Part(Sphere(0.01), np.eye(4)),)))
@@ -93,12 +93,12 @@ def test_the_switch_hides_the_scene_and_what_comes_later(viewer):
 
 def test_more_objects_than_can_be_drawn_are_counted(viewer):
     world = World()
-    world.add(*(world_object(f"o{i}", Sphere(0.01)) for i in range(MOST_OBJECTS + 20)))
-    assert len(show(viewer, world)) == MOST_OBJECTS
-    assert planning(viewer).objects.left_out == 20
+    world.add(*(world_object(f"o{i}", Sphere(0.01)) for i in range(MAX_OBJECTS + 20)))
+    assert len(show(viewer, world)) == MAX_OBJECTS
+    assert planning(viewer).objects.omitted == 20
     world.remove(*(f"o{i}" for i in range(30)))
-    assert len(show(viewer, world)) == MOST_OBJECTS - 10
-    assert planning(viewer).objects.left_out == 0
+    assert len(show(viewer, world)) == MAX_OBJECTS - 10
+    assert planning(viewer).objects.omitted == 0
 
 
 MESH = triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)],

@@ -50,8 +50,8 @@ def test_all_robots_are_in_sight() -> None:
         assert reach < FIELD_OF_VIEW * (0.5 + PANEL_SHIFT / 2)
 
 
-def test_least_radius_leaves_room_to_drive() -> None:
-    small, roomy = (camera(((0.0, 0.0, 0.1), 0.1), least_radius=r) for r in (0.0, 0.9))
+def test_min_radius_leaves_room_to_drive() -> None:
+    small, roomy = (camera(((0.0, 0.0, 0.1), 0.1), min_radius=r) for r in (0.0, 0.9))
     distances = [float(np.linalg.norm(v.position - v.look_at)) for v in (small, roomy)]
     assert distances[1] / distances[0] == pytest.approx(9.0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from motion_nodes.view.joint_panel import short_labels
 from motion_nodes.view.status_text import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE,
     STALE_AFTER,
     Freshness,
     global_line,
@@ -21,7 +21,7 @@ def test_waiting_connected_stale_connected():
     assert "waiting" in robot_line(state, "", 5.0)
     for step in range(101):
         state.arrived(10.0 + step * 0.02)
-        state.look(10.0 + step * 0.02)
+        state.update_rate(10.0 + step * 0.02)
     assert "connected" in robot_line(state, "", 12.1)
     assert ", 50 Hz" in robot_line(state, "", 12.1)
     late = 12.0 + STALE_AFTER + 6.0
@@ -47,9 +47,9 @@ def test_rate_falls_to_nothing_when_nothing_comes():
     state = Freshness()
     for step in range(101):
         state.arrived(step * 0.01)
-        state.look(step * 0.01)
+        state.update_rate(step * 0.01)
     assert state.rate == pytest.approx(100, rel=0.02)
-    state.look(3.0)
+    state.update_rate(3.0)
     assert state.rate < 1.0
 
 
@@ -58,7 +58,7 @@ def test_messages_cannot_format_the_page():
     for mark in "<>*[]()`{}#":
         assert shown.count(mark) == shown.count("\\" + mark)
     assert "\n" not in shown
-    assert len(plain("a" * 5000)) <= LONGEST_MESSAGE
+    assert len(plain("a" * 5000)) <= MAX_MESSAGE
 
 
 @pytest.mark.parametrize(("clients", "text"), [(0, "0 pages"), (1, "1 page o"), (3, "3 pages")])

@@ -13,7 +13,7 @@ from view.toy_robot import hand_made
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view import debounced_inputs
-from motion_nodes.view.debounced_inputs import SettledValues
+from motion_nodes.view.debounced_inputs import DebouncedValues
 from motion_nodes.view.sphere_editor import SphereEditor
 from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -58,10 +58,10 @@ def pushed(server, handle):
 @pytest.fixture
 def settled(monkeypatch):
     """Values that settle quickly, what they told, and a way to pass time."""
-    monkeypatch.setattr(debounced_inputs, "REST", 0.02)
+    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.02)
     told = []
     loop = asyncio.new_event_loop()
-    yield SettledValues(lambda *wish: told.append(wish)), told, loop
+    yield DebouncedValues(lambda *wish: told.append(wish)), told, loop
     loop.close()
 
 
@@ -80,8 +80,8 @@ def run(loop, *steps):
 
 def test_of_a_number_that_is_typed_only_the_whole_is_told(settled):
     values, told, loop = settled
-    values.know("elbow", 0.3)
-    run(loop, *[lambda v=v: values.take("elbow", v, 6.0) for v in (0.0, 0.1, 0.15)])
+    values.set_shown("elbow", 0.3)
+    run(loop, *[lambda v=v: values.set_input("elbow", v, 6.0) for v in (0.0, 0.1, 0.15)])
     assert told == []
     run(loop, 0.1)
     assert told == [("elbow", 0.15)]
@@ -89,20 +89,25 @@ def test_of_a_number_that_is_typed_only_the_whole_is_told(settled):
 
 def test_a_hand_on_the_slider_is_obeyed_at_once(settled):
     values, told, loop = settled
-    values.know("elbow", 0.3)
+    values.set_shown("elbow", 0.3)
     way = [round(0.3 + 0.05 * k, 3) for k in range(1, 20)]
-    run(loop, *[lambda v=v: values.take("elbow", v, 6.0) for v in way])
+    run(loop, *[lambda v=v: values.set_input("elbow", v, 6.0) for v in way])
     assert told == [("elbow", value) for value in way]
 
 
 def test_what_waits_is_replaced_forgotten_and_kept_apart_from_others(settled):
     values, told, loop = settled
     for key in ("elbow", "wrist"):
-        values.know(key, 0.0)
-    run(loop, lambda: values.take("elbow", 2.0, 6.0), lambda: values.take("wrist", 1.0, 6.0),
-        lambda: values.take("elbow", 0.05, 6.0), 0.1)  # fmt: skip
+        values.set_shown(key, 0.0)
+    run(
+        loop,
+        lambda: values.set_input("elbow", 2.0, 6.0),
+        lambda: values.set_input("wrist", 1.0, 6.0),
+        lambda: values.set_input("elbow", 0.05, 6.0),
+        0.1,
+    )
     assert told == [("elbow", 0.05), ("wrist", 1.0)]
-    run(loop, lambda: values.take("elbow", 2.0, 6.0), values.forget, 0.1)
+    run(loop, lambda: values.set_input("elbow", 2.0, 6.0), values.cancel, 0.1)
     assert told == [("elbow", 0.05), ("wrist", 1.0)]
 
 
@@ -127,10 +132,10 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
     viewer.update_plan("franka", np.linspace(0.0, 100.0, 5), rows)
     on_loop(server, path.refresh_panel)
     values = pushed(server, path.scrub)
-    path._since -= 30.0
+    path._play_start -= 30.0
     on_loop(server, path.refresh_panel)
     assert values == []
-    assert path.told.content.startswith("at **3")
+    assert path.play_time.content.startswith("**3")
     # What somebody types meanwhile counts and ends the play.
     typed(server, path.scrub, 75.0)
     assert not path.play.value
@@ -141,7 +146,7 @@ def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
     # It goes on from there, and stops where the ghost is.
     typed(server, path.play, True)
     assert path.now == pytest.approx(75.0, abs=LIMIT)
-    path._since -= 15.0
+    path._play_start -= 15.0
     typed(server, path.play, False)
     assert path.scrub.value == pytest.approx(90.0, abs=LIMIT)
     assert path.scrub.value >= 90.0 - 0.01
@@ -176,7 +181,7 @@ def test_one_movement_of_a_radius_is_one_step_to_undo(tmp_path):
     session = SphereSession(FRANKA, tmp_path / "spheres.yaml")
     before = session.spheres
     for step, radius in enumerate((0.03, 0.031, 0.032, 0.033)):
-        session.resize(radius, goes_on=step > 0)
+        session.resize(radius, merge=step > 0)
     assert session.chosen[3] == pytest.approx(0.033)
     assert session.undo()
     assert session.spheres is before

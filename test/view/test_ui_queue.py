@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from motion_nodes.view.ui_queue import Intents
+from motion_nodes.view.ui_queue import CallbackQueue
 
 LIMIT = 10.0
 
@@ -17,42 +17,42 @@ def start():
     started = []
 
     def make(repeat=lambda: False):
-        started.append(Intents(repeat))
+        started.append(CallbackQueue(repeat))
         return started[-1]
 
     yield make
-    for intents in started:
-        intents.close()
+    for queue in started:
+        queue.close()
 
 
 def test_calls_come_in_order_on_one_thread(start):
-    intents, seen, done = start(), [], threading.Event()
+    queue, seen, done = start(), [], threading.Event()
     for number in range(100):
-        intents.put(number, lambda n=number: seen.append((n, threading.current_thread().name)))
-    intents.put("end", done.set)
+        queue.put(number, lambda n=number: seen.append((n, threading.current_thread().name)))
+    queue.put("end", done.set)
     assert done.wait(LIMIT)
-    assert seen == [(number, "viewer-intents") for number in range(100)]
+    assert seen == [(number, "viewer-callbacks") for number in range(100)]
 
 
 def test_slow_receiver_gets_the_newest_value_after_older_wishes(start):
-    intents, seen = start(), []
+    queue, seen = start(), []
     entered, gate, done = threading.Event(), threading.Event(), threading.Event()
-    intents.put("block", lambda: (entered.set(), gate.wait(LIMIT)))
+    queue.put("block", lambda: (entered.set(), gate.wait(LIMIT)))
     assert entered.wait(LIMIT)
     for value in range(50):
-        intents.put("slider", lambda v=value: seen.append(v))
-    intents.put("state", lambda: seen.append("state"))
-    intents.put("slider", lambda: seen.append("last"))
-    intents.put("end", done.set)
+        queue.put("slider", lambda v=value: seen.append(v))
+    queue.put("state", lambda: seen.append("state"))
+    queue.put("slider", lambda: seen.append("last"))
+    queue.put("end", done.set)
     gate.set()
     assert done.wait(LIMIT)
     assert seen == ["state", "last"]
 
 
 def test_failing_callback_does_not_end_the_thread(start, caplog):
-    intents, done = start(), threading.Event()
-    intents.put("bad", lambda: 1 / 0)
-    intents.put("good", done.set)
+    queue, done = start(), threading.Event()
+    queue.put("bad", lambda: 1 / 0)
+    queue.put("good", done.set)
     assert done.wait(LIMIT)
     assert "viewer callback failed" in caplog.text
 
@@ -66,17 +66,17 @@ def test_repeats_until_there_is_nothing_more(start):
             over.set()
         return len(times) < 4
 
-    intents = start(repeat)
-    intents.start_repeating()
+    queue = start(repeat)
+    queue.start_repeating()
     assert over.wait(LIMIT)
-    intents.close()
+    queue.close()
     assert len(times) == 4
 
 
 def test_close_makes_the_calls_that_are_still_queued():
     seen = []
-    intents = Intents(lambda: False)
+    queue = CallbackQueue(lambda: False)
     for number in range(20):
-        intents.put(number, lambda n=number: seen.append(n))
-    intents.close()
+        queue.put(number, lambda n=number: seen.append(n))
+    queue.close()
     assert seen == list(range(20))

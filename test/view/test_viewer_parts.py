@@ -24,7 +24,7 @@ from motion_nodes.view.object_editor import solid_of
 from motion_nodes.view.preview import Preview
 from motion_nodes.view.scene_setup import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
 from motion_nodes.view.sphere_nodes import COLOURS, DISTANCES, distance_colours
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
 FRANKA = load_robot("franka")
@@ -210,10 +210,10 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
     try:
         robot, viewer = preview._robots["franka"], preview.viewer
         tool = pose((0.45, 0.1, 0.4), (np.pi, 0.0, 0.0))
-        viewer.on_target("franka", TargetWish(tool, IK))
+        viewer.on_target("franka", TargetCommand(tool, IK))
         aimed = robot.target.copy()
         assert np.abs(aimed - FRANKA.home).max() > 0.05
-        viewer.on_target("franka", TargetWish(pose((9.0, 0.0, 0.0)), IK))
+        viewer.on_target("franka", TargetCommand(pose((9.0, 0.0, 0.0)), IK))
         np.testing.assert_array_equal(robot.target, aimed)
         assert viewer._robots["franka"].target._text
         box = world_object("box", Box((0.1, 0.1, 0.1)), pose((0.4, 0.0, 0.2)))
@@ -229,7 +229,7 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
 
 def test_a_dark_page_has_a_dark_floor_and_shadows_can_be_switched_off(open_viewer, toy):
     viewer = open_viewer(ViewedRobot(toy), shadows=False)
-    stage = viewer._view._stage
-    light = stage.floor.cell_color
-    stage.darken(True)
-    assert max(stage.floor.cell_color) < min(light)
+    setup = viewer._view._setup
+    light = setup.floor.cell_color
+    setup.set_dark(True)
+    assert max(setup.floor.cell_color) < min(light)

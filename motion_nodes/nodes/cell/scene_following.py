@@ -22,8 +22,8 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import Scene
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import SceneBody, bodies_of
 
 PERIOD = 0.02

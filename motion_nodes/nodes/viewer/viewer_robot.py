@@ -26,7 +26,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 STALE = 1.0
@@ -124,7 +124,7 @@ class WatchedRobot:
         set_stamp(message, self._node.now_ns())
         self._twist.publish(message)
 
-    def send_target(self, _: BrowserViewer, wish: TargetWish) -> None:
+    def send_target(self, _: BrowserViewer, wish: TargetCommand) -> None:
         """Have the tool brought to a pose."""
         if self.target is not None:
             self.target.send(wish)

@@ -20,7 +20,7 @@ from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TargetWish
+from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
@@ -72,7 +72,7 @@ class WatchedTarget:
         says = {RMPFLOW: self._policy_says, PLANNER: self._planner.words}
         viewer.set_target_message(self._name, self._words or says.get(self._follower, ""))
 
-    def send(self, wish: TargetWish) -> None:
+    def send(self, wish: TargetCommand) -> None:
         """Have a follower bring the tool to a pose."""
         self._words, self._follower = "", wish.follower
         if wish.follower == PLANNER:
@@ -97,7 +97,7 @@ class WatchedTarget:
         self._node.destroy_client(self._clear)
         self._planner.destroy()
 
-    def _plan(self, wish: TargetWish) -> None:
+    def _plan(self, wish: TargetCommand) -> None:
         if wish.verb == "stop":
             self._planner.stop()
             return

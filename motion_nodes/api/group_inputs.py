@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of the arguments of a joint group: configurations, goals and worlds."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.world import World
+
+_EMPTY = Scene()
+
+
+class GroupInputs:
+    """Converts arguments for one group of a robot.
+
+    Args:
+        robot: the robot.
+        name: of the group.
+    """
+
+    def __init__(self, robot: Robot, name: str) -> None:
+        """Select the group."""
+        self.robot, self.group = robot, robot.group(name)
+
+    def frame(self, frame: str | None = None) -> str:
+        """Return a frame, the tip of the group by default.
+
+        Raises:
+            InvalidConfig: no frame is given and the group has no tip.
+        """
+        name = frame or self.group.tip
+        if name is None:
+            raise InvalidConfig(
+                f"group '{self.group.name}' of {self.robot.name} has no tip; specify a frame: "
+                f"{', '.join(self.robot.tree.frame_names)}."
+            )
+        return name
+
+    def configuration(self, value: ArrayLike | str, what: str) -> Array:
+        """Return a configuration or named state [rad or m], shape (n,).
+
+        Args:
+            value: shape (n,), or the name of a state.
+            what: name of the argument, for the error.
+
+        Raises:
+            InvalidCommand: not n numbers.
+            UnknownState: lists the states of the group.
+        """
+        if isinstance(value, str):
+            return self.robot.named_state(value, self.group.name)
+        try:
+            q = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            q = np.empty(0)
+        joints = self.group.joints
+        if q.shape != (len(joints),):
+            raise InvalidCommand(
+                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r}."
+            )
+        return q
+
+    def goals(self, goal: ArrayLike | str | Goal | tuple[Goal, ...]) -> tuple[Goal, ...]:
+        """Return planning goals.
+
+        Args:
+            goal: goals, a named state, a configuration, shape (n,), or a pose of the tip in the
+                group's base, shape (4, 4).
+
+        Raises:
+            InvalidCommand: neither of these.
+            InvalidConfig: a pose, and the group has no tip.
+        """
+        if isinstance(goal, JointGoal | PoseGoal):
+            return (goal,)
+        if isinstance(goal, tuple) and goal and isinstance(goal[0], JointGoal | PoseGoal):
+            return goal  # type: ignore[return-value]
+        if not isinstance(goal, str):
+            X = np.asarray(goal, dtype=np.float64)
+            if X.shape == (4, 4):
+                return (PoseGoal(self.frame(), self._in_robot_base(X)),)
+        return (JointGoal(self.configuration(goal, "goal")),)  # type: ignore[arg-type]
+
+    def checker(self, world: World | None) -> CollisionChecker:
+        """Return a collision checker in a world; None: without obstacles."""
+        scene = _EMPTY if world is None else world.scene
+        if self._checker.scene is not scene:
+            changed = self._checker.snapshot()
+            changed.set_scene(scene)
+            self._checker = changed  # caches the scene's data
+        return self._checker.snapshot()
+
+    @cached_property
+    def _checker(self) -> CollisionChecker:
+        return CollisionChecker(self.robot, self.group.name)
+
+    def _in_robot_base(self, X_GT: Array) -> Array:
+        """Return a pose given in the group's base, in the robot's base frame."""
+        base, root = self.group.base, self.robot.base_frame
+        if base in (None, root):
+            return X_GT
+        whole = Kinematics(self.robot.tree, base=root)
+        return np.asarray(whole.pose(self.robot.home, str(base)) @ X_GT)
