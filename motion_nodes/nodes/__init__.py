@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes: each joins a core object to ROS endpoints and contains no formula.
+"""Nodes: each connects objects of the core to ROS endpoints and contains no formula.
 
-A file here is an executable, or what several of them share; a folder holds the parts of one.
+Files in this folder are the executables and their common bases; each folder has the parts of one.
 """

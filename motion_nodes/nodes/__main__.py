@@ -9,7 +9,7 @@ from motion_nodes.ros import signals
 
 
 def run(executable: str) -> None:
-    """Run an executable; signals are answered from here on, before anything heavy is imported."""
+    """Run an executable; signals are handled from the start, before slow imports."""
     signals.stop_quietly()
     if executable == "container":
         from motion_nodes.nodes.container import main

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Articulation graph: commands to joints from a dataflow, one input for each topic.
+"""Articulation graph: joint commands from a dataflow, with one topic per input.
 
-Does what the node "Articulation Controller" does in a graph of Isaac Sim: its inputs keep what they
-were given, and each message on ``~/exec_in`` sends the command that they make to the joint
-controller of the robot they name. A command with anything wrong in it is not sent at all.
+Equivalent of Isaac Sim's OmniGraph node "Articulation Controller": inputs keep their values, and
+each message on ``~/exec_in`` sends their command to the joint controller of the selected robot. An
+invalid command is not sent.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.names import JOINT_CONTROLLER, under
@@ -34,7 +35,7 @@ from motion_nodes.ros.run import run_node
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ArticulationGraphParams(NodeParams):
-    """Parameters of the graph node; those named like inputs are what the inputs hold at first."""
+    """Parameters of the graph node; those named like inputs are their initial values."""
 
     update_rate: float = param(
         100.0, doc="Rate at which the inputs are evaluated.", unit="Hz", gt=0.0, le=1000.0,
@@ -81,21 +82,21 @@ INPUTS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "velocity_command": (Float64MultiArray, lambda message: tuple(message.data)),
     "effort_command": (Float64MultiArray, lambda message: tuple(message.data)),
 }
-"""Message type of each input, and what it says."""
+"""Message type of each input, and the conversion to its value."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GraphTarget:
-    """A robot that may be commanded."""
+    """A robot that can be commanded."""
 
     limits: JointLimits
-    """Of the joints of its joint controller."""
+    """Limits of the joints of its joint controller."""
     publisher: Any
-    """To the controller's stream."""
+    """Publisher of the controller's command stream."""
 
 
 class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
-    """Sends commands that a dataflow makes."""
+    """Sends joint commands of a dataflow."""
 
     params_type = ArticulationGraphParams
 
@@ -104,7 +105,7 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
         super().__init__("articulation_graph", ros_args=ros_args)
 
     def configure(self) -> None:
-        """Find the robots and create the inputs."""
+        """Load the robots and create the inputs."""
         self._targets: dict[str, GraphTarget] = {}
         for place in parse_placements(self.params.robots):
             robot = load_description(place.robot)
@@ -116,7 +117,7 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
                 )
         if not self._targets:
             raise InvalidConfig(
-                f"none of the robots {', '.join(self.params.robots)} has joints besides its base's"
+                f"none of the robots {', '.join(self.params.robots)} has arm joints"
             )
         self._given = {
             name: self.poll(kind, f"~/{name}", qos.NEWEST) for name, (kind, _) in INPUTS.items()
@@ -129,11 +130,11 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
         self._refusal = ""
 
     def activate(self) -> None:
-        """Begin with what the parameters say: a stop has cleared the inputs."""
+        """Reset the inputs to the parameters."""
         self._clear()
 
     def tick(self, dt: float) -> None:
-        """Take new values of inputs; execute if that was asked for."""
+        """Read the inputs; execute if triggered."""
         changed = {
             name: INPUTS[name][1](message)
             for name, subscription in self._given.items()
@@ -145,18 +146,18 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
             self._execute()
 
     def parameters_changed(self, params: ArticulationGraphParams) -> None:
-        """Let inputs hold what their parameters were set to; the others stay."""
+        """Set the inputs whose parameters changed."""
         before, now = dataclasses.asdict(self._from_params), dataclasses.asdict(inputs_of(params))
         changed = {name: value for name, value in now.items() if value != before[name]}
         self._values = dataclasses.replace(self._values, **changed)
         self._from_params = inputs_of(params)
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Clear the inputs: a simulation that begins anew has not been told anything."""
+        """Reset the inputs, as at the start of a simulation."""
         self._clear()
 
     def diagnose(self, report: Report) -> None:
-        """Say how the last execution went."""
+        """Report the last execution."""
         if self._refusal:
             report.note("WARN", self._refusal)
         report.value("commands sent", self._sent)
@@ -166,7 +167,7 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
         self._refusal = ""
 
     def _execute(self) -> None:
-        """Send the command of the inputs, whole or not at all."""
+        """Send the command of the inputs if it is valid."""
         try:
             target = self._values.target(self._targets)
             command = self._values.command(target.limits)
@@ -182,31 +183,29 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
             self._sent += 1
 
     def _on_reset(self, _request: Any, response: Any) -> Any:
-        """Clear the inputs."""
+        """Reset the inputs."""
         self.in_loop(self._clear)
-        response.success, response.message = True, "the inputs hold what the parameters say"
+        response.success, response.message = True, "inputs were reset to the parameters"
         return response
 
 
 def inputs_of(params: ArticulationGraphParams) -> GraphInputs:
-    """Return the inputs as the parameters have them."""
-    return GraphInputs(
-        robot_path=params.robot_path,
-        target_prim=params.target_prim,
-        joint_names=params.joint_names,
-        joint_indices=params.joint_indices,
-        position_command=params.position_command,
-        velocity_command=params.velocity_command,
-        effort_command=params.effort_command,
-    )
+    """Return the initial values of the inputs."""
+    return settings_from(params, GraphInputs)
 
 
 def message_of(command: CheckedCommand, names: tuple[str, ...], now_ns: int) -> JointState:
-    """Return a command to those joints that it says something of."""
+    """Return a JointState message with the joints that have at least one commanded value.
+
+    Args:
+        command: of all joints; NaN without a value.
+        names: of all joints.
+        now_ns: stamp [ns].
+    """
     channels = np.array([command.positions, command.velocities, command.efforts])
-    said = ~np.isnan(channels).all(axis=0)
-    message = JointState(name=[name for name, hit in zip(names, said, strict=True) if hit])
-    for field, values in zip(("position", "velocity", "effort"), channels[:, said], strict=True):
+    used = ~np.isnan(channels).all(axis=0)
+    message = JointState(name=[name for name, is_used in zip(names, used, strict=True) if is_used])
+    for field, values in zip(("position", "velocity", "effort"), channels[:, used], strict=True):
         if not np.isnan(values).all():
             setattr(message, field, values.tolist())
     set_stamp(message, now_ns)

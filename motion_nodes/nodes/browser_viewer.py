@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Browser viewer: shows robots live in a web page and lets people move them.
+"""Browser viewer: displays robots on a web page and sends commands of its users.
 
-What people do on the page becomes joint commands to the articulation controller's ``~/reference``
-and twists to the base controller's ``~/cmd_vel``, as any other client would send them; targets go
-to RMPflow, inverse kinematics or the planner, and objects to the planning scene.
+Joint commands are sent to the joint controller's ``~/reference``, twists to the base controller's
+``~/cmd_vel``, targets to RMPflow, inverse kinematics or the planner, objects to the planning scene.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class BrowserViewerParams(NodeParams):
     """Parameters of the viewer."""
 
     update_rate: float = param(
-        30.0, doc="Greatest rate of scene updates.", unit="Hz", gt=0.0, le=120.0, read_only=True
+        30.0, doc="Max update rate of the page.", unit="Hz", gt=0.0, le=120.0, read_only=True
     )
     robots: tuple[str, ...] = param(
         doc="Robots to display, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.", read_only=True
@@ -52,8 +51,8 @@ class BrowserViewerParams(NodeParams):
     )
     require_token: bool = param(
         True,
-        doc="Serve only requests with the token of the page's address, which is reported at the "
-        "start; set MOTION_NODES_PAGE_TOKEN to choose the token.",
+        doc="Serve only requests with a token, which is part of the logged page address; set "
+        "MOTION_NODES_PAGE_TOKEN to choose it.",
         read_only=True,
     )
     dark: bool = param(False, doc="Use the dark theme.", read_only=True)
@@ -97,13 +96,13 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             stops=True,
         )
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
-        self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)
-        self._viewer.on_joint_target = self._wish("send_joint")
-        self._viewer.on_named_state = self._wish("send_state")
-        self._viewer.on_twist = self._wish("send_twist")
-        self._viewer.on_target = self._wish("send_target")
-        self._viewer.on_object = self._wish("send_object")
-        self._viewer.on_recover = self._wish("send_recover")
+        self._commands: deque[tuple[Any, ...]] = deque(maxlen=100)
+        self._viewer.on_joint_target = self._enqueue("send_joint")
+        self._viewer.on_named_state = self._enqueue("send_state")
+        self._viewer.on_twist = self._enqueue("send_twist")
+        self._viewer.on_target = self._enqueue("send_target")
+        self._viewer.on_object = self._enqueue("send_object")
+        self._viewer.on_recover = self._enqueue("send_recover")
         latch = self.stop_latch
         assert latch is not None
         self._viewer.on_stop = lambda: latch.stop("the browser page")
@@ -111,13 +110,13 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self.get_logger().info(f"open {self._viewer.url} in a browser")
 
     def activate(self) -> None:
-        """Forget what was clicked while nobody listened."""
-        self._wishes.clear()
+        """Drop commands from before the activation."""
+        self._commands.clear()
 
     def tick(self, dt: float) -> None:
-        """Send what people asked for, show what is new."""
+        """Send commands and update the page."""
         assert self._viewer is not None
-        self._send_wishes(self._viewer)
+        self._send_commands(self._viewer)
         self._viewer.set_stopped(self.stop_reason)
         for watched in self._watched.values():
             watched.show(self._viewer)
@@ -126,14 +125,14 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._viewer.update_health(health_of(message))
 
     def stopped(self, why: str) -> None:
-        """Forget what was clicked before."""
-        self._wishes.clear()
+        """Drop pending commands."""
+        self._commands.clear()
 
     def halt(self) -> None:
-        """Stop what the page was driving."""
-        self._wishes.clear()
+        """Stop bases that the page drives."""
+        self._commands.clear()
         for watched in self._watched.values():
-            watched.let_go()
+            watched.stop_base()
 
     def release(self) -> None:
         """Close the page."""
@@ -141,7 +140,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._viewer.close()
             self._viewer = None
         for watched in self._watched.values():
-            watched.end()
+            watched.destroy()
         self._watched = {}
         if self._executor_jobs is not None:
             self._executor_jobs.destroy()
@@ -151,11 +150,11 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._frames = None
 
     def notice(self) -> str:
-        """Say where the page is."""
+        """Return the address of the page."""
         return f"shows the page {self._viewer.url}" if self._viewer is not None else ""
 
     def diagnose(self, report: Report) -> None:
-        """Say where the page is and who looks at it."""
+        """Report the address of the page, its clients, and missing robots."""
         if self._viewer is not None:
             report.value("address", self._viewer.url)
             report.value("pages open", self._viewer.client_count)
@@ -163,14 +162,14 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             if watched.status():
                 report.note("WARN", f"{watched.name}: {watched.status()}")
 
-    def _wish(self, verb: str) -> Callable[..., None]:
-        """Return a callback of the page that leaves its wish for the loop."""
-        return lambda robot, *values: self._wishes.append((verb, robot, *values))
+    def _enqueue(self, method: str) -> Callable[..., None]:
+        """Return a callback of the page that queues a method call of a robot for the loop."""
+        return lambda robot, *values: self._commands.append((method, robot, *values))
 
-    def _send_wishes(self, viewer: BrowserViewer) -> None:
-        while self._wishes:
-            verb, robot, *values = self._wishes.popleft()
-            getattr(self._watched[robot], verb)(viewer, *values)
+    def _send_commands(self, viewer: BrowserViewer) -> None:
+        while self._commands:
+            method, robot, *values = self._commands.popleft()
+            getattr(self._watched[robot], method)(viewer, *values)
 
 
 def main() -> None:

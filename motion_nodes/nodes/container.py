@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several nodes in one process: less memory, one executor for all slow parts.
+"""Container: several nodes in one process with a common executor, to save memory.
 
-Called with a JSON list of ``{"executable": ..., "ros_args": [...]}`` after ``--nodes``; the
-bring-up writes it (motion_nodes/bringup/compose.py).
+Its option ``--nodes`` is a JSON list of ``{"executable": ..., "ros_args": [...]}``, written by the
+bring-up (motion_nodes/bringup/compose.py).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from motion_nodes.ros.run import run_nodes
 
 
 def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
-    """Return (executable, ROS arguments) of each node that the command line names.
+    """Return executable and ROS arguments of each node on the command line.
 
     Raises:
-        InvalidConfig: when ``--nodes`` is missing or is not such a list.
+        InvalidConfig: ``--nodes`` is missing or invalid.
     """
     usage = "container needs --nodes with a JSON list of {executable, ros_args}"
     if "--nodes" not in arguments[:-1]:
@@ -32,14 +32,14 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
         listed = json.loads(arguments[arguments.index("--nodes") + 1])
         nodes = [(str(entry["executable"]), list(entry["ros_args"])) for entry in listed]
     except (ValueError, KeyError, TypeError) as error:
-        raise InvalidConfig(f"{usage}; could not read it: {error}") from None
+        raise InvalidConfig(f"{usage}; it cannot be parsed: {error}") from None
     if not nodes:
-        raise InvalidConfig(f"{usage}; the list names no node")
+        raise InvalidConfig(f"{usage}; the list is empty")
     return nodes
 
 
 def log_levels(nodes: list[tuple[str, list[str]]]) -> list[str]:
-    """Return the nodes' log levels as arguments of the process; rcl takes them only there."""
+    """Return the nodes' log levels as arguments of the process; rcl reads them only there."""
     levels = ["--ros-args"]
     for _, args in nodes:
         for flag, value in itertools.pairwise(args):
@@ -49,7 +49,7 @@ def log_levels(nodes: list[tuple[str, list[str]]]) -> list[str]:
 
 
 def main() -> None:
-    """Run the nodes named on the command line until stopped."""
+    """Run the nodes of the command line until a stop signal."""
     try:
         nodes = read_nodes(sys.argv[1:])
         make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dry run: robots that do exactly what they are told, behind the topics of a real driver."""
+"""Mock simulation: robots that follow commands exactly, with the topics of a driver."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motion_nodes.sim.placement import RobotPlacement
 
 
 class MockSimNode(SimulationNode[SimulationParams]):
-    """Robots without physics."""
+    """Simulates robots without physics."""
 
     params_type = SimulationParams
 
@@ -20,7 +20,7 @@ class MockSimNode(SimulationNode[SimulationParams]):
         super().__init__("mock_sim", ros_args=ros_args)
 
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
-        """Return a world without physics."""
+        """Return a mock world."""
         return MockWorld(placements)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MuJoCo simulation of one or more robots, behind the topics of a real robot's driver."""
+"""MuJoCo simulation of one or more robots, with the topics of a driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class MujocoSimParams(SimulationParams):
 
     floor_height: float = param(
         0.0,
-        doc="Height of the floor in the world, in which root links of arms stand at z = 0.",
+        doc="Height of the floor in the world frame, in which root links of arms are at z = 0.",
         unit="m",
         ge=-100.0,
         le=100.0,
@@ -32,13 +32,13 @@ class MujocoSimParams(SimulationParams):
     )
     scene_bodies: bool = param(
         False,
-        doc="Objects of the robots' planning scenes are bodies that links can touch.",
+        doc="Simulate the objects of the robots' planning scenes as rigid bodies.",
         read_only=True,
     )
 
 
 class MujocoSimNode(SimulationNode[MujocoSimParams]):
-    """Robots with physics."""
+    """Simulates robots with MuJoCo."""
 
     params_type = MujocoSimParams
 
@@ -50,12 +50,12 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
         """Return a MuJoCo world."""
         height = self.params.floor_height
-        stands = [_on_floor(p, height) if is_floating(p.robot) else p for p in placements]
-        self._world = MujocoWorld(stands, WorldConfig(floor_height=height))
+        on_floor = [_on_floor(p, height) if is_floating(p.robot) else p for p in placements]
+        self._world = MujocoWorld(on_floor, WorldConfig(floor_height=height))
         return self._world
 
     def configure(self) -> None:
-        """Build the cell, and follow the planning scenes of its robots where that is wanted."""
+        """Create the cell, and the subscriptions of planning scenes if enabled."""
         super().configure()
         self._contacts = ContactReport(self._world)
         if self.params.scene_bodies:
@@ -64,33 +64,33 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes = SceneFollowing(self, self._world, robots)
 
     def activate(self) -> None:
-        """Start pacing from now, and following."""
+        """Start the simulation and the updates of bodies."""
         super().activate()
         if self._scenes is not None:
             self._scenes.start()
 
     def halt(self) -> None:
-        """Stop following; the loop goes on until it is stopped."""
+        """Stop the updates of bodies."""
         if self._scenes is not None:
             self._scenes.stop()
         super().halt()
 
     def release(self) -> None:
-        """Take the subscriptions down."""
+        """Destroy the subscriptions."""
         if self._scenes is not None:
             self._scenes.destroy()
         self._scenes = None
         super().release()
 
     def tick(self, dt: float) -> None:
-        """Advance, and look who touches whom."""
+        """Advance the simulation and record contacts."""
         if self._scenes is not None:
             self._scenes.tick()
         super().tick(dt)
         self._contacts.tick()
 
     def diagnose(self, report: Report) -> None:
-        """Say how fast simulated time runs, and which contacts there were."""
+        """Report the real-time factor, contacts and bodies."""
         super().diagnose(report)
         self._contacts.diagnose(report)
         if self._scenes is not None:
@@ -98,7 +98,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:
-    """Return a wheeled robot's placement with its spot on the floor."""
+    """Return the placement of a wheeled robot at the height of the floor."""
     X_WR = placement.X_WR.copy()
     X_WR[2, 3] = height
     return RobotPlacement(placement.robot, placement.name, X_WR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executables and the node class of each; importing this imports no node."""
+"""Executables and their node classes, without importing the nodes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ NODES = {
     "rrt_planner": "RrtPlannerNode",
     "trajectory_generator": "TrajectoryGeneratorNode",
 }
-"""Executable (also the module's name) -> class."""
+"""Class name by executable, which is also the name of the module."""
 
 
 def node_class(executable: str) -> Any:
-    """Return the class behind an executable's name.
+    """Return the node class of an executable.
 
     Raises:
-        MotionError: lists the executables there are.
+        MotionError: an unknown executable.
     """
     if executable not in NODES:
-        raise MotionError(
-            f"executable '{executable}' is not known.{did_you_mean(executable, NODES)}"
-        )
+        raise MotionError(f"unknown executable '{executable}'.{did_you_mean(executable, NODES)}")
     module = importlib.import_module(f"motion_nodes.nodes.{executable}")
     return getattr(module, NODES[executable])

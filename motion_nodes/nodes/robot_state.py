@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot state: the robot's description and the poses of its links, from joint states to /tf.
+"""Robot state publisher: robot_description and the transforms of the links, from joint states.
 
-Does the work of robot_state_publisher and needs neither it nor tf2_ros.
+Replaces robot_state_publisher, without tf2_ros.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
 
 STALE = 1.0
-"""[s] Joint states older than this are reported."""
+"""Age of joint states above which they are reported [s]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class RobotStateParams(FramedParams):
     """Parameters of the robot state node."""
 
     update_rate: float = param(
-        50.0, doc="Rate of /tf.", unit="Hz", gt=0.0, le=1000.0, read_only=True
+        50.0, doc="Publish rate of /tf.", unit="Hz", gt=0.0, le=1000.0, read_only=True
     )
 
 
@@ -47,7 +47,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         super().__init__("robot_state", ros_args=ros_args)
 
     def configure(self) -> None:
-        """Compile the kinematics, publish what does not change."""
+        """Compile the kinematics and create the publishers."""
         tree = self.robot.tree
         self._kinematics = Kinematics(tree)
         self._kinematics.warm_up()
@@ -69,13 +69,13 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         )
 
     def activate(self) -> None:
-        """Publish the description and the transforms that stay."""
+        """Publish the description and the static transforms."""
         urdf = with_absolute_meshes(self.robot.urdf, self.robot.directory)
         self._description.publish(String(data=urdf))
         self._static_sender.send(self.robot.tree.packed.X_PJ[self._static], self.now_ns())
 
     def tick(self, dt: float) -> None:
-        """Send the poses of the links whose joints moved."""
+        """Publish the transforms of all movable joints."""
         if not self._state.update():
             return
         X_WF = self._kinematics.frames(self._state.position)
@@ -85,14 +85,14 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         self._sender.send(X_PC, self._state.stamp_ns)
 
     def lacks(self) -> str:
-        """Wait for the robot's first state."""
+        """Return why the robot's state is unknown."""
         return "" if self._state.received else self._state.trouble(STALE)
 
     def diagnose(self, report: Report) -> None:
-        """Say whether joint states come."""
-        trouble = self._state.trouble(STALE)
-        if trouble:
-            report.note("WARN", trouble)
+        """Report missing joint states."""
+        fault = self._state.trouble(STALE)
+        if fault:
+            report.note("WARN", fault)
         report.value("age of joint_states [s]", self._state.age())
 
     def _pairs(self, rows: np.ndarray) -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulation nodes share: paces a simulated cell and speaks for its robots.
+"""Base of the simulation nodes: paces a simulated cell and provides the topics of its robots.
 
-Each robot takes ``joint_command`` and gives ``joint_states`` and ``ground_truth`` under its
-namespace, as a real robot's driver would; the cell gives ``/clock``.
+Each robot subscribes to ``joint_command`` and publishes ``joint_states`` and ``ground_truth`` in
+its namespace, like a driver; the cell publishes ``/clock``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.control.stream_resampler import ResamplerSettings
-from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.robot_setup.derived_robot import load_description
@@ -26,6 +26,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
+from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.sim.backend import RobotBackend, SimulationDiverged
@@ -33,17 +34,17 @@ from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.placement import RobotPlacement
 
 MAX_CATCH_UP = 0.1
-"""[s] A simulation that fell further behind than this goes on from where it is."""
+"""Delay beyond which a simulation does not catch up with real time [s]."""
 
 CATCH_UP_PERIODS = 5.0
-"""A simulation that is behind advances by so many periods at once at most, so that those who lead
-its robots keep up with it."""
+"""Max number of periods by which a delayed simulation advances at once, so that controllers keep up
+with it."""
 
-RESET_SETTLES = 0.5
-"""[s] For so long after a reset, commands may come from nodes that have not seen it yet."""
+RESET_TIME = 0.5
+"""Time after a reset in which commands from before it may still arrive [s]."""
 
-STAMP_SLACK_NS = 100_000_000
-"""[ns] A command this much ahead of simulated time is of now."""
+STAMP_TOLERANCE_NS = 100_000_000
+"""Max time by which the stamp of a command may be ahead of simulated time [ns]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ class SimulationParams(NodeParams):
     """Parameters of a simulation."""
 
     update_rate: float = param(
-        250.0, doc="Rate of joint_states.", unit="Hz", gt=0.0, le=1000.0, read_only=True
+        250.0, doc="Publish rate of joint_states.", unit="Hz", gt=0.0, le=1000.0, read_only=True
     )
     robots: tuple[str, ...] = param(
         doc="Robots to simulate, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.",
@@ -68,10 +69,10 @@ class SimulationParams(NodeParams):
     )
     command_latency: float = param(
         0.008,
-        doc="Time after its stamp at which a stamped reference takes effect; references are "
-        "interpolated by cubics at each step of the physics. Two periods of the stream tolerate a "
-        "message that is late by one. Multiplied by real_time_factor where that is above 1. 0: "
-        "each message takes effect at once, like a message without a stamp.",
+        doc="Delay between the stamp of a reference and its effect; references are interpolated "
+        "by cubics at each physics step. Two periods of the stream tolerate a message that is one "
+        "period late. Multiplied by real_time_factor if that is above 1. 0: messages take effect "
+        "at once, like those without a stamp.",
         unit="s",
         ge=0.0,
         le=0.5,
@@ -86,17 +87,24 @@ class SimulationParams(NodeParams):
 
 
 class SimulatedRobot:
-    """The endpoints of one robot of the cell."""
+    """Topics of one robot of the cell."""
 
     def __init__(
         self, node: MotionNode[Any], cell: RobotBackend, place: Placement, name: str
     ) -> None:
-        """Create the topics under the robot's namespace."""
+        """Create the topics.
+
+        Args:
+            node: the simulation.
+            cell: simulated cell.
+            place: namespace of the robot.
+            name: of the robot in the cell.
+        """
         self.name = name
         self._cell = cell
         self._warn = node.warn
         self._joints = cell.joint_names(name)
-        self._where = {joint: i for i, joint in enumerate(self._joints)}
+        self._indices = {joint: i for i, joint in enumerate(self._joints)}
         prefix = f"{place.namespace}/" if place.namespace else ""
         self._commands = node.poll(JointState, f"{prefix}joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(
@@ -108,25 +116,26 @@ class SimulatedRobot:
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
 
     def take_commands(self, now_ns: int, oldest: float, latest_ns: int | None = None) -> None:
-        """Hand over what came; a message that is not understood moves nothing.
+        """Apply received commands; invalid ones are ignored.
 
         Args:
-            now_ns: time on the clock of the stamps [ns].
-            oldest: age from which a stamp does not count [s], nor one this far ahead; 0: none does.
-            latest_ns: commands stamped later than this [ns] are from before a reset; None: all
-                count.
+            now_ns: time of the stamps' clock [ns].
+            oldest: max deviation of stamps from that time; beyond it they are ignored [s]. 0: all
+                stamps are ignored.
+            latest_ns: commands with a later stamp are from before a reset and dropped [ns]; None:
+                all are used.
         """
         for message in self._commands.all():
             stamp = stamp_ns(message)
             if latest_ns is not None and stamp > latest_ns:
                 continue
-            away = 1e-9 * (now_ns - stamp)
-            stamped = stamp != 0 and abs(away) < oldest
+            age = 1e-9 * (now_ns - stamp)
+            stamped = stamp != 0 and abs(age) < oldest
             if stamp != 0 and oldest > 0.0 and not stamped:
                 self._warn(
                     f"stamp {self.name}",
-                    f"a joint_command's stamp is {abs(away):.1f} s {'old' if away > 0 else 'ahead'}"
-                    "; it counts at once (does its sender use another use_sim_time?)",
+                    f"a joint_command's stamp is {abs(age):.1f} s {'old' if age > 0 else 'ahead'}"
+                    "; it is applied at once (does its sender use another use_sim_time?)",
                 )
             try:
                 targets = self._targets(message)
@@ -138,7 +147,7 @@ class SimulatedRobot:
                 self._warn(f"command {self.name}", f"joint_command ignored: {error}")
 
     def publish(self, nanoseconds: int) -> None:
-        """Send the state of joints and base."""
+        """Publish ``joint_states``, at a time [ns]."""
         sample = self._cell.state(self.name)
         self._writer.position[:] = sample.position
         self._writer.velocity[:] = sample.velocity
@@ -146,7 +155,7 @@ class SimulatedRobot:
         self._writer.send(nanoseconds)
 
     def publish_truth(self, nanoseconds: int) -> None:
-        """Send where the base really is."""
+        """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
         X_WB = self._cell.base_pose(self.name)
         twist = self._cell.base_twist(self.name)
         pose, velocity = self._truth.pose.pose, self._truth.twist.twist
@@ -162,11 +171,11 @@ class SimulatedRobot:
     def _targets(self, message: JointState) -> JointTargets:
         count = len(message.name)
         for name in message.name:
-            if name not in self._where:
+            if name not in self._indices:
                 raise UnknownJoint(name, self._joints, self.name)
         if len(set(message.name)) != count:
-            raise InvalidCommand("a joint is named more than once")
-        columns = [self._where[name] for name in message.name]
+            raise InvalidCommand("a joint name occurs more than once")
+        columns = [self._indices[name] for name in message.name]
         channels = []
         for channel in ("position", "velocity", "effort"):
             values = getattr(message, channel)
@@ -182,25 +191,24 @@ class SimulatedRobot:
 S = TypeVar("S", bound=SimulationParams)
 
 _SECOND_CLOCK = (
-    "another simulation already publishes /clock in ROS domain {domain} (process {owner}); with "
-    "two clocks time would jump for both. Stop that one, run this one in another domain "
-    "(ROS_DOMAIN_ID), or set its publish_clock to false."
+    "another simulation already publishes /clock in ROS domain {domain} (process {owner}). Stop "
+    "it, run this one in another domain (ROS_DOMAIN_ID), or set publish_clock of one to false."
 )
 
 
 class SimulationNode(MotionNode[S]):
-    """Runs a cell of simulated robots in real time."""
+    """Runs a cell of simulated robots, paced by real time."""
 
     _clock_lock: InstanceLock | None = None
     truth_rate = 50.0
     """Rate of ground_truth [Hz]."""
 
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
-        """Return the cell."""
+        """Return the simulated cell."""
         raise NotImplementedError
 
     def configure(self) -> None:
-        """Build the cell and its robots' endpoints."""
+        """Create the cell and the topics of its robots."""
         if self.params.publish_clock:
             self._clock_lock = InstanceLock("/clock", _SECOND_CLOCK)
         places = parse_placements(self.params.robots)
@@ -226,14 +234,14 @@ class SimulationNode(MotionNode[S]):
         self.serve(SetBool, "~/pause", self._on_pause)
 
     def activate(self) -> None:
-        """Start pacing from now."""
+        """Start the simulation."""
         self._pace()
         self._resample()
         self._truth_at = -1.0
         self._factor = (time.monotonic(), self.cell.time)
 
     def tick(self, dt: float) -> None:
-        """Take commands, advance to where the wall clock says, publish."""
+        """Apply commands, advance to the current time, publish states."""
         latest_ns, now_ns = self._latest_stamp(), self._stamp()
         oldest = self.params.command_timeout if self.params.command_latency > 0.0 else 0.0
         for robot in self._robots:
@@ -253,20 +261,20 @@ class SimulationNode(MotionNode[S]):
             self._clock_out.publish(self._clock_message)
 
     def release(self) -> None:
-        """Let another simulation publish /clock."""
+        """Release the lock of ``/clock``."""
         if self._clock_lock is not None:
             self._clock_lock.release()
             self._clock_lock = None
 
     def parameters_changed(self, params: S) -> None:
-        """Pace anew at another real-time factor, and resample by another latency."""
+        """Apply real-time factor and latency."""
         self._pace()
         self._resample()
 
     def diagnose(self, report: Report) -> None:
-        """Say how fast simulated time runs."""
+        """Report simulated time and the real-time factor."""
         if self._problem is not None:
-            report.note("ERROR", f"{self._problem} (service ~/reset starts anew)")
+            report.note("ERROR", f"{self._problem} (call ~/reset to restart)")
         elif self._paused:
             report.note("OK", "paused")
         (wall, simulated), now = self._factor, (time.monotonic(), self.cell.time)
@@ -274,9 +282,9 @@ class SimulationNode(MotionNode[S]):
         factor = (now[1] - simulated) / max(now[0] - wall, 1e-9)
         report.value("real-time factor", factor)
         report.value("simulated time [s]", self.cell.time)
-        wanted = self.params.real_time_factor
-        if not self._paused and self._problem is None and 0.0 <= factor < 0.9 * wanted:
-            report.note("WARN", f"simulated time runs at {factor:.2f} of the wall clock")
+        nominal = self.params.real_time_factor
+        if not self._paused and self._problem is None and 0.0 <= factor < 0.9 * nominal:
+            report.note("WARN", f"real-time factor is {factor:.2f} instead of {nominal:g}")
 
     def _pace(self) -> None:
         self._started = time.monotonic() - self.cell.time / self.params.real_time_factor
@@ -291,7 +299,7 @@ class SimulationNode(MotionNode[S]):
 
     def _advance(self) -> None:
         factor, step = self.params.real_time_factor, self.cell.time_step
-        # What this tick brings is in force from where the last one ended.
+        # Commands of this cycle take effect at the end of the last one.
         begin_ns = self._stamp()
         due = (time.monotonic() - self._started) * factor - self.cell.time
         if self._clock_out is None:
@@ -304,7 +312,7 @@ class SimulationNode(MotionNode[S]):
             self.cell.advance(steps, begin_ns, 1.0 if self._clock_out is not None else factor)
         except SimulationDiverged as error:
             self._problem = str(error)
-            self.get_logger().error(f"simulation stopped: {error}; call ~/reset to start anew")
+            self.get_logger().error(f"simulation stopped: {error}; call ~/reset to restart")
         for robot in self._robots:
             self.cell.release_stale(robot.name, self.params.command_timeout)
 
@@ -312,33 +320,26 @@ class SimulationNode(MotionNode[S]):
         return round(self.cell.time * 1e9) if self._clock_out is not None else self.now_ns()
 
     def _on_reset(self, _request: Any, response: Any) -> Any:
-        return self._answer(response, self._reset, "back at the start")
+        return respond_from_loop(self, response, self._reset)
 
     def _on_pause(self, request: Any, response: Any) -> Any:
-        text = "paused" if request.data else "running"
-        return self._answer(response, lambda: self._set_paused(request.data), text)
-
-    def _answer(self, response: Any, job: Any, text: str) -> Any:
-        try:
-            self.in_loop(job)
-            response.success, response.message = True, text
-        except (MotionError, TimeoutError) as error:
-            response.success, response.message = False, str(error) or "the loop did not answer"
-        return response
+        return respond_from_loop(self, response, lambda: self._set_paused(request.data))
 
     def _latest_stamp(self) -> int | None:
-        """Return the latest stamp [ns] that a command may have shortly after a reset."""
-        if self._clock_out is None or time.monotonic() - self._reset_at > RESET_SETTLES:
+        """Return the max stamp of valid commands shortly after a reset [ns]; None otherwise."""
+        if self._clock_out is None or time.monotonic() - self._reset_at > RESET_TIME:
             return None
-        return self._stamp() + STAMP_SLACK_NS
+        return self._stamp() + STAMP_TOLERANCE_NS
 
-    def _reset(self) -> None:
+    def _reset(self) -> str:
         self.cell.reset()
         self._reset_at = time.monotonic()
         self._problem = None
         self._truth_at = -1.0
         self._pace()
+        return "the simulation was reset"
 
-    def _set_paused(self, paused: bool) -> None:
+    def _set_paused(self, paused: bool) -> str:
         self._paused = paused
         self._pace()
+        return "paused" if paused else "running"

@@ -104,7 +104,7 @@ def test_a_target_that_is_streamed_on_waits_for_a_pause(policy):
     with streamed(policy.arm, lambda: policy.go(PLACE)):
         policy.arm.moving(above=0.3)
         carried_out(policy.arm)
-        policy.wait_for_warning("ignored: the joints were taken from it")
+        policy.wait_for_warning("ignored: it was preempted")
     policy.client.spin(0.6)
     policy.go(ELSEWHERE)
     policy.wait_for("following")

@@ -113,7 +113,7 @@ def test_reset(suite_of_two):
     before = suite_of_two.states.newest.header.stamp.sec
     answer = client.call(Trigger, "/mock_sim/reset")
     assert answer.success
-    assert answer.message == "back at the start"
+    assert answer.message == "the simulation was reset"
     suite_of_two.states.clear()
     # Some from before the reset may still be on their way.
     client.wait(

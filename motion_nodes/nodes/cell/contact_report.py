@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a simulation reports of contacts that should not be."""
+"""Reports of unexpected contacts in a simulation."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.mujoco_world import MujocoWorld
 
-LISTED = 8
-"""Pairs that a report names."""
-EVERY = 5
-"""Steps of the loop between two looks where wheels touch the floor all the time."""
+MAX_LISTED = 8
+"""Max number of pairs in a report."""
+WHEELED_PERIOD = 5
+"""Cycles between two checks with wheeled robots, whose wheels are always in contact."""
 
 
 class ContactReport:
-    """Watches a cell's contacts, and reports those that are not expected."""
+    """Records and reports unexpected contacts of a cell."""
 
     def __init__(self, cell: MujocoWorld) -> None:
-        """Watch from now."""
+        """Start an empty record."""
         self._cell = cell
         self._log = ContactLog()
         rolling = any(placement.robot.kind != "arm" for placement in cell.placements)
-        self._every, self._ticks = EVERY if rolling else 1, 0
+        self._period, self._ticks = WHEELED_PERIOD if rolling else 1, 0
         self._reported = -1.0
         self._time = 0.0
 
     def tick(self) -> None:
-        """Look at the contacts of the newest step."""
+        """Record the contacts of the last physics step."""
         self._ticks += 1
-        if self._ticks % self._every:
+        if self._ticks % self._period:
             return
         time = self._cell.time
         if time < self._time:
@@ -38,18 +38,18 @@ class ContactReport:
         self._log.add(time, self._cell.contacts())
 
     def diagnose(self, report: Report) -> None:
-        """Tell of the contacts since the last report, and of all since the start or a reset."""
+        """Report contacts since the last report, and a summary since the start or a reset."""
         records = dict(self._log.records)
         recent = [pair for pair, record in records.items() if record.last > self._reported]
         self._reported = self._time
-        for a, b in list(recent)[:LISTED]:
+        for a, b in list(recent)[:MAX_LISTED]:
             report.note("WARN", f"contact: {a} with {b}")
-        worst = max((r.depth for r in records.values()), default=0.0)
+        depth = max((r.depth for r in records.values()), default=0.0)
         force = max((r.force for r in records.values()), default=0.0)
         report.value("contacts", sum(r.episodes for r in records.values()))
-        report.value("contact depth max [m]", worst)
+        report.value("contact depth max [m]", depth)
         report.value("contact force max [N]", force)
-        pairs = sorted(records.items(), key=lambda item: -item[1].depth)[:LISTED]
+        pairs = sorted(records.items(), key=lambda item: -item[1].depth)[:MAX_LISTED]
         report.value(
             "contact pairs",
             "; ".join(

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows the planning scenes of a cell's robots, and has their objects as bodies of the physics.
+"""Simulated bodies for the objects of the robots' planning scenes.
 
-Each robot has a planning scene of its own. The bodies are the union of all scenes; names begin with
-the namespace of the robot. Scenes are followed in a thread beside the loop, which only carries out
-what has changed.
+Each robot has its own planning scene. The bodies are the union of all scenes, with the robot's
+namespace as prefix of their names. A thread reads the scenes; the loop applies the changes.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import SceneBody, bodies_of
 
 PERIOD = 0.02
-"""[s] Between two looks at what has come."""
-LOOK_TICKS = 10
-"""Ticks between two looks whether a robot has left a body without contacts."""
-LISTED = 5
-"""Bodies without contacts that a report names."""
+"""Period of scene updates [s]."""
+REVIVE_TICKS = 10
+"""Cycles between two attempts to enable contacts of bodies that robots penetrated."""
+MAX_LISTED = 5
+"""Max number of bodies without contacts in a report."""
 
 
 class _NoTransforms:
-    """Stands for /tf: owners give everything in the base frame or in the frame of a link."""
+    """Replacement of /tf: monitored scenes only use frames of the robot."""
 
     def update(self) -> None:
-        """Nothing to take."""
+        """Do nothing."""
 
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
-        """Refuse.
+        """Raise.
 
         Raises:
             UnknownFrame: always.
@@ -50,7 +49,7 @@ class _NoTransforms:
 
 
 class SceneFollowing:
-    """Keeps the bodies of a cell in step with the planning scenes of its robots."""
+    """Updates the bodies of a cell from the planning scenes of its robots."""
 
     def __init__(
         self,
@@ -58,12 +57,12 @@ class SceneFollowing:
         cell: MujocoWorld,
         robots: Sequence[tuple[Placement, RobotPlacement]],
     ) -> None:
-        """Subscribe; :meth:`start` when active.
+        """Subscribe; call :meth:`start` on activation.
 
         Args:
-            node: whose endpoints these are.
-            cell: that gets the bodies; changed in the node's loop only.
-            robots: of the cell; those with a planner are followed.
+            node: the simulation.
+            cell: with the bodies, which change only in the node's loop.
+            robots: of the cell; only the scenes of arms are used.
         """
         self._node, self._cell = node, cell
         self._followed = [
@@ -71,79 +70,79 @@ class SceneFollowing:
             for place, placed in robots
             if any(group.tip is not None for group in placed.robot.groups.values())
         ]
-        self._seen: list[Scene] = [Scene()] * len(self._followed)
-        self._wanted: dict[str, SceneBody] | None = None
-        """All bodies that there are to be, where the loop has not seen to it yet."""
+        self._scenes: list[Scene] = [Scene()] * len(self._followed)
+        self._pending: dict[str, SceneBody] | None = None
+        """All bodies, until the loop has applied them."""
         self._faults: dict[str, str] = {}
         self._ticks = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start the updates."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._work, name="scene-bodies", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop following; bodies stay as they are."""
+        """Stop the updates; bodies are kept."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
 
     def destroy(self) -> None:
-        """Stop, and unsubscribe."""
+        """Stop and unsubscribe."""
         self.stop()
         for _, _, follower in self._followed:
             follower.destroy()
 
     def tick(self) -> None:
-        """Carry out what has changed; in the node's loop."""
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
+        """Apply changes; in the node's loop."""
+        bodies, self._pending = self._pending, None
+        if bodies is not None:
             try:
-                self._cell.set_bodies(wanted)
+                self._cell.set_bodies(bodies)
             except (MotionError, ValueError) as error:
                 self._node.warn("scene bodies", f"scene bodies are not up to date: {error}")
         elif self._faults:
             self._ticks += 1
-            if self._ticks % LOOK_TICKS:
+            if self._ticks % REVIVE_TICKS:
                 return
             self._cell.revive_bodies()
         else:
             return
         faults = self._cell.body_faults
-        for name, why in faults.items():
-            if self._faults.get(name) != why:
-                self._node.warn(f"body {name}", f"'{name}' is no obstacle of the physics: {why}")
+        for name, reason in faults.items():
+            if self._faults.get(name) != reason:
+                self._node.warn(f"body {name}", f"body '{name}' has no contacts: {reason}")
         self._faults = faults
 
     def diagnose(self, report: Report) -> None:
-        """Say how many bodies there are, and which have no contacts."""
+        """Report the number of bodies, and those without contacts."""
         faults = self._faults
         report.value("scene bodies", len(self._cell.bodies))
         report.value("scene bodies without contacts", len(faults))
-        for name, why in list(faults.items())[:LISTED]:
-            report.note("WARN", f"'{name}' is no obstacle of the physics: {why}")
+        for name, reason in list(faults.items())[:MAX_LISTED]:
+            report.note("WARN", f"body '{name}' has no contacts: {reason}")
 
     def _work(self) -> None:
         while not self._stop.wait(PERIOD):
             try:
-                self._look()
+                self._update()
             except Exception:
                 text = traceback.format_exc()
                 self._node.warn("scene bodies", f"scene bodies are not up to date:\n{text}")
 
-    def _look(self) -> None:
-        """Take what has come; a change waits for the loop, a newer one takes its place."""
+    def _update(self) -> None:
+        """Read the scenes; changed bodies replace those that the loop has not applied yet."""
         scenes = [follower.scene for _, _, follower in self._followed]
-        if all(a is b for a, b in zip(scenes, self._seen, strict=True)):
+        if all(a is b for a, b in zip(scenes, self._scenes, strict=True)):
             return
-        wanted: dict[str, SceneBody] = {}
+        bodies: dict[str, SceneBody] = {}
         for (place, placed, _), scene in zip(self._followed, scenes, strict=True):
-            wanted |= bodies_of(scene, placed, place.namespace)
-        self._seen, self._wanted = scenes, wanted
+            bodies |= bodies_of(scene, placed, place.namespace)
+        self._scenes, self._pending = scenes, bodies
 
 
 def _follower(node: MotionNode[Any], place: Placement, placed: RobotPlacement) -> SceneFollower:

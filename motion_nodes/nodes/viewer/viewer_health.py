@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nodes report of themselves, for the viewer's page."""
+"""Diagnostics of the nodes, for the viewer's page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
 from motion_nodes.view.health_panel import Health
 
-WORDS = {
+LEVELS = {
     DiagnosticStatus.OK: "OK",
     DiagnosticStatus.WARN: "WARN",
     DiagnosticStatus.ERROR: "ERROR",
@@ -16,8 +16,8 @@ WORDS = {
 
 
 def health_of(message: DiagnosticArray) -> list[Health]:
-    """Return the reports of a message."""
+    """Convert a diagnostics message."""
     return [
-        Health(status.name, WORDS.get(status.level, "ERROR"), status.message)
+        Health(status.name, LEVELS.get(status.level, "ERROR"), status.message)
         for status in message.status
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scene and plans of one robot between topics and the viewer's page."""
+"""Planning scene and plans of one robot on the viewer's page."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PLANS = "display_planned_path"
 TRAJECTORIES = "trajectory_generator/trajectory"
 TREES = f"{PLANNER}/markers"
 RECOVER = f"{PLANNER}/recover"
-MANY = 64
-"""Markers of a message that are looked at."""
+MAX_MARKERS = 64
+"""Max number of displayed markers of a message."""
 
 
 class WatchedPlanning:
-    """The topics of planning of one robot."""
+    """Planning topics of one robot."""
 
     def __init__(
         self,
@@ -47,7 +47,16 @@ class WatchedPlanning:
         kinematics: Kinematics,
         frames: RobotFrames,
     ) -> None:
-        """Create the endpoints under the robot's namespace."""
+        """Create the endpoints.
+
+        Args:
+            node: the viewer.
+            robot: displayed.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+            kinematics: of all its joints, relative to its base frame.
+            frames: of the robot and /tf.
+        """
         self._node, self._robot, self._name, self._namespace = node, robot, name, namespace
         self._plans = node.poll(DisplayTrajectory, under(namespace, PLANS), qos.NEWEST)
         self._trajectories = node.poll(JointTrajectory, under(namespace, TRAJECTORIES), qos.NEWEST)
@@ -62,7 +71,12 @@ class WatchedPlanning:
         self._revision = 0
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
-        """Show what is new; ``q`` are the joints now, for those that a plan says nothing of."""
+        """Update the page.
+
+        Args:
+            viewer: the page.
+            q: positions of all joints [rad or m], shape (n,), for those that are not in a plan.
+        """
         scene = self.follower.scene
         if scene.revision != self._revision:
             self._revision = scene.revision
@@ -82,10 +96,10 @@ class WatchedPlanning:
         self._show_tree(viewer)
 
     def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
-        """Tell the scene's owner of an object as somebody on the page wants it."""
+        """Add, move or remove (None) an object of the planning scene."""
         if not self._changes.get_subscription_count():
             viewer.set_scene_message(
-                self._name, "Nobody keeps this robot's planning scene: is its planner running?"
+                self._name, "This robot has no planning scene: is its planner running?"
             )
             return
         viewer.set_scene_message(self._name, "")
@@ -99,16 +113,16 @@ class WatchedPlanning:
         self._changes.publish(message)
 
     def send_recover(self, viewer: BrowserViewer) -> None:
-        """Call the planner's ~/recover, and show on the page what came of it."""
+        """Call the planner's ``~/recover`` and display the result."""
         if not self._recover.service_is_ready():
             viewer.set_recovery_message(
-                self._name, f"There is no service {self._recover.srv_name}: is the planner running?"
+                self._name, f"No service {self._recover.srv_name}: is the planner running?"
             )
             return
         viewer.set_recovery_message(self._name, "recovering")
 
-        def done(answer: Any) -> None:
-            response = answer.result()
+        def done(future: Any) -> None:
+            response = future.result()
             if response is not None:
                 viewer.set_recovery_message(self._name, response.message)
 
@@ -131,12 +145,12 @@ class WatchedPlanning:
         return object_message(item, frame)
 
     def _show_tree(self, viewer: BrowserViewer) -> None:
-        """Show the search tree; planners only tell of it while somebody listens."""
-        wanted = viewer.wants_tree(self._name)
-        if wanted and self._trees is None:
+        """Show the search tree, which planners publish only while subscribed."""
+        enabled = viewer.wants_tree(self._name)
+        if enabled and self._trees is None:
             topic = under(self._namespace, TREES)
             self._trees = PolledSubscription(self._node, MarkerArray, topic, qos.LATCHED)
-        if not wanted and self._trees is not None:
+        if not enabled and self._trees is not None:
             self._trees.destroy()
             self._trees = None
         message = self._trees.newest() if self._trees is not None else None
@@ -152,13 +166,13 @@ class WatchedPlanning:
 
 
 def drawings_of(message: MarkerArray) -> list[Drawing]:
-    """Return the lines and dots of a message; other markers are left out.
+    """Return the lines and points of a message; other markers are ignored.
 
     Raises:
-        InvalidCommand: points that are not finite, or lines without a second end.
+        InvalidCommand: points that are not finite, or an odd number of points of a line list.
     """
     drawings = []
-    for marker in message.markers[:MANY]:
+    for marker in message.markers[:MAX_MARKERS]:
         if marker.action != Marker.ADD:
             continue
         points = np.array([(p.x, p.y, p.z) for p in marker.points], np.float64).reshape(-1, 3)
@@ -175,5 +189,5 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
 
 
 def _byte(share: float) -> int:
-    """Return a part of a colour, 0 to 1, as a byte."""
+    """Return a colour component, 0 to 1, as a byte."""
     return round(255 * min(max(float(np.nan_to_num(share)), 0.0), 1.0))

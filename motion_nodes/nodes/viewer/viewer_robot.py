@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One robot of the viewer: its topics on one side, its part of the page on the other."""
+"""Topics of one robot on the viewer's page."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 STALE = 1.0
-"""[s] A robot that sent no state for this long is shown as lost."""
+"""Age of the state above which a robot is displayed as lost [s]."""
 
 
 class WatchedRobot:
-    """The topics of one robot on the page."""
+    """Topics of one robot."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class WatchedRobot:
         frames: TransformTree,
         jobs: ExecutorJobs,
     ) -> None:
-        """Create the endpoints under the robot's namespace."""
+        """Create the endpoints in the robot's namespace."""
         self._node = node
         namespace = place.namespace
         robot = self.robot = load_description(place.robot)
@@ -57,14 +57,14 @@ class WatchedRobot:
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
         )
-        self._drives = False
+        self._driving = False
         self._twist: Any = None
         self._odom: Any = None
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None:
-            # Without generated code: the viewer asks for few frames, and starts sooner.
+            # Without generated code: few frames are computed, and the viewer starts sooner.
             kinematics = Kinematics(
                 robot.tree, robot.joint_names, base=robot.base_frame, generic=True
             )
@@ -77,7 +77,7 @@ class WatchedRobot:
             self._odom = node.poll(Odometry, f"{controller}/odom")
 
     def show(self, viewer: BrowserViewer) -> None:
-        """Bring the page up to the newest state."""
+        """Update the page with the newest state."""
         if self.state.update():
             viewer.update_joints(self.name, self.state.position, self.state.velocity)
         message = self._odom.newest() if self._odom is not None else None
@@ -93,55 +93,55 @@ class WatchedRobot:
         if self.target is not None:
             self.target.show(viewer, q)
 
-    def end(self) -> None:
-        """Take down what the node does not take down by itself."""
+    def destroy(self) -> None:
+        """Destroy the endpoints."""
         for part in (self.planning, self.target):
             if part is not None:
                 part.destroy()
 
     def status(self) -> str:
-        """Say what is missing and where to look, or nothing."""
-        trouble = self.state.trouble(STALE)
-        return f"{trouble}. Is its simulation or driver running?" if trouble else ""
+        """Return a warning about missing joint states; empty for none."""
+        fault = self.state.trouble(STALE)
+        return f"{fault}. Is its simulation or driver running?" if fault else ""
 
     def send_joint(self, _: BrowserViewer, joint: str, value: float) -> None:
-        """Command one joint."""
+        """Command the position of one joint [rad or m]."""
         self._send([joint], [value])
 
     def send_state(self, _: BrowserViewer, name: str) -> None:
-        """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
+        """Command the joints of a named state."""
         chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
                   if joint in self.robot.arm_joints]  # fmt: skip
         self._send([joint for joint, _ in chosen], [value for _, value in chosen])
 
     def send_twist(self, _: BrowserViewer | None, vx: float, vy: float, wz: float) -> None:
-        """Command the base."""
+        """Command a twist of the base [m/s, m/s, rad/s]."""
         if self._twist is None:
             return
-        self._drives = (vx, vy, wz) != (0.0, 0.0, 0.0)
+        self._driving = (vx, vy, wz) != (0.0, 0.0, 0.0)
         message = TwistStamped()
         message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
         set_stamp(message, self._node.now_ns())
         self._twist.publish(message)
 
-    def send_target(self, _: BrowserViewer, wish: TargetCommand) -> None:
-        """Have the tool brought to a pose."""
+    def send_target(self, _: BrowserViewer, command: TargetCommand) -> None:
+        """Command a target of the tool."""
         if self.target is not None:
-            self.target.send(wish)
+            self.target.send(command)
 
     def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
-        """Change an object of the planning scene, or remove it."""
+        """Add, move or remove (None) an object of the planning scene."""
         if self.planning is not None:
             self.planning.send_object(viewer, name, item)
 
     def send_recover(self, viewer: BrowserViewer) -> None:
-        """Have the planner recover the arm from a collision."""
+        """Recover the arm from a collision."""
         if self.planning is not None:
             self.planning.send_recover(viewer)
 
-    def let_go(self) -> None:
-        """Stop the base, where it was last driven from the page; others may be driving it."""
-        if self._drives:
+    def stop_base(self) -> None:
+        """Stop the base if the page drives it."""
+        if self._driving:
             self.send_twist(None, 0.0, 0.0, 0.0)
 
     def _send(self, names: list[str], values: list[float]) -> None:

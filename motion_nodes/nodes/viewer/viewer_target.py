@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The target of one arm between topics and the viewer's page."""
+"""Target of one arm on the viewer's page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATUS, CLEAR = "rmpflow_policy/status", "rmpflow_policy/clear_target"
 
 
 class WatchedTarget:
-    """The topics and the action by which one arm is led to a target."""
+    """Topics and action that move one arm to a target."""
 
     def __init__(
         self,
@@ -42,23 +42,28 @@ class WatchedTarget:
         frames: RobotFrames,
         jobs: ExecutorJobs,
     ) -> None:
-        """Create the endpoints under the robot's namespace."""
+        """Create the endpoints in the robot's namespace."""
         self._node, self._robot, self._group, self._name = node, robot, group, name
         self._frames = frames
         self._topics = {
             follower: node.advertise(PoseStamped, under(namespace, topic))
             for follower, topic in TOPICS.items()
         }
-        self._heard = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
+        self._targets = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
         self._status = node.poll(DiagnosticStatus, under(namespace, STATUS))
         self._clear = node.create_client(Trigger, under(namespace, CLEAR))
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
         self._follower = RMPFLOW
-        self._words = self._policy_says = ""
+        self._warning = self._policy_status = ""
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
-        """Show where somebody wants the tool, and what becomes of it; ``q`` are the joints now."""
-        message = self._heard.newest()
+        """Update the page: targets of any client, and the status of the active follower.
+
+        Args:
+            viewer: the page.
+            q: positions of all joints [rad or m], shape (n,).
+        """
+        message = self._targets.newest()
         if message is not None:
             try:
                 X_FT, _ = pose_of(message.pose, "the target")
@@ -68,41 +73,41 @@ class WatchedTarget:
                 self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
         status = self._status.newest()
         if status is not None:
-            self._policy_says = status.message
-        says = {RMPFLOW: self._policy_says, PLANNER: self._planner.words}
-        viewer.set_target_message(self._name, self._words or says.get(self._follower, ""))
+            self._policy_status = status.message
+        texts = {RMPFLOW: self._policy_status, PLANNER: self._planner.words}
+        viewer.set_target_message(self._name, self._warning or texts.get(self._follower, ""))
 
-    def send(self, wish: TargetCommand) -> None:
-        """Have a follower bring the tool to a pose."""
-        self._words, self._follower = "", wish.follower
-        if wish.follower == PLANNER:
-            self._plan(wish)
+    def send(self, command: TargetCommand) -> None:
+        """Send a target to the follower that it selects."""
+        self._warning, self._follower = "", command.follower
+        if command.follower == PLANNER:
+            self._plan(command)
             return
-        if wish.verb == "stop":
+        if command.verb == "stop":
             self._clear.call_async(Trigger.Request())
             return
-        publisher = self._topics[wish.follower]
+        publisher = self._topics[command.follower]
         if not publisher.get_subscription_count():
-            self._words = (
-                f"nobody listens on {publisher.topic_name}: is {NODES[wish.follower]} running?"
+            self._warning = (
+                f"no subscriber of {publisher.topic_name}: is {NODES[command.follower]} running?"
             )
             return
-        message = PoseStamped(pose=pose_message(wish.X_BT))
+        message = PoseStamped(pose=pose_message(command.X_BT))
         message.header.frame_id = self._robot.base_frame
         set_stamp(message, self._node.now_ns())
         publisher.publish(message)
 
     def destroy(self) -> None:
-        """Give the clients up."""
+        """Destroy the clients."""
         self._node.destroy_client(self._clear)
         self._planner.destroy()
 
-    def _plan(self, wish: TargetCommand) -> None:
-        if wish.verb == "stop":
+    def _plan(self, command: TargetCommand) -> None:
+        if command.verb == "stop":
             self._planner.stop()
             return
         assert self._group.tip is not None
         self._planner.move(
-            self._group.name, self._group.tip, self._robot.base_frame, wish.X_BT,
-            plan_only=wish.verb == "plan",
+            self._group.name, self._group.tip, self._robot.base_frame, command.X_BT,
+            plan_only=command.verb == "plan",
         )  # fmt: skip
