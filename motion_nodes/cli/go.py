@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords
     from motion_nodes.model.placement import Placement
     from motion_nodes.model.robot import Robot
-    from motion_nodes.nodes.clients.go import Order
+    from motion_nodes.nodes.clients.go import GoalRequest
 
 
 def go(
@@ -59,7 +59,7 @@ def go(
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.placement import parse_placement
-    from motion_nodes.nodes.clients.go import carry_out
+    from motion_nodes.nodes.clients.go import execute
     from motion_nodes.robot_setup.derived_robot import load_description
 
     for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
@@ -75,13 +75,13 @@ def go(
             raise InvalidCommand(
                 f"'{known.name}' is a mobile base; its only target option is --to x,y or x,y,yaw."
             )
-        order = _base_order(place, known, to, degrees)
+        request = _base_request(place, known, to, degrees)
     else:
-        order = _arm_order(place, group, to, pose, degrees)
-        order.goal.request.max_velocity_scaling_factor = velocity
-        order.goal.request.max_acceleration_scaling_factor = acceleration
+        request = _arm_request(place, group, to, pose, degrees)
+        request.goal.request.max_velocity_scaling_factor = velocity
+        request.goal.request.max_acceleration_scaling_factor = acceleration
     begin = time.monotonic()
-    failure = carry_out(order, timeout, say)
+    failure = execute(request, timeout, say)
     if failure:
         say(f"target not reached: {failure.rstrip('.')}.")
         if time.monotonic() - begin > timeout:
@@ -90,13 +90,13 @@ def go(
     say(f"target reached after {time.monotonic() - begin:.1f} s.")
 
 
-def _arm_order(
+def _arm_request(
     place: Placement,
     group: str | None,
     to: str | None,
     pose: PoseWords,
     degrees: bool,
-) -> Order:
+) -> GoalRequest:
     """Return the request for an arm."""
     from motion_nodes.cli.values import Subject, TipPose
     from motion_nodes.nodes.clients.go import arm_to_joints, arm_to_pose
@@ -112,7 +112,7 @@ def _arm_order(
     return arm_to_joints(prefix, name, joints)
 
 
-def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -> Order:
+def _base_request(place: Placement, robot: Robot, to: str | None, degrees: bool) -> GoalRequest:
     """Return the request for a mobile base."""
     import math
 

@@ -31,7 +31,7 @@ def wait(
     from motion_nodes.cli.values import NO_SOLUTION
     from motion_nodes.errors import InvalidCommand, did_you_mean
     from motion_nodes.model.placement import parse_placements
-    from motion_nodes.nodes.clients.wait import wait_and_say
+    from motion_nodes.nodes.clients.wait import wait_and_report
 
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
@@ -47,6 +47,6 @@ def wait(
                 f"{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]
-    if not wait_and_say(names, timeout, say):
+    if not wait_and_report(names, timeout, say):
         say("Is `motion up` running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller manager: lists a robot's controllers and switches them, as ros2_control's does.
+"""Controller manager: lists and switches a robot's controllers, like that of ros2_control.
 
-The controllers are nodes of their own, started by the bring-up; this node asks for their lifecycle
-states and triggers their transitions. So rqt_joint_trajectory_controller, ``ros2 control`` and
-other clients find what they look for. What a node cannot do, such as loading a controller from a
-library, is answered with ok = false, and the reason goes to the log.
+The controllers are nodes, started by the bring-up; this node reads their lifecycle states and
+triggers their transitions, for clients such as rqt_joint_trajectory_controller and ``ros2
+control``. Unsupported requests, such as loading a controller from a library, are answered with
+ok = false, and the reason is logged.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from motion_nodes.ros.run import run_node
 
 BASE_CLASS = "controller_interface::ControllerInterface"
 UNCONFIGURED = "unconfigured"
-VERBS = {
+TRANSITIONS = {
     "activate": Transition.TRANSITION_ACTIVATE,
     "deactivate": Transition.TRANSITION_DEACTIVATE,
     "configure": Transition.TRANSITION_CONFIGURE,
     "clean up": Transition.TRANSITION_CLEANUP,
 }
-ASKED = ("joints", "control_modes", "command_interface", "update_rate")
-"""Parameters of the joint controller that say which interfaces it uses."""
+INTERFACE_PARAMETERS = ("joints", "control_modes", "command_interface", "update_rate")
+"""Parameters of the joint controller that define its interfaces."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class ControllerManagerParams(RobotParams):
     """Parameters of the controller manager."""
 
     update_rate: float = param(
-        1.0, doc="Rate of the node's loop, which has no work.", unit="Hz", gt=0.0, le=100.0,
+        1.0, doc="Update rate of the node's loop, which is idle.", unit="Hz", gt=0.0, le=100.0,
         read_only=True,
     )  # fmt: skip
     controller_timeout: float = param(
@@ -72,7 +72,7 @@ class ControllerManagerParams(RobotParams):
 
 
 class ControllerManagerNode(RobotNode[ControllerManagerParams]):
-    """Serves the controllers of one robot."""
+    """Manages the controllers of one robot."""
 
     params_type = ControllerManagerParams
 
@@ -81,7 +81,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         super().__init__(CONTROLLER_MANAGER, ros_args=ros_args)
 
     def configure(self) -> None:
-        """Find the controllers and create the services."""
+        """Create the services, and clients of the controllers."""
         self.controllers = controllers_of(self.robot)
         self._calls = RemoteCalls(self)
         for name in self.controllers:
@@ -98,21 +98,21 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         self.serve(ReloadControllerLibraries, "~/reload_controller_libraries", self._on_reload)
 
     def release(self) -> None:
-        """Give up the clients."""
+        """Destroy the clients."""
         calls = getattr(self, "_calls", None)
         if calls is not None:
             calls.destroy()
 
     def tick(self, dt: float) -> None:
-        """Do nothing: all work is in the services."""
+        """Do nothing."""
 
     def lacks(self) -> str:
-        """Wait for the controllers."""
+        """Return the names of missing controllers."""
         missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
-        """Say which controllers are missing."""
+        """Report the controllers, and missing ones."""
         missing = self.lacks()
         if missing:
             report.note("WARN", missing)
@@ -121,13 +121,13 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     # ---- services
 
     async def _on_list(self, _request: Any, response: Any) -> Any:
-        """List the controllers whose nodes run."""
+        """List the controllers whose nodes are running."""
         for name, state in (await self._states()).items():
             response.controller.append(await self._entry(name, state))
         return response
 
     def _on_list_types(self, _request: Any, response: Any) -> Any:
-        """List the types of this robot's controllers: there are no others to load."""
+        """List the types of this robot's controllers; others cannot be loaded."""
         response.types = [CONTROLLER_TYPES[name] for name in self.controllers]
         response.base_classes = [BASE_CLASS] * len(response.types)
         return response
@@ -150,7 +150,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         except MotionError as error:
             response.ok, response.message = False, str(error)
         else:
-            response.ok, response.message = await self._carry_out(plan, timeout, strict=strict)
+            response.ok, response.message = await self._execute(plan, timeout, strict=strict)
         if response.ok:
             self.get_logger().info(f"switch: {response.message}")
         else:
@@ -158,17 +158,17 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         return response
 
     async def _on_configure(self, request: Any, response: Any) -> Any:
-        response.ok = await self._bring(request.name, UNCONFIGURED, "configure")
+        response.ok = await self._transition(request.name, UNCONFIGURED, "configure")
         return response
 
     async def _on_cleanup(self, request: Any, response: Any) -> Any:
-        response.ok = await self._bring(request.name, INACTIVE, "clean up")
+        response.ok = await self._transition(request.name, INACTIVE, "clean up")
         return response
 
     def _on_load(self, request: Any, response: Any) -> Any:
         known = request.name in self.controllers
-        runs = known and self._calls.there(f"{request.name}/get_state")
-        text = "its node runs already" if runs else "controllers are nodes that the bring-up starts"
+        running = known and self._calls.there(f"{request.name}/get_state")
+        text = "its node is running already" if running else "the bring-up starts controllers"
         hint = "" if known else did_you_mean(request.name, self.controllers)
         self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
         response.ok = False
@@ -184,59 +184,57 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         return response
 
     def _on_reload(self, _request: Any, response: Any) -> Any:
-        self.warn("reload", "nothing is reloaded: controllers are nodes, not libraries")
+        self.warn("reload", "no libraries are reloaded: controllers are nodes")
         response.ok = False
         return response
 
     # ---- inside
 
     async def _states(self) -> dict[str, str]:
-        """Return the lifecycle state of each controller whose node answers."""
-        found = {}
+        """Return the lifecycle state of each controller whose node responds."""
+        states = {}
         for name in self.controllers:
             try:
-                answer = await self._calls.ask(
+                response = await self._calls.ask(
                     f"{name}/get_state", GetState.Request(), self.params.controller_timeout
                 )
-                found[name] = answer.current_state.label
+                states[name] = response.current_state.label
             except NoAnswer as error:
-                self.warn(f"state of {name}", f"{name} is left out: {error}")
-        return found
+                self.warn(f"state of {name}", f"{name} is omitted: {error}")
+        return states
 
     async def _entry(self, name: str, state: str) -> ControllerState:
-        """Return what clients are told of a controller."""
-        given = await self._uses(name) if state in (ACTIVE, INACTIVE) else {}
-        needs, joints = interfaces_of(name, self.robot, given)
+        """Return the ControllerState message of a controller."""
+        params = await self._interface_params(name) if state in (ACTIVE, INACTIVE) else {}
+        interfaces, joints = interfaces_of(name, self.robot, params)
         return ControllerState(
             name=name,
             state=state,
             type=CONTROLLER_TYPES[name],
-            update_rate=round(given.get("update_rate") or 0.0),
-            required_command_interfaces=needs,
-            claimed_interfaces=needs if state == ACTIVE else [],
+            update_rate=round(params.get("update_rate") or 0.0),
+            required_command_interfaces=interfaces,
+            claimed_interfaces=interfaces if state == ACTIVE else [],
             required_state_interfaces=[
                 f"{joint}/{kind}" for kind in ("position", "velocity") for joint in joints
             ],
         )
 
-    async def _uses(self, name: str) -> dict[str, Any]:
-        """Return the parameters that say what a controller uses; none where it does not say."""
-        asked = ASKED if name == JOINT_CONTROLLER else ("update_rate",)
-        request = GetParameters.Request(names=list(asked))
+    async def _interface_params(self, name: str) -> dict[str, Any]:
+        """Return the parameters that define a controller's interfaces; empty if it is silent."""
+        names = INTERFACE_PARAMETERS if name == JOINT_CONTROLLER else ("update_rate",)
+        request = GetParameters.Request(names=list(names))
         try:
-            answer = await self._calls.ask(
+            response = await self._calls.ask(
                 f"{name}/get_parameters", request, self.params.controller_timeout
             )
         except NoAnswer as error:
             self.warn(f"parameters of {name}", str(error))
             return {}
-        values = map(parameter_value_to_python, answer.values)
-        return dict(zip(asked, values, strict=False))
+        values = map(parameter_value_to_python, response.values)
+        return dict(zip(names, values, strict=False))
 
-    async def _carry_out(
-        self, plan: SwitchPlan, timeout: float, *, strict: bool
-    ) -> tuple[bool, str]:
-        """Do what a plan says; return whether that worked, and what was done in words."""
+    async def _execute(self, plan: SwitchPlan, timeout: float, *, strict: bool) -> tuple[bool, str]:
+        """Execute a plan; return whether it succeeded, and a summary."""
         done: list[tuple[str, str]] = []
         failed: list[str] = []
         steps = [(name, "deactivate") for name in plan.deactivate]
@@ -249,19 +247,19 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             if strict:
                 undone = [await self._undo(*step, timeout) for step in reversed(done)]
                 return False, "; ".join([*failed, *undone])
-        # A list of which nothing worked has failed.
-        worked = {verb for _, verb in done} == {verb for _, verb in steps}
+        # Best effort fails if no step of a kind succeeded.
+        succeeded = {verb for _, verb in done} == {verb for _, verb in steps}
         texts = [f"{verb}d {name}" for name, verb in done] + failed + list(plan.skipped)
-        return worked, "; ".join(texts) or "nothing was to be done"
+        return succeeded, "; ".join(texts) or "no change was required"
 
     async def _undo(self, name: str, verb: str, timeout: float) -> str:
-        """Take a transition back; return in words whether that worked."""
+        """Undo a transition; return a summary."""
         back = "activate" if verb == "deactivate" else "deactivate"
-        good = await self._change(name, back, timeout)
-        return f"{name} is {back}d again" if good else f"{name} could not be {back}d again"
+        undone = await self._change(name, back, timeout)
+        return f"{name} is {back}d again" if undone else f"{name} could not be {back}d again"
 
-    async def _bring(self, name: str, state: str, verb: str) -> bool:
-        """Trigger a transition of a controller that is in a state; say why where it cannot be."""
+    async def _transition(self, name: str, state: str, verb: str) -> bool:
+        """Trigger a transition of a controller in a state; log why it is not possible."""
         states = await self._states()
         if name not in states:
             problem = f"it does not exist.{did_you_mean(name, states)}"
@@ -270,23 +268,23 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         elif await self._change(name, verb, self.params.controller_timeout):
             return True
         else:
-            problem = "it failed; its own log says why"
+            problem = "it failed; see its log"
         self.warn(verb, f"cannot {verb} controller '{name}': {problem}")
         return False
 
     async def _change(self, name: str, verb: str, timeout: float) -> bool:
-        """Trigger a transition; return whether the controller made it."""
-        request = ChangeState.Request(transition=Transition(id=VERBS[verb]))
+        """Trigger a transition; return whether it succeeded."""
+        request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:
-            answer = await self._calls.ask(f"{name}/change_state", request, timeout)
+            response = await self._calls.ask(f"{name}/change_state", request, timeout)
         except NoAnswer as error:
             self.warn(verb, str(error))
             return False
-        return bool(answer.success)
+        return bool(response.success)
 
 
 def controllers_of(robot: Robot) -> tuple[str, ...]:
-    """Return the names of a robot's controllers, those that the bring-up starts."""
+    """Return the names of a robot's controllers, which the bring-up starts."""
     names = []
     if robot.base is not None:
         names.append(BASE_CONTROLLERS[robot.kind])
@@ -296,22 +294,25 @@ def controllers_of(robot: Robot) -> tuple[str, ...]:
 
 
 def interfaces_of(
-    name: str, robot: Robot, given: dict[str, Any]
+    name: str, robot: Robot, params: dict[str, Any]
 ) -> tuple[list[str], Iterable[str]]:
-    """Return the command interfaces that a controller needs, and the joints that it measures.
+    """Return the interfaces of a controller.
 
     Args:
         name: of the controller.
-        robot: whose it is.
-        given: parameters of the controller, see :data:`ASKED`; nothing where it is unconfigured.
+        robot: of the controller.
+        params: see :data:`INTERFACE_PARAMETERS`; empty if it is unconfigured.
+
+    Returns:
+        Required command interfaces, and the joints of its state interfaces.
     """
     if name != JOINT_CONTROLLER:
         return [f"{j}/{robot.drive(j).mode}" for j in robot.base_joints], robot.base_joints
-    joints, modes = given.get("joints") or (), given.get("control_modes") or ()
-    if given.get("command_interface") == "effort":
+    joints, modes = params.get("joints") or (), params.get("control_modes") or ()
+    if params.get("command_interface") == "effort":
         modes = ("effort",)
-    spread = list(modes) * len(joints) if len(modes) == 1 else modes
-    return [f"{j}/{mode}" for j, mode in zip(joints, spread, strict=False)], joints
+    per_joint = list(modes) * len(joints) if len(modes) == 1 else modes
+    return [f"{j}/{mode}" for j, mode in zip(joints, per_joint, strict=False)], joints
 
 
 def main() -> None:

@@ -40,7 +40,7 @@ def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, 
     def never(*_args, **_more):
         raise AssertionError("ROS was asked")
 
-    monkeypatch.setattr(go, "carry_out", never)
+    monkeypatch.setattr(go, "execute", never)
     monkeypatch.setattr(wait, "wait_for_nodes", never)
     monkeypatch.setattr(recover, "recover", never)
     done = motion(command)
@@ -58,7 +58,7 @@ def ordered(motion, monkeypatch):
         return end
 
     def run(command, end=""):
-        monkeypatch.setattr(go, "carry_out", lambda *given: carry_out(*given, end))
+        monkeypatch.setattr(go, "execute", lambda *given: carry_out(*given, end))
         done = motion(command)
         return orders[-1][0], done
 

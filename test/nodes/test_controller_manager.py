@@ -211,7 +211,7 @@ def test_best_effort(manager):
 
 def test_what_cannot_be_done_is_refused_with_a_reason(manager):
     assert not manager.call(LoadController, "load_controller", name=JTC).ok
-    manager.warning("its node runs already")
+    manager.warning("its node is running already")
     assert not manager.call(LoadController, "load_controller", name="joint_trajectory").ok
     manager.warning("Did you mean")
     assert not manager.call(UnloadController, "unload_controller", name=JTC).ok

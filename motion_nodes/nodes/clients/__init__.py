@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients behind commands of `motion`: each asks a running suite and ends."""
+"""Clients of a running suite, which implement commands of `motion`."""

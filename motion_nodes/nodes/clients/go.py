@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``motion go`` does: it has a running suite move a robot, and waits for the end."""
+"""Client of ``motion go``: sends a motion goal to a running suite and waits for its result."""
 
 from __future__ import annotations
 
@@ -25,31 +25,38 @@ from motion_nodes.ros.clients.move_client import TOLERANCE, pose_constraints
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 
 JOINT_TOLERANCE = 1e-4
-"""[rad or m] How near to its goal each joint is to come."""
-TELL_AFTER = 2.0
-"""[s] Whoever waits for so long is told what for."""
-RETRY = 0.3
-"""[s] A server that is not active yet is asked again after this pause."""
+"""Tolerance of joint goals [rad or m]."""
+NOTICE_AFTER = 2.0
+"""Waiting time after which the user is informed [s]."""
+RETRY_DELAY = 0.3
+"""Delay before a goal is sent again to a server that is not active yet [s]."""
 LOST_AFTER = 5.0
-"""[s] A server that is gone for so long does not come back to a goal."""
-CANCEL_WITHIN = 5.0
-"""[s] How long a goal that was cancelled may take to end."""
+"""Period of checks whether the server still exists [s]."""
+CANCEL_TIMEOUT = 5.0
+"""Timeout of a cancellation [s]."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """A goal, and who is to carry it out."""
+class GoalRequest:
+    """A goal and its action."""
 
     kind: Any
-    """Of the action."""
+    """Type of the action."""
     action: str
-    """Its full name."""
+    """Full name of the action."""
     goal: Any
+    """Goal message."""
 
 
-def arm_to_joints(prefix: str, group: str, joints: Mapping[str, float]) -> Order:
-    """Return the order that joints [rad or m] go to values; ``prefix`` stands before all names."""
-    wanted = [
+def arm_to_joints(prefix: str, group: str, joints: Mapping[str, float]) -> GoalRequest:
+    """Return a goal of joint positions.
+
+    Args:
+        prefix: namespace of the action, empty or beginning with a slash.
+        group: planning group.
+        joints: positions by name [rad or m].
+    """
+    constraints = [
         JointConstraint(
             joint_name=name,
             position=value,
@@ -59,116 +66,126 @@ def arm_to_joints(prefix: str, group: str, joints: Mapping[str, float]) -> Order
         )
         for name, value in joints.items()
     ]
-    return _move(prefix, group, Constraints(joint_constraints=wanted))
+    return _move(prefix, group, Constraints(joint_constraints=constraints))
 
 
 def arm_to_pose(
     prefix: str, group: str, link: str, frame: str, X_FL: Array, *, oriented: bool
-) -> Order:
-    """Return the order that a link comes to a pose, shape (4, 4), given in a frame."""
+) -> GoalRequest:
+    """Return a goal of a link's pose.
+
+    Args:
+        prefix: namespace of the action, empty or beginning with a slash.
+        group: planning group.
+        link: to move.
+        frame: reference frame of the pose.
+        X_FL: target, shape (4, 4).
+        oriented: whether to include the orientation.
+    """
     orientation = TOLERANCE if oriented else None
     return _move(prefix, group, pose_constraints(link, frame, X_FL, orientation=orientation))
 
 
-def base_to_pose(prefix: str, frame: str, pose: Pose2) -> Order:
-    """Return the order that a base drives to a pose, given in a frame."""
+def base_to_pose(prefix: str, frame: str, pose: Pose2) -> GoalRequest:
+    """Return a goal of a base's pose in a frame; see :func:`arm_to_pose`."""
     goal = NavigateToPose.Goal(pose=stamped_pose(pose, frame, 0))
-    return Order(NavigateToPose, f"{prefix}/navigate_to_pose", goal)
+    return GoalRequest(NavigateToPose, f"{prefix}/navigate_to_pose", goal)
 
 
-def _move(prefix: str, group: str, constraints: Constraints) -> Order:
+def _move(prefix: str, group: str, constraints: Constraints) -> GoalRequest:
     goal = MoveGroup.Goal()
     goal.request.group_name = group
     goal.request.goal_constraints = [constraints]
     goal.request.allowed_planning_time = 10.0
     goal.planning_options.planning_scene_diff.is_diff = True
     goal.planning_options.planning_scene_diff.robot_state.is_diff = True
-    return Order(MoveGroup, f"{prefix}/move_action", goal)
+    return GoalRequest(MoveGroup, f"{prefix}/move_action", goal)
 
 
-def carry_out(order: Order, patience: float, news: Callable[[str], None]) -> str:
-    """Have an order carried out; Ctrl-C cancels it.
+def execute(request: GoalRequest, timeout: float, report: Callable[[str], None]) -> str:
+    """Execute a goal; Ctrl-C cancels it.
 
     Args:
-        order: what is to be done.
-        patience: how long at most to wait for whoever takes it [s].
-        news: takes a line about how it goes.
+        request: the goal.
+        timeout: of its acceptance [s].
+        report: receives lines about the progress.
 
     Returns:
-        What went wrong, in words; empty when it was done.
+        Why it failed; empty on success.
     """
     with client_node("motion_go") as node:
-        client = _Client(node, order, news)
-        handle = client.accepted_goal(time.monotonic() + patience)
-        return handle if isinstance(handle, str) else client.end_of(handle)
+        client = _Client(node, request, report)
+        handle = client.accepted_goal(time.monotonic() + timeout)
+        return handle if isinstance(handle, str) else client.result_of(handle)
 
 
 class _Client:
-    """Sends one goal and follows it."""
+    """Sends one goal and waits for its result."""
 
-    def __init__(self, node: Node, order: Order, news: Callable[[str], None]) -> None:
+    def __init__(self, node: Node, request: GoalRequest, report: Callable[[str], None]) -> None:
         self._node = node
-        self._order = order
-        self._news = news
-        self._client = action_client(node, order.kind, order.action)
-        self._said = ""
+        self._request = request
+        self._action = request.action
+        self._report = report
+        self._client = action_client(node, request.kind, request.action)
+        self._reported = ""
 
     def accepted_goal(self, end: float) -> Any:
-        """Return the handle of the accepted goal, or why there is none."""
+        """Return the handle of the accepted goal, or why there is none, as text."""
         began = time.monotonic()
         while not self._client.server_is_ready():
             now = time.monotonic()
             if signals.STOP.is_set():
                 return "stopped"
             if now > end:
-                return f"nobody serves {self._order.action}"
-            if now - began > TELL_AFTER:
-                self._say(f"waiting for {self._order.action}")
+                return f"there is no action {self._action}"
+            if now - began > NOTICE_AFTER:
+                self._report_once(f"waiting for {self._action}")
             rclpy.spin_once(self._node, timeout_sec=0.05)
         while True:
-            sent = self._client.send_goal_async(self._order.goal, self._hear)
+            sent = self._client.send_goal_async(self._request.goal, self._on_feedback)
             if not self._spin(sent, end):
-                return "stopped" if signals.STOP.is_set() else f"{self._order.action} is silent"
+                return "stopped" if signals.STOP.is_set() else f"no response of {self._action}"
             handle = sent.result()
             if handle.accepted:
                 return handle
             if time.monotonic() > end:
-                return f"{self._order.action} takes no goals; is its node active?"
-            self._say(f"{self._order.action} takes no goals yet; asking again")
-            signals.STOP.wait(RETRY)
+                return f"{self._action} rejects goals; is its node active?"
+            self._report_once(f"{self._action} rejects goals; retrying")
+            signals.STOP.wait(RETRY_DELAY)
 
-    def end_of(self, handle: Any) -> str:
-        """Wait for the end of a goal; return what went wrong, or nothing."""
+    def result_of(self, handle: Any) -> str:
+        """Wait for the result of a goal; return why it failed, empty on success."""
         done = handle.get_result_async()
         while not self._spin(done, time.monotonic() + LOST_AFTER) and not signals.STOP.is_set():
             if not self._client.server_is_ready():
-                return f"{self._order.action} is gone"
+                return f"{self._action} is gone"
         if not done.done():
-            self._spin(handle.cancel_goal_async(), time.monotonic() + CANCEL_WITHIN, stop=False)
-            self._spin(done, time.monotonic() + CANCEL_WITHIN, stop=False)
+            self._spin(handle.cancel_goal_async(), time.monotonic() + CANCEL_TIMEOUT, stop=False)
+            self._spin(done, time.monotonic() + CANCEL_TIMEOUT, stop=False)
             return "stopped; the motion was cancelled"
         wrapped = done.result()
         if wrapped.status == GoalStatus.STATUS_SUCCEEDED:
             return ""
         result = wrapped.result
         if isinstance(result, MoveGroup.Result):
-            return result.error_code.message or f"failed with MoveIt's code {result.error_code.val}"
-        return result.error_msg or f"failed with Nav2's code {result.error_code}"
+            return result.error_code.message or f"MoveIt error code {result.error_code.val}"
+        return result.error_msg or f"Nav2 error code {result.error_code}"
 
     def _spin(self, future: Future[Any], end: float, *, stop: bool = True) -> bool:
-        """Serve until a future is done; False when time is over or a stop was asked for."""
+        """Spin until a future is done; return False on a timeout or stop signal."""
         while not future.done():
             if time.monotonic() > end or (stop and signals.STOP.is_set()):
                 return False
             rclpy.spin_once(self._node, timeout_sec=0.05)
         return True
 
-    def _hear(self, message: Any) -> None:
+    def _on_feedback(self, message: Any) -> None:
         state = getattr(message.feedback, "state", "").lower().replace("monitor", "moving")
         if state and state != "idle":
-            self._say(state)
+            self._report_once(state)
 
-    def _say(self, text: str) -> None:
-        if text != self._said:
-            self._said = text
-            self._news(text)
+    def _report_once(self, text: str) -> None:
+        if text != self._reported:
+            self._reported = text
+            self._report(text)

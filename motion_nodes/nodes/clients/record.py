@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``motion record`` does: a client that listens to a running suite and writes a file."""
+"""Client of ``motion record``: records topics of a running suite to a file."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from motion_nodes.ros import signals
 from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.recording import Recorder, RecordingFile
 
-_LOOK = 0.25
-"""Between two looks for new topics [s]."""
-_PATIENCE = 10.0
-"""So long nothing may come before the time runs [s]."""
+_DISCOVERY_PERIOD = 0.25
+"""Period of the search for new topics [s]."""
+_FIRST_MESSAGE_TIMEOUT = 10.0
+"""Time without a message after which the recording time starts [s]."""
 
 
 def record(
-    file: Path, seconds: float, patterns: Sequence[str], news: Callable[[str], None]
+    file: Path, seconds: float, patterns: Sequence[str], report: Callable[[str], None]
 ) -> dict[str, int]:
-    """Record until the time is over or a stop is asked for; return the messages by topic.
+    """Record topics.
 
     Args:
-        file: to be made, ``.jsonl`` or ``.csv``.
-        seconds: how long from the first message on; 0: until Ctrl-C.
-        patterns: names of topics, with ``*`` for anything; none: joints, commands, odometry, plans.
-        news: told of each topic that is found, and of those that cannot be recorded.
+        file: to create, ``.jsonl`` or ``.csv``.
+        seconds: recording time from the first message on [s]; 0: until Ctrl-C.
+        patterns: topic names with ``*`` as wildcard; none: joints, commands, odometry, plans.
+        report: receives a line for each topic found, also for those that cannot be recorded.
+
+    Returns:
+        Number of messages by topic.
 
     Raises:
         InvalidConfig: the file exists or cannot be written.
@@ -37,23 +40,22 @@ def record(
     sink = RecordingFile(file)
     with contextlib.closing(sink), client_node("motion_record") as node:
         recorder = Recorder(node, sink.write, patterns)
-        told: set[str] = set()
-        began = looked = time.monotonic()
+        reported: set[str] = set()
+        began = discovered = time.monotonic()
         end = began + seconds
         recorder.look_around()
         while not signals.STOP.is_set():
             now = time.monotonic()
             if seconds and not any(recorder.counts.values()):
-                # Until somebody is found the time does not run, but not for ever.
-                end = min(now, began + _PATIENCE) + seconds
+                end = min(now, began + _FIRST_MESSAGE_TIMEOUT) + seconds
             if seconds and now >= end:
                 break
-            if now - looked >= _LOOK:
-                looked = now
+            if now - discovered >= _DISCOVERY_PERIOD:
+                discovered = now
                 recorder.look_around()
-            for topic in sorted({*recorder.counts, *recorder.skipped} - told):
-                why = recorder.skipped.get(topic)
-                news(f"{topic}: not recorded: {why}" if why else f"{topic}")
-                told.add(topic)
+            for topic in sorted({*recorder.counts, *recorder.skipped} - reported):
+                reason = recorder.skipped.get(topic)
+                report(f"{topic}: not recorded: {reason}" if reason else f"{topic}")
+                reported.add(topic)
             rclpy.spin_once(node, timeout_sec=0.05)
     return dict(recorder.counts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``motion recover`` does: it calls the planner's ~/recover and waits for the end."""
+"""Client of ``motion recover``: calls the planner's ``~/recover`` and waits for the response."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.names import PLANNER
 
 NOTICE_AFTER = 2.0
-"""[s] After so long without the service the user is notified once."""
+"""Waiting time after which the user is informed [s]."""
 RECOVERY_TIMEOUT = 120.0
-"""[s] Max duration of a recovery, which is slow."""
+"""Max duration of a recovery, which is slow [s]."""
 
 
-def recover(prefix: str, timeout: float, news: Callable[[str], None]) -> tuple[bool, str]:
-    """Have a running suite recover an arm.
+def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple[bool, str]:
+    """Recover an arm from a collision.
 
     Args:
-        prefix: of the robot's names, empty or beginning with a slash.
-        timeout: how long at most to wait for the service [s].
-        news: takes a line about how it goes.
+        prefix: namespace of the robot, empty or beginning with a slash.
+        timeout: max time to wait for the service [s].
+        report: receives lines about the progress.
 
     Returns:
         Whether it succeeded, and the planner's message.
@@ -42,13 +42,13 @@ def recover(prefix: str, timeout: float, news: Callable[[str], None]) -> tuple[b
                 return False, f"there is no service {name}"
             if waited > NOTICE_AFTER and not noticed:
                 noticed = True
-                news(f"waiting for {name}")
+                report(f"waiting for {name}")
             rclpy.spin_once(node, timeout_sec=0.05)
         answer = client.call_async(Trigger.Request())
         end = time.monotonic() + timeout + RECOVERY_TIMEOUT
         while not answer.done():
             if signals.STOP.is_set():
-                return False, "stopped waiting; the planner goes on"
+                return False, "stopped waiting; the recovery continues"
             if time.monotonic() > end:
                 return False, f"{name} did not answer"
             rclpy.spin_once(node, timeout_sec=0.05)

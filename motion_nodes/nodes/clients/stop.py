@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``motion stop`` and ``motion resume`` do: for a moment they take part in the stop."""
+"""Clients of ``motion stop`` and ``motion resume``: temporary participants of the latched stop."""
 
 from __future__ import annotations
 
@@ -21,86 +21,90 @@ from motion_nodes.ros.stop_latch import (
     StopLatch,
 )
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
+"""Receives lines for the user."""
 
-DISCOVERY = 1.0
-"""[s] Nodes that run are found in this time."""
-LOOK = 0.02
-"""[s] Between two looks."""
+DISCOVERY_TIME = 1.0
+"""Time in which running nodes are discovered [s]."""
+POLL_PERIOD = 0.02
+"""Period of polling [s]."""
 
 
-def stop(timeout: float, say: Say) -> bool:
-    """Stop all robots and wait until they rest.
+def stop(timeout: float, report: Report) -> bool:
+    """Stop all robots and wait until they are at rest.
 
     Args:
-        timeout: how long at most [s].
-        say: takes a line for each robot, and for each node that did not answer.
+        timeout: max time to wait [s].
+        report: receives a line for each robot, and for each node that does not respond.
 
     Returns:
-        Whether there are robots, and all of them rest.
+        Whether there are robots, and all of them are at rest.
     """
     with client_node("motion_stop") as node:
         latch = StopLatch(node)
         try:
-            # Before anything is found: it is transient local, so each node that is found has it.
+            # The topic is transient local: nodes that are discovered later receive it, too.
             latch.stop("motion stop")
-            told: set[str] = set()
+            reported: set[str] = set()
             waiting: dict[str, str] = {}
-            for _ in _looks(node, latch, timeout):
-                waiting = _not_at_rest(node, latch, told, say)
-                # Discovery may take long on a busy machine.
-                if told and not waiting:
+            for _ in _poll(latch, timeout):
+                waiting = _not_at_rest(node, latch, reported, report)
+                # Without any robot: discovery may take long on a loaded machine.
+                if reported and not waiting:
                     break
         finally:
             latch.end()
-    for name, why in waiting.items():
-        say(f"{name}: {why}")
-    if not told and not waiting:
-        say("no controller of a robot was found")
-    return bool(told) and not waiting
+    for name, reason in waiting.items():
+        report(f"{name}: {reason}")
+    if not reported and not waiting:
+        report("no controller of a robot was found")
+    return bool(reported) and not waiting
 
 
-def resume(timeout: float, say: Say) -> bool:
-    """Have all nodes take commands again, once; return whether all of them do.
+def resume(timeout: float, report: Report) -> bool:
+    """Resume all nodes after a stop.
 
     Args:
-        timeout: how long at most to wait for their answers [s].
-        say: takes lines for people.
+        timeout: max time to wait for their responses [s].
+        report: receives lines for the user.
+
+    Returns:
+        Whether all nodes accept commands.
     """
     with client_node("motion_resume") as node:
         latch = StopLatch(node)
         try:
-            for _ in _looks(node, latch, timeout):
-                # Only a stop that is known can be resumed from.
+            for _ in _poll(latch, timeout):
+                # Only a stop that was received can be resumed.
                 if latch.heard.keys() - {_name(node)} and not _unheard(node, latch):
                     break
             if not latch.heard.keys() - {_name(node)}:
-                say("no node that could be resumed was found")
+                report("no node was found")
                 return False
             stopped = latch.resume()
             waiting: dict[str, str] = {}
-            for _ in _looks(node, latch, timeout):
+            for _ in _poll(latch, timeout):
                 waiting = _still_stopped(node, latch)
                 if not waiting:
                     break
         finally:
             latch.end()
-    for name, why in waiting.items():
-        say(f"{name}: {why}")
+    for name, reason in waiting.items():
+        report(f"{name}: {reason}")
     if not waiting:
-        say("resumed: commands are taken again" if stopped else "nothing was stopped")
+        report("resumed: commands are accepted" if stopped else "nothing was stopped")
     return not waiting
 
 
-def _looks(node: Node, latch: StopLatch, timeout: float) -> Iterator[None]:
-    """Look again and again, from the time when running nodes have been found."""
+def _poll(latch: StopLatch, timeout: float) -> Iterator[None]:
+    """Poll the latch until the timeout; yields after the discovery time."""
     began = time.monotonic()
-    while not signals.STOP.wait(LOOK):
+    while not signals.STOP.wait(POLL_PERIOD):
         latch.look()
-        passed = time.monotonic() - began
-        if passed >= min(DISCOVERY, timeout):
+        elapsed = time.monotonic() - began
+        if elapsed >= min(DISCOVERY_TIME, timeout):
             yield
-        if passed > timeout:
+        if elapsed > timeout:
             return
 
 
@@ -109,12 +113,12 @@ def _name(node: Node) -> str:
 
 
 def _unheard(node: Node, latch: StopLatch) -> dict[str, str]:
-    """Return the nodes that take part in the stop and have not told their state yet."""
-    return dict.fromkeys(_present(node) - latch.heard.keys(), "nothing was heard of it")
+    """Return the participants of the stop whose state was not received yet."""
+    return dict.fromkeys(_present(node) - latch.heard.keys(), "no state was received")
 
 
 def _present(node: Node) -> set[str]:
-    """Return the names of the nodes that take part in the stop, by the ROS graph."""
+    """Return the names of the participants of the stop in the ROS graph."""
     known = node.get_publishers_info_by_topic(STOP_STATE_TOPIC)
     return {f"{info.node_namespace}/{info.node_name}".strip("/") for info in known}
 
@@ -126,18 +130,20 @@ def _values(latch: StopLatch, node: Node) -> Iterator[tuple[str, dict[str, str]]
             yield name, {pair.key: pair.value for pair in status.values}
 
 
-def _not_at_rest(node: Node, latch: StopLatch, told: set[str], say: Say) -> dict[str, str]:
-    """Return the nodes that are not stopped or whose robots move; tell of those that rest."""
+def _not_at_rest(
+    node: Node, latch: StopLatch, reported: set[str], report: Report
+) -> dict[str, str]:
+    """Return nodes that are not stopped or whose robots move; report robots at rest once."""
     waiting = _unheard(node, latch)
     for name, values in _values(latch, node):
         if int(values[STOPPED]) <= int(values[RESUMED]):
             waiting[name] = "not stopped"
         elif values.get(MOTION, AT_REST) not in (AT_REST, INACTIVE):
             waiting[name] = values[MOTION]
-        elif MOTION in values and name not in told:
-            told.add(name)
+        elif MOTION in values and name not in reported:
+            reported.add(name)
             after = f" after {values[SECONDS]} s" if SECONDS in values else ""
-            say(f"{name}: {values[MOTION]}{after}")
+            report(f"{name}: {values[MOTION]}{after}")
     return waiting
 
 
