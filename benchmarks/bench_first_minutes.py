@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT = 900.0
 """[s] How long a step may take."""
 PORT = "8190"
-SHOW = "the show begins"
+SHOW = "the show starts"
 URDF_BLOCK = re.compile(r"^```xml\n(<!-- my_arm\.urdf -->.*?)^```", re.DOTALL | re.MULTILINE)
 
 

@@ -38,7 +38,7 @@ def test_a_show_checks_what_was_measured(suite_of_one, name, said):
     show, findings = show_of(name), DemoFindings()
     client = show.client()
     try:
-        assert client.wait(lambda: client.ready, show.ready_within)
+        assert client.wait(lambda: client.ready, show.ready_timeout)
         show.play(client, findings)
     finally:
         client.node.destroy_node()

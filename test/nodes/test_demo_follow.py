@@ -11,9 +11,9 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow_checks import (
-    APART,
     LAG,
-    SETTLING,
+    NEAR,
+    SETTLING_TIME,
     Round,
     Seen,
     came_late,
@@ -84,7 +84,7 @@ def test_the_ball_is_out_of_the_way_at_both_ends_and_in_it_between():
     times = np.arange(0.0, eight.whole, STEP)
     apart = [np.linalg.norm(eight.at(t) - crossing.at(t)) for t in times]
     ends = [np.linalg.norm(eight.at(t) - p) for t in times for p in (crossing.start, crossing.end)]
-    assert min(ends) > APART
+    assert min(ends) > NEAR
     assert min(apart) < 0.1
     assert crossing.at(-1.0) == pytest.approx(crossing.start)
     assert crossing.at(99.0) == pytest.approx(crossing.end)
@@ -95,7 +95,7 @@ def test_an_arm_that_follows_passes_and_one_that_does_not_fails(client):
     check_round(client, round_of(client, 0.5 * LAG), good, 0.1)
     check_round(client, round_of(client, 3.0 * LAG), bad, 0.1)
     assert good.ok
-    assert "5.0 mm behind (median)" in good.lines[0]
+    assert "5.0 mm (median)" in good.lines[0]
     assert not bad.ok
     assert bad.lines[0].startswith("[FAILED]")
 
@@ -124,7 +124,7 @@ def test_a_touched_ball_is_judged_again_only_where_states_came_late(client):
     client.seen = [Seen(t, swing(t)) for t in np.arange(0.0, 8.0, 0.008)]
     assert came_late(client, part, 0.1) == ""
     client.seen = client.seen[::4]
-    assert came_late(client, part, 0.1) == "the arm gave way late"
+    assert came_late(client, part, 0.1) == "the arm avoided the obstacle late"
     assert came_late(client, part._replace(ball=lambda t: tool + 9.0), 0.1) == ""
     findings = DemoFindings()
     check_round(client, part._replace(last=False), findings, 0.1)
@@ -149,7 +149,7 @@ def test_nothing_is_judged_while_the_ball_is_near_or_was(client):
     part = Round(0.0, 10.0, lambda t: np.zeros(3), ball)
     times = np.arange(0.0, 10.0, 0.1)
     free = free_to_follow(part, times, np.zeros((len(times), 3)))
-    assert times[free].min() > near[1] + SETTLING - 0.01
+    assert times[free].min() > near[1] + SETTLING_TIME - 0.01
     assert free[-1]
 
 
@@ -157,5 +157,5 @@ def test_who_follows_is_chosen_by_name():
     assert show_of("follow", "ik").parts < show_of("follow").parts
     with pytest.raises(MotionError, match="Did you mean 'rmpflow'"):
         show_of("follow", "rmpflw")
-    with pytest.raises(MotionError, match="nothing is followed"):
+    with pytest.raises(MotionError, match="has no follower"):
         show_of("elbow", "ik")

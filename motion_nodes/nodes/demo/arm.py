@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows of one redundant arm, over ROS alone: its elbow moves, its tool retracts.
+"""Shows of a redundant arm: self-motion of its elbow, and retraction of its tool.
 
-What is checked is measured: forward kinematics of the joint states that come back.
+Checks use measured joint states and forward kinematics.
 """
 
 from __future__ import annotations
@@ -20,68 +20,69 @@ from motion_nodes.nodes.demo.arm_motions import ArmMotion, eased, elbow_round, r
 from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.ros.names import JOINT_CONTROLLER
 
 SPEED = 0.3
-"""[rad/s] Of the fastest joint."""
+"""Max joint speed [rad/s]."""
 STEP = 0.02
-"""[m] Of the retraction."""
-TOOL_STILL, TOOL_LEVEL = 1e-3, 1e-3
-"""[m], [rad] What the tool may move by."""
+"""Step of the retraction [m]."""
+TOOL_POSITION, TOOL_ORIENTATION = 1e-3, 1e-3
+"""Max deviations of the tool [m], [rad]."""
 SETTLED = 1e-6
-"""[rad] When the controller's reference is this near to the last row, a motion has ended."""
+"""Distance of the reference from the last point at which a motion is complete [rad]."""
 REST = 0.4
-"""[s] At the end of each motion."""
+"""Pause after each motion [s]."""
 
 
 class ArmClient(ClientNode):
-    """The endpoints of the arm, and where its tool has been."""
+    """Endpoints of the arm, and a record of its joint states."""
 
     def __init__(self, arm: str = "franka", elbow: str = "panda_link4") -> None:
         """Create the client.
 
         Args:
-            arm: the robot and its namespace.
-            elbow: the frame that shows that the arm moves.
+            arm: name of the robot and its namespace.
+            elbow: frame whose motion is measured.
         """
         super().__init__()
         self.robot = load_description(arm)
         self.ik = ArticulationIk(self.robot, "arm")
         self._elbow = elbow
         self.joints: dict[str, float] = {}
-        self.seen: list[Array] = []
-        """Values of the arm's joints, as measured since the last :meth:`watch`."""
+        self.measured: list[Array] = []
+        """Measured joint positions since the last :meth:`start_record`, shape (n,) each."""
         self.reference: dict[str, float] = {}
-        """Where the controller leads the joints; the load pulls them off by milliradians."""
-        listen = self.hear
+        """Reference of the controller; measured positions differ by milliradians under load."""
+        sub = self.subscribe
         controller = f"/{arm}/{JOINT_CONTROLLER}"
-        listen(JointState, f"/{arm}/joint_states", self._hear, qos.STATES)
-        listen(State, f"{controller}/controller_state", self._hear_controller, qos.NEWEST)
-        listen(JointState, f"{controller}/reference", lambda _: self.welcome("arm"), qos.COMMANDS)
+        sub(JointState, f"/{arm}/joint_states", self._on_state, qos.STATES)
+        sub(State, f"{controller}/controller_state", self._on_controller, qos.NEWEST)
+        sub(JointState, f"{controller}/reference", lambda _: self.release("arm"), qos.COMMANDS)
         self._out = self.node.create_publisher(
             JointTrajectory, f"{controller}/joint_trajectory", qos.STREAM
         )
 
     @property
     def ready(self) -> bool:
-        """True when the arm speaks, and its controller leads it and listens."""
+        """Whether states and references were received and the controller has subscribed."""
         return bool(self.joints) and bool(self.reference) and self._out.get_subscription_count() > 0
 
     @property
     def q(self) -> Array:
-        """Where the arm's joints are led [rad], shape (n,)."""
+        """Current reference [rad], shape (n,)."""
         return np.array([self.reference[name] for name in self.ik.joint_names])
 
     @property
     def X_WT(self) -> Array:
-        """Where the tool is, by the measured joints, shape (4, 4)."""
+        """Measured pose of the tool, shape (4, 4)."""
         return self.ik.tool_pose(self.joints)
 
-    def performed(self, motion: ArmMotion, findings: DemoFindings) -> bool:
-        """Have the arm pass a motion and rest; False when it did not, or is somebody else's."""
+    def execute(self, motion: ArmMotion, findings: DemoFindings) -> bool:
+        """Execute a motion; return False if it failed or another client commands the arm."""
         self._send(motion)
         end, duration = motion.positions[-1], float(motion.times[-1])
-        there = (
+        reached = (
             self.spin(0.5 * duration)
             and self.wait(
                 lambda: bool(self.guests) or float(np.abs(self.q - end).max()) < SETTLED,
@@ -89,83 +90,82 @@ class ArmClient(ClientNode):
             )
             and self.spin(REST)
         )
-        if there or signals.STOP.is_set():
-            return there and not self.guests
-        off = np.abs(self.q - end)
-        worst = self.ik.joint_names[int(off.argmax())]
-        findings.check(False, f"the arm did not get there: {worst} is off by {off.max():.3g} rad")
+        if reached or signals.STOP.is_set():
+            return reached and not self.guests
+        error = np.abs(self.q - end)
+        joint = self.ik.joint_names[int(error.argmax())]
+        findings.check(False, f"goal not reached: error of {joint} is {error.max():.3g} rad")
         return False
 
     def _send(self, motion: ArmMotion) -> None:
         message = JointTrajectory(joint_names=list(self.ik.joint_names))
         for q, v, t in zip(*motion, strict=True):
             point = JointTrajectoryPoint(positions=q.tolist(), velocities=v.tolist())
-            point.time_from_start.sec = int(t)
-            point.time_from_start.nanosec = int((t - int(t)) * 1e9)
+            fill_seconds(point.time_from_start, t)
             message.points.append(point)
         self._out.publish(message)
 
-    def watch(self) -> None:
-        """Begin to note where the joints are."""
-        self.seen.clear()
+    def start_record(self) -> None:
+        """Start a new record of joint states."""
+        self.measured.clear()
 
-    def elbow_way(self) -> float:
-        """Return how far the elbow has been from where it was first [m]."""
-        places = self.ik.chain.kinematics.pose_batch(np.array(self.seen), self._elbow)[:, :3, 3]
-        return float(np.linalg.norm(places - places[0], axis=1).max())
+    def elbow_displacement(self) -> float:
+        """Return the max displacement of the elbow in the record [m]."""
+        poses = self.ik.chain.kinematics.pose_batch(np.array(self.measured), self._elbow)
+        return float(np.linalg.norm(poses[:, :3, 3] - poses[0, :3, 3], axis=1).max())
 
     def tool_deviation(self, X_WT: Array) -> tuple[float, float]:
-        """Return how far the tool has been from a pose at most [m, rad]."""
-        poses = self.ik.chain.kinematics.pose_batch(np.array(self.seen), self.ik.chain.tip)
+        """Return the max deviations of the tool from a pose in the record [m], [rad]."""
+        poses = self.ik.chain.kinematics.pose_batch(np.array(self.measured), self.ik.chain.tip)
         return deviation(X_WT, poses)
 
-    def _hear_controller(self, message: State) -> None:
+    def _on_controller(self, message: State) -> None:
         self.reference = dict(zip(message.joint_names, message.reference.positions, strict=False))
 
-    def _hear(self, message: JointState) -> None:
+    def _on_state(self, message: JointState) -> None:
         self.joints = dict(zip(message.name, message.position, strict=False))
-        self.seen.append(np.array([self.joints[name] for name in self.ik.joint_names]))
+        self.measured.append(np.array([self.joints[name] for name in self.ik.joint_names]))
 
 
 def deviation(X: Array, poses: Array) -> tuple[float, float]:
-    """Return the greatest distance [m] and angle [rad] of poses, shape (m, 4, 4), from one."""
-    apart = inverse(X) @ poses
-    cosines = 0.5 * (np.trace(apart[:, :3, :3], axis1=1, axis2=2) - 1.0)
-    distances = np.linalg.norm(apart[:, :3, 3], axis=1)
+    """Return the max distance [m] and angle [rad] of poses, shape (m, 4, 4), from a pose."""
+    errors = inverse(X) @ poses
+    cosines = 0.5 * (np.trace(errors[:, :3, :3], axis1=1, axis2=2) - 1.0)
+    distances = np.linalg.norm(errors[:, :3, 3], axis=1)
     return float(distances.max()), float(np.arccos(np.clip(cosines, -1.0, 1.0)).max())
 
 
 def show_elbow(client: ArmClient, findings: DemoFindings) -> None:
-    """Move the elbow to either side and back while the tool stays, and check both."""
+    """Move the elbow to either side and back with a fixed tool, and check both."""
     client.spin(REST)
     X_WT = client.X_WT
-    client.watch()
+    client.start_record()
     for rows in elbow_round(client.ik.chain, client.q):
-        if not client.performed(eased(rows, SPEED), findings):
+        if not client.execute(eased(rows, SPEED), findings):
             return
     distance, angle = client.tool_deviation(X_WT)
-    way = client.elbow_way()
+    elbow = client.elbow_displacement()
     findings.check(
-        distance <= TOOL_STILL and angle <= TOOL_LEVEL and way > 0.1,
-        f"the elbow went {100 * way:.0f} cm while the tool moved by {1000 * distance:.2f} mm and "
-        f"{1000 * angle:.2f} mrad at most",
+        distance <= TOOL_POSITION and angle <= TOOL_ORIENTATION and elbow > 0.1,
+        f"the elbow moved by {100 * elbow:.0f} cm, the tool by at most {1000 * distance:.2f} mm "
+        f"and {1000 * angle:.2f} mrad",
     )
 
 
 def show_retraction(client: ArmClient, findings: DemoFindings) -> None:
-    """Draw the tool back in steps along its z axis, check each, and bring it forward again."""
+    """Retract the tool in steps along its z axis, check each, and move back."""
     client.spin(REST)
     X_WT = client.X_WT
     rows = retraction(client.ik, client.q, STEP)
     for k, pair in enumerate(itertools.pairwise(rows), start=1):
-        if not client.performed(eased(np.array(pair), SPEED), findings):
+        if not client.execute(eased(np.array(pair), SPEED), findings):
             return
-        wanted = X_WT.copy()
-        wanted[:3, 3] -= k * STEP * X_WT[:3, 2]
-        distance, angle = deviation(wanted, client.X_WT[None])
+        target = X_WT.copy()
+        target[:3, 3] -= k * STEP * X_WT[:3, 2]
+        distance, angle = deviation(target, client.X_WT[None])
         findings.check(
-            distance <= TOOL_STILL and angle <= TOOL_LEVEL,
-            f"retracted by {1000 * k * STEP:.0f} mm: the tool is {1000 * distance:.2f} mm and "
-            f"{1000 * angle:.2f} mrad from there",
+            distance <= TOOL_POSITION and angle <= TOOL_ORIENTATION,
+            f"retracted by {1000 * k * STEP:.0f} mm: tool error {1000 * distance:.2f} mm and "
+            f"{1000 * angle:.2f} mrad",
         )
-    client.performed(eased(rows[::-1], SPEED), findings)
+    client.execute(eased(rows[::-1], SPEED), findings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo's arm does, as joint values over time. No ROS, no clock."""
+"""Joint motions of the demo's arm; without ROS."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.tree import Array
 
 ELBOW_STEP = 0.02
-"""Between two rows of the elbow's motion [rad]: the tool is exact at rows, near between them."""
-LARGEST_JUMP = 0.2
-"""[rad] A joint that moves further for one step of the tool has jumped to another solution."""
+"""Step of the self-motion [rad]; the tool is exact at its configurations."""
+MAX_JOINT_STEP = 0.2
+"""Max joint motion per step of the tool; larger ones change the IK branch [rad]."""
 
 
 class ArmMotion(NamedTuple):
-    """Rows of joint values to be passed in time, at rest at both ends."""
+    """Waypoints of a motion that starts and ends at rest."""
 
     positions: Array
     """[rad], shape (m, n)."""
@@ -31,34 +31,37 @@ class ArmMotion(NamedTuple):
 
 
 def eased(rows: Array, speed: float) -> ArmMotion:
-    """Return when to be at rows, so that the motion begins and ends gently.
+    """Return the motion through waypoints with a cosine time scaling.
 
-    Along the way s in [0, 1], s(t) = (1 - cos(pi t / T)) / 2 with its inverse for the times.
+    The path parameter s in [0, 1] is s(t) = (1 - cos(pi t / T)) / 2.
 
     Args:
-        rows: joint values, shape (m, n), m at least 2.
-        speed: of the fastest joint in the middle [rad/s].
+        rows: waypoints [rad], shape (m, n), m at least 2.
+        speed: max joint speed [rad/s].
     """
     steps = np.abs(np.diff(rows, axis=0)).max(axis=1)
-    way = np.concatenate([[0.0], np.cumsum(steps)])
-    s = way / way[-1]
-    duration = 0.5 * np.pi * way[-1] / speed
+    length = np.concatenate([[0.0], np.cumsum(steps)])
+    s = length / length[-1]
+    duration = 0.5 * np.pi * length[-1] / speed
     times = duration / np.pi * np.arccos(1.0 - 2.0 * s)
-    slopes = np.gradient(rows, way, axis=0)
-    rates = way[-1] * 0.5 * np.pi / duration * np.sin(np.pi * times / duration)
+    slopes = np.gradient(rows, length, axis=0)
+    rates = length[-1] * 0.5 * np.pi / duration * np.sin(np.pi * times / duration)
     return ArmMotion(rows, slopes * rates[:, None], times)
 
 
 def elbow_round(chain: IkChain, q: Array, reach: float = 0.7) -> list[Array]:
-    """Return four motions of the elbow, out and back to either side, while the tool stays.
+    """Return self-motions of the elbow to either side and back.
 
     Args:
-        chain: an arm with one joint more than its tool needs.
-        q: where the joints are, shape (n,).
-        reach: how far the fastest joint goes to either side at most [rad].
+        chain: an arm with one redundant joint.
+        q: start configuration [rad], shape (n,).
+        reach: max joint motion to either side [rad].
+
+    Returns:
+        Configurations of each motion [rad], shape (m, n) each.
 
     Raises:
-        InvalidConfig: the arm has no such freedom.
+        InvalidConfig: the arm is not redundant.
     """
     count = round(reach / ELBOW_STEP)
     legs: list[Array] = []
@@ -70,19 +73,19 @@ def elbow_round(chain: IkChain, q: Array, reach: float = 0.7) -> list[Array]:
 
 
 def retraction(ik: ArticulationIk, q: Array, step: float = 0.02, count: int = 8) -> Array:
-    """Return joint values that draw the tool back along its own z axis, step by step.
+    """Return configurations that retract the tool along its z axis.
 
     Args:
         ik: of the arm.
-        q: where the joints are, shape (n,).
-        step: distance from one pose of the tool to the next [m].
-        count: how many steps.
+        q: start configuration [rad], shape (n,).
+        step: distance between poses of the tool [m].
+        count: number of steps.
 
     Returns:
-        Joint values, the first row is ``q``, shape (count + 1, n).
+        Configurations, the first one ``q`` [rad], shape (count + 1, n).
 
     Raises:
-        MotionError: a pose cannot be reached, or only by a jump of the joints.
+        MotionError: a pose is not reachable, or only with a change of the IK branch.
     """
     X, rows = ik.tool_pose(q), [np.asarray(q, dtype=np.float64)]
     for k in range(1, count + 1):
@@ -91,11 +94,11 @@ def retraction(ik: ArticulationIk, q: Array, step: float = 0.02, count: int = 8)
         goal = ik.goal_for(target, rows[-1])
         if not goal.success:
             raise MotionError(f"step {k} of the retraction: {goal.result.reason}")
-        jump = float(np.abs(goal.positions - rows[-1]).max())
-        if jump > LARGEST_JUMP:
+        joint_step = float(np.abs(goal.positions - rows[-1]).max())
+        if joint_step > MAX_JOINT_STEP:
             raise MotionError(
-                f"step {k} of the retraction would move a joint by {jump:.3g} rad at once, "
-                f"allowed is {LARGEST_JUMP:g}; begin from another pose"
+                f"step {k} of the retraction moves a joint by {joint_step:.3g} rad, allowed is "
+                f"{MAX_JOINT_STEP:g}; start from another configuration"
             )
         rows.append(goal.positions)
     return np.array(rows)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Jetbot's part in the demo: a square, driven by its odometry and checked by the truth.
+"""Jetbot in the demo: drives a square by its odometry, checked against ground truth.
 
-An ordinary client in a process of its own: it knows topics and messages, nothing else. Once
-somebody else commands the robot (the browser page, a teleop) it leaves it to them.
+An ordinary client of the suite. When another client (the browser page, a teleop) commands the
+robot, the demo releases it.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.nodes.demo.client import FRAME, ClientNode, DemoFindings
 from motion_nodes.nodes.demo.tour import SquareDrive
 from motion_nodes.ros import qos
+from motion_nodes.ros.messages.planar_messages import pose2_from
 from motion_nodes.ros.names import BASE_CONTROLLERS
 
 SIDE = 1.0
 """Side of the square [m]."""
 SQUARE_TOLERANCE = 0.05
-"""[m]"""
-
-Pose = tuple[float, float, float]
+"""Max error of the odometry after the square [m]."""
 
 
 class BaseClient(ClientNode):
-    """The endpoints of a base and the newest messages on them."""
+    """Endpoints of a base and their newest messages."""
 
     def __init__(self, base: str = "jetbot") -> None:
         """Create the client; ``base`` is the robot's namespace."""
@@ -38,19 +38,20 @@ class BaseClient(ClientNode):
         self.truth: Odometry | None = None
         self.wheel_speeds: dict[str, float] = {}
         drive = f"/{base}/{BASE_CONTROLLERS['differential']}"
-        listen = self.hear
-        listen(Odometry, f"{drive}/odom", lambda m: setattr(self, "odom", m), qos.NEWEST)
-        listen(Odometry, f"/{base}/ground_truth", lambda m: setattr(self, "truth", m), qos.NEWEST)
-        listen(JointState, f"/{base}/joint_states", self._hear_wheels, qos.NEWEST)
-        listen(TwistStamped, f"{drive}/cmd_vel", self._hear_twist, qos.COMMANDS)
+        sub = self.subscribe
+        sub(Odometry, f"{drive}/odom", lambda m: setattr(self, "odom", m), qos.NEWEST)
+        sub(Odometry, f"/{base}/ground_truth", lambda m: setattr(self, "truth", m), qos.NEWEST)
+        sub(JointState, f"/{base}/joint_states", self._on_wheels, qos.NEWEST)
+        sub(TwistStamped, f"{drive}/cmd_vel", self._on_twist, qos.COMMANDS)
         self._stamped = self.node.create_publisher(TwistStamped, f"{drive}/cmd_vel", qos.STREAM)
         self._plain = self.node.create_publisher(Twist, f"{drive}/cmd_vel_unstamped", qos.STREAM)
 
     @property
     def base_ready(self) -> bool:
-        """True when the base speaks and its controller listens."""
-        heard = self.odom is not None and self.truth is not None
-        return heard and all(p.get_subscription_count() > 0 for p in (self._stamped, self._plain))
+        """Whether odometry was received and the controller has subscribed."""
+        received = self.odom is not None and self.truth is not None
+        publishers = (self._stamped, self._plain)
+        return received and all(p.get_subscription_count() > 0 for p in publishers)
 
     def drive(self, twist: Twist2, *, stamped: bool) -> None:
         """Send a twist, as TwistStamped or Twist."""
@@ -59,62 +60,54 @@ class BaseClient(ClientNode):
         message.header.frame_id = FRAME
         (self._stamped if stamped else self._plain).publish(message if stamped else message.twist)
 
-    def _hear_wheels(self, message: JointState) -> None:
+    def _on_wheels(self, message: JointState) -> None:
         self.wheel_speeds = dict(zip(message.name, message.velocity, strict=False))
 
-    def _hear_twist(self, message: Any) -> None:
+    def _on_twist(self, message: Any) -> None:
         if message.header.frame_id != FRAME and message.twist.linear.x:
-            self.welcome("base")
+            self.release("base")
 
 
 class Square:
-    """One square of a base."""
+    """Drives one square."""
 
     def __init__(self, client: BaseClient) -> None:
-        """Begin where the base is."""
+        """Start at the current pose."""
         self._client = client
         self._drive = SquareDrive(SIDE, speed=0.3, turn_rate=1.5)
         self._start, self._truth_start = pose(client.odom), pose(client.truth)
 
     @property
     def done(self) -> bool:
-        """True when the square is closed, or somebody else drives."""
+        """Whether the square is complete, or another client drives."""
         return self._drive.done or "base" in self._client.guests
 
     def step(self) -> None:
-        """Send the next twist: two sides with stamped ones, two with plain ones."""
+        """Send the next twist: TwistStamped on two sides, Twist on the others."""
         if not self.done:
-            twist = self._drive.step(*pose(self._client.odom))
+            X_OB = pose(self._client.odom)
+            twist = self._drive.step(X_OB.x, X_OB.y, X_OB.yaw)
             self._client.drive(twist, stamped=self._drive.leg < 4)
 
     def check(self, findings: DemoFindings) -> None:
-        """Have the base stand, and compare what it claims with the truth."""
+        """Stop the base, and compare its odometry with ground truth."""
         if "base" in self._client.guests:
             return
         self._client.drive(Twist2(), stamped=True)
         self._client.spin(1.0)
-        claimed = _moved(self._start, pose(self._client.odom))
-        true = _moved(self._truth_start, pose(self._client.truth))
-        apart = math.hypot(claimed[0] - true[0], claimed[1] - true[1])
-        home = math.hypot(*true)
+        odometry = self._start.inverse().compose(pose(self._client.odom))
+        truth = self._truth_start.inverse().compose(pose(self._client.truth))
+        error = odometry.distance(truth)
         findings.check(
-            apart <= SQUARE_TOLERANCE,
-            f"Jetbot drove a {SIDE:g} m square: back within {100 * home:.1f} cm, "
-            f"{100 * apart:.1f} cm from where its odometry says",
+            error <= SQUARE_TOLERANCE,
+            f"Jetbot drove a {SIDE:g} m square: back within {100 * truth.distance(Pose2()):.1f} "
+            f"cm, odometry error {100 * error:.1f} cm",
         )
         fastest = max(map(abs, self._client.wheel_speeds.values()), default=math.inf)
-        findings.check(fastest < 0.05, f"Jetbot stands: wheels turn at {fastest:.3f} rad/s")
+        findings.check(fastest < 0.05, f"Jetbot is at rest: wheels at {fastest:.3f} rad/s")
 
 
-def pose(message: Odometry | None) -> Pose:
-    """Return x, y [m] and yaw [rad] of an odometry message."""
+def pose(message: Odometry | None) -> Pose2:
+    """Return the pose in an odometry message."""
     assert message is not None
-    p, q = message.pose.pose.position, message.pose.pose.orientation
-    return p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y**2 + q.z**2))
-
-
-def _moved(start: Pose, end: Pose) -> tuple[float, float]:
-    """Return the displacement in the frame of the start [m]."""
-    dx, dy = end[0] - start[0], end[1] - start[1]
-    c, s = math.cos(start[2]), math.sin(start[2])
-    return c * dx + s * dy, -s * dx + c * dy
+    return pose2_from(message.pose.pose)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo's clients share: findings, and a node that hears while it waits."""
+"""Base of the demo's clients: results of checks, and a node that receives messages."""
 
 from __future__ import annotations
 
@@ -15,63 +15,65 @@ from motion_nodes.ros import signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 FRAME = "motion_demo"
-"""The ``frame_id`` of what the demo sends, by which it knows its own messages."""
-_POLL = 0.01  # [s] the fastest topics bring a few messages in this time
+"""``frame_id`` of the demo's messages, which identifies them."""
+_POLL_PERIOD = 0.01
+"""Period of polling [s]; the fastest topics have a few messages per period."""
 
 
 @dataclass
 class DemoFindings:
-    """What a show showed."""
+    """Results of the checks of a show."""
 
     lines: list[str] = field(default_factory=list)
     ok: bool = True
 
     def check(self, ok: bool, text: str) -> None:
-        """Note one check."""
+        """Record and print the result of a check."""
         self.ok &= ok
         self.lines.append(f"[{'ok' if ok else 'FAILED'}] {text}")
         print(f"  {self.lines[-1]}", flush=True)
 
 
 class ClientNode:
-    """A node, and whom it gave way to: once somebody else commands a robot, it is theirs."""
+    """A node that leaves robots to other clients as soon as these command them."""
 
     def __init__(self) -> None:
         """Create the node."""
         self.node = Node("motion_demo", use_global_arguments=False)
         self.guests: set[str] = set()
-        """Robots that somebody else commands."""
-        self._heard: list[tuple[PolledSubscription[Any], Callable[[Any], object]]] = []
+        """Robots and objects that other clients command."""
+        self._subscriptions: list[tuple[PolledSubscription[Any], Callable[[Any], object]]] = []
 
-    def hear(
-        self, kind: type, topic: str, call: Callable[[Any], object], profile: QoSProfile
+    def subscribe(
+        self, kind: type, topic: str, callback: Callable[[Any], object], profile: QoSProfile
     ) -> None:
-        """Have a function called with each message of a topic, while the client spins."""
-        self._heard.append((PolledSubscription(self.node, kind, topic, profile), call))
+        """Subscribe to a topic; the callback is called in :meth:`spin`."""
+        subscription = PolledSubscription(self.node, kind, topic, profile)
+        self._subscriptions.append((subscription, callback))
 
     def spin(self, seconds: float) -> bool:
-        """Hear messages for a while; False once a stop was asked for."""
+        """Receive messages for a time [s]; return False after a stop signal."""
         end = time.monotonic() + seconds
         while not signals.STOP.is_set():
-            for subscription, call in self._heard:
+            for subscription, callback in self._subscriptions:
                 for message in subscription.all():
-                    call(message)
-            left = end - time.monotonic()
-            if left <= 0.0:
+                    callback(message)
+            remaining = end - time.monotonic()
+            if remaining <= 0.0:
                 break
-            signals.STOP.wait(min(_POLL, left))
+            signals.STOP.wait(min(_POLL_PERIOD, remaining))
         return not signals.STOP.is_set()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Hear messages until a condition holds; False when it did not in time."""
+        """Receive messages until a condition holds; return False on a timeout [s]."""
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end or not self.spin(0.05):
                 return False
         return True
 
-    def welcome(self, robot: str) -> None:
-        """Leave a robot to somebody else."""
-        if robot not in self.guests:
-            self.guests.add(robot)
-            print(f"  the {robot} is yours now; the demo lets go of it", flush=True)
+    def release(self, name: str) -> None:
+        """Leave a robot or object to another client."""
+        if name not in self.guests:
+            self.guests.add(name)
+            print(f"  another client commands the {name}; the demo releases it", flush=True)

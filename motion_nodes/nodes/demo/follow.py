@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Franka follows a moving target around a moving obstacle, a Jetbot drives beside it.
+"""Show "follow": a Franka tracks a moving target around a moving obstacle, a Jetbot drives.
 
-Everything goes over ROS: the target to RMPflow or to inverse kinematics, the obstacle to the
-planning scene. What is checked is measured: forward kinematics and distances of the joint states
-that come back, against where target and obstacle were at their stamps. Who drags the target or the
-obstacle in the browser has it from then on.
+The target is sent to RMPflow or inverse kinematics, the obstacle to the planning scene. Checks use
+measured joint states, and target and obstacle at their stamps. When a user drags the target or the
+obstacle in the browser, the demo releases it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Pose, PoseStamped
@@ -35,28 +33,32 @@ from motion_nodes.nodes.demo.follow_checks import (
 from motion_nodes.nodes.demo.paths import DOWN, Eight, Pace, Pass
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.names import REACTIVE_POLICY
 
 RMPFLOW, IK = "rmpflow", "ik"
 TARGET_TOPICS = {RMPFLOW: f"{REACTIVE_POLICY}/reference", IK: "ik_service/target_pose"}
-"""Who can follow, and the topic that it follows, below the robot's namespace."""
+"""Target topic by follower, in the robot's namespace."""
 
-ATTEMPTS = 6
-"""Where something else wants the processors, loops come late for a while."""
-_TICK = 0.02  # [s]
-_SCENE_TICK = 0.04  # [s]
-_REMEMBERED = 500  # own messages, to tell them from those of others
+MAX_ATTEMPTS = 6
+"""Max number of attempts per round; on a loaded machine loops may be late."""
+_TARGET_PERIOD = 0.02
+"""Publish period of the target [s]."""
+_OBSTACLE_PERIOD = 0.04
+"""Publish period of the obstacle [s]."""
+_REMEMBERED = 500
+"""Number of remembered stamps, which identify the client's own messages."""
 
 
 class FollowClient(BaseClient):
-    """The endpoints of both robots, and what the arm did."""
+    """Endpoints of both robots, and a record of the arm's states."""
 
     def __init__(self, who: str = RMPFLOW, arm: str = "franka", base: str = "jetbot") -> None:
         """Create the client.
 
         Args:
-            who: follows the target: rmpflow or ik.
-            arm: the robot and its namespace.
+            who: follower of the target: rmpflow or ik.
+            arm: name of the robot and its namespace.
             base: namespace of the Jetbot.
         """
         super().__init__(base)
@@ -67,20 +69,20 @@ class FollowClient(BaseClient):
         self.tool = group.tip or ""
         self.frame = f"{arm}/{self.robot.base_frame}"
         self.seen: list[Seen] = []
-        self._heard_at = 0.0
-        self._sent: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        self._received_at = 0.0
+        self._sent: deque[int] = deque(maxlen=_REMEMBERED)
         target = f"/{arm}/{TARGET_TOPICS[who]}"
-        listen, publish = self.hear, self.node.create_publisher
-        listen(JointState, f"/{arm}/joint_states", self._hear_arm, qos.STATES)
-        listen(PoseStamped, target, self._hear_target, qos.COMMANDS)
-        listen(PlanningScene, f"/{arm}/planning_scene", self._hear_scene, qos.SCENES)
+        publish = self.node.create_publisher
+        self.subscribe(JointState, f"/{arm}/joint_states", self._on_arm, qos.STATES)
+        self.subscribe(PoseStamped, target, self._on_target, qos.COMMANDS)
+        self.subscribe(PlanningScene, f"/{arm}/planning_scene", self._on_scene, qos.SCENES)
         self._target = publish(PoseStamped, target, qos.STREAM)
         self._objects = publish(CollisionObject, f"/{arm}/collision_object", qos.SCENES)
 
     @property
     def ready(self) -> bool:
-        """True when both robots speak, and who follows and the scene listen."""
-        # The client itself listens to the target, too.
+        """Whether states were received, and follower and planning scene have subscribed."""
+        # One of the target's subscribers is this client.
         return (
             self.base_ready
             and bool(self.seen)
@@ -91,23 +93,26 @@ class FollowClient(BaseClient):
     @property
     def now(self) -> float:
         """Simulated time [s]."""
-        return self.seen[-1].at + min(time.monotonic() - self._heard_at, 0.1)
+        return self.seen[-1].at + min(time.monotonic() - self._received_at, 0.1)
 
-    def lead(self, position: Array) -> None:
-        """Say where the target is now."""
+    def send_target(self, position: Array) -> None:
+        """Publish the target's position in the robot's base frame [m], shape (3,)."""
         if "target" in self.guests:
             return
         message = PoseStamped()
         message.header.frame_id = self.frame
-        now = self.now
-        message.header.stamp.sec = int(now)
-        message.header.stamp.nanosec = int((now - int(now)) * 1e9)
+        set_stamp(message, round(self.now * 1e9))
         message.pose = _pose(position, DOWN)
-        self._sent.append(_stamp(message))
+        self._sent.append(stamp_ns(message))
         self._target.publish(message)
 
-    def place(self, position: Array, *, new: bool = False) -> None:
-        """Say where the obstacle is; the first time what it is, too."""
+    def send_obstacle(self, position: Array, *, new: bool = False) -> None:
+        """Publish the obstacle's position in the robot's base frame [m], shape (3,).
+
+        Args:
+            position: of its centre.
+            new: add it to the scene, instead of moving it.
+        """
         if BALL in self.guests:
             return
         message = CollisionObject(id=BALL, operation=CollisionObject.MOVE)
@@ -120,29 +125,24 @@ class FollowClient(BaseClient):
             message.primitives, message.primitive_poses = [solid], [_pose(np.zeros(3))]
         self._objects.publish(message)
 
-    def remove(self) -> None:
-        """Take the obstacle away."""
+    def remove_obstacle(self) -> None:
+        """Remove the obstacle from the planning scene."""
         self._objects.publish(CollisionObject(id=BALL, operation=CollisionObject.REMOVE))
 
-    def _hear_arm(self, message: JointState) -> None:
-        places = dict(zip(message.name, message.position, strict=False))
-        if all(name in places for name in self.joints):
-            stamp = message.header.stamp
-            q = np.array([places[name] for name in self.joints])
-            self.seen.append(Seen(stamp.sec + 1e-9 * stamp.nanosec, q))
-            self._heard_at = time.monotonic()
+    def _on_arm(self, message: JointState) -> None:
+        positions = dict(zip(message.name, message.position, strict=False))
+        if all(name in positions for name in self.joints):
+            q = np.array([positions[name] for name in self.joints])
+            self.seen.append(Seen(stamp_ns(message) * 1e-9, q))
+            self._received_at = time.monotonic()
 
-    def _hear_target(self, message: PoseStamped) -> None:
-        if _stamp(message) not in self._sent:
-            self.welcome("target")
+    def _on_target(self, message: PoseStamped) -> None:
+        if stamp_ns(message) not in self._sent:
+            self.release("target")
 
-    def _hear_scene(self, message: PlanningScene) -> None:
+    def _on_scene(self, message: PlanningScene) -> None:
         if any(item.id == BALL for item in message.world.collision_objects):
-            self.welcome(BALL)
-
-
-def _stamp(message: Any) -> tuple[int, int]:
-    return message.header.stamp.sec, message.header.stamp.nanosec
+            self.release(BALL)
 
 
 def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)) -> Pose:
@@ -154,50 +154,50 @@ def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)
 
 
 def show_following(client: FollowClient, findings: DemoFindings) -> None:
-    """Lead the arm around, then again with an obstacle in its way, and check it."""
+    """Move the target along a figure eight, without and with an obstacle, and check the arm."""
     square = Square(client)
     half, eight, crossing = Eight(duration=6.0, turns=0.5), Eight(), Pass()
-    around = client.who == RMPFLOW
-    if around:
-        client.place(crossing.at(0.0), new=True)
+    with_obstacle = client.who == RMPFLOW
+    if with_obstacle:
+        client.send_obstacle(crossing.at(0.0), new=True)
     if not _settle(client, square, eight.at(0.0)):
         return
     rounds = []
-    for path, ball in ((half, None), (eight, crossing)) if around else ((eight, None),):
-        for left in reversed(range(ATTEMPTS)):
+    for path, ball in ((half, None), (eight, crossing)) if with_obstacle else ((eight, None),):
+        for remaining in reversed(range(MAX_ATTEMPTS)):
             part = _round(client, square, path, ball)
             if part is None:
                 return
             rounds.append(part)
             late = "target" not in client.guests and came_late(client, part, eight.speed)
-            if not left or not late:
+            if not remaining or not late:
                 break
-            print(f"  {late}, as on a busy machine; once more around", flush=True)
+            print(f"  {late}, as on a loaded machine; repeating the round", flush=True)
             rounds[-1] = part._replace(last=False)
     while not square.done:
         square.step()
-        client.lead(eight.at(eight.whole))
-        if not client.spin(_TICK):
+        client.send_target(eight.at(eight.whole))
+        if not client.spin(_TARGET_PERIOD):
             return
     if "target" not in client.guests:
         for part in rounds:
             check_round(client, part, findings, eight.speed)
     square.check(findings)
-    if around and BALL not in client.guests:
-        client.remove()
+    if with_obstacle and BALL not in client.guests:
+        client.remove_obstacle()
     client.seen[:] = client.seen[-1:]
 
 
 def _settle(client: FollowClient, square: Square, position: Array) -> bool:
-    """Have the tool get to where the target begins; False when a stop is asked for."""
+    """Move the tool to the target's start; return False after a stop signal."""
     end = client.now + 15.0
     near = 0
     while near < 25 and client.now < end and "target" not in client.guests:
-        client.lead(position)
+        client.send_target(position)
         square.step()
         X = client.kinematics.pose(client.seen[-1].q, client.tool)
         near = near + 1 if np.linalg.norm(X[:3, 3] - position) < LAG else 0
-        if not client.spin(_TICK):
+        if not client.spin(_TARGET_PERIOD):
             return False
     return True
 
@@ -207,14 +207,14 @@ def _round(
 ) -> Round | None:
     begin = now = client.now
     pace = Pace(begin)
-    placed = -1.0
+    sent = -1.0
     while (t := pace.to(now)) < eight.whole:
-        client.lead(eight.at(t))
-        if crossing is not None and t - placed >= _SCENE_TICK:
-            client.place(crossing.at(t))
-            placed = t
+        client.send_target(eight.at(t))
+        if crossing is not None and t - sent >= _OBSTACLE_PERIOD:
+            client.send_obstacle(crossing.at(t))
+            sent = t
         square.step()
-        if not client.spin(_TICK):
+        if not client.spin(_TARGET_PERIOD):
             return None
         now = client.now
     return Round(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journey: the Jetbot drives around a square while the Franka visits its named poses."""
+"""Show "journey": the Jetbot drives a square while the Franka moves to its named states."""
 
 from __future__ import annotations
 
@@ -17,45 +17,44 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.names import JOINT_CONTROLLER
 
 ARM_POSES = ("extended", "transport", "ready")
-"""Named states that the arm visits; those that the robot has."""
+"""Named states of the arm; those that the robot does not have are omitted."""
 ARM_TOLERANCE = 0.01
-"""[rad or m]"""
+"""Tolerance of named states [rad or m]."""
 
 
 class DemoClient(BaseClient):
-    """The endpoints of the demo and the newest messages on them."""
+    """Endpoints of both robots and their newest messages."""
 
     def __init__(self, base: str = "jetbot", arm: str = "franka") -> None:
         """Create the client; ``base`` and ``arm`` are the robots' namespaces."""
         super().__init__(base)
         self.joints: dict[str, float] = {}
         arm_topic = f"/{arm}/{JOINT_CONTROLLER}/reference"
-        listen = self.hear
-        listen(JointState, f"/{arm}/joint_states", self._hear_arm, qos.NEWEST)
-        listen(JointState, arm_topic, self._hear_arm_command, qos.COMMANDS)
+        self.subscribe(JointState, f"/{arm}/joint_states", self._on_arm, qos.NEWEST)
+        self.subscribe(JointState, arm_topic, self._on_arm_command, qos.COMMANDS)
         self._arm = self.node.create_publisher(JointState, arm_topic, qos.STREAM)
 
     @property
     def ready(self) -> bool:
-        """True when both robots speak and their controllers listen."""
+        """Whether states of both robots were received and their controllers have subscribed."""
         return self.base_ready and bool(self.joints) and self._arm.get_subscription_count() > 0
 
     def move(self, goal: dict[str, float]) -> None:
-        """Send joint positions."""
+        """Command joint positions by name [rad or m]."""
         message = JointState(name=list(goal), position=list(goal.values()))
         message.header.frame_id = FRAME
         self._arm.publish(message)
 
-    def _hear_arm(self, message: JointState) -> None:
+    def _on_arm(self, message: JointState) -> None:
         self.joints = dict(zip(message.name, message.position, strict=False))
 
-    def _hear_arm_command(self, message: Any) -> None:
+    def _on_arm_command(self, message: Any) -> None:
         if message.header.frame_id != FRAME:
-            self.welcome("arm")
+            self.release("arm")
 
 
 def journey(client: DemoClient, findings: DemoFindings) -> None:
-    """Drive one square and visit the arm's poses, and check both."""
+    """Drive one square and move to the named states, and check both."""
     robot = load_robot("franka")
     poses = [name for name in ARM_POSES if name in robot.state_names]
     square = Square(client)
@@ -85,7 +84,7 @@ def journey(client: DemoClient, findings: DemoFindings) -> None:
         if not client.spin(0.05):
             return
         if now - begin > 90.0:
-            findings.check(False, "the journey did not end within 90 s")
+            findings.check(False, "the journey timed out after 90 s")
             return
     square.check(findings)
 

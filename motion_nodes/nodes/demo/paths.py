@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the demo's target and obstacle are, as functions of time. No ROS, no clock."""
+"""Paths of the demo's target and obstacle as functions of time; without ROS."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import numpy as np
 from motion_nodes.model.tree import Array
 
 DOWN = (1.0, 0.0, 0.0, 0.0)
-"""quat_xyzw of a tool that looks down."""
+"""Quaternion (x, y, z, w) of a tool that points down."""
 
 
 @dataclass(frozen=True)
 class Eight:
-    """A target on a lying eight, whose speed begins and ends with zero.
-
-    ``duration`` [s] is one round, ``ease`` [s] how long it takes to get to its speed.
-    """
+    """A target on a figure eight, which starts and ends at rest."""
 
     centre: tuple[float, float, float] = (0.48, 0.0, 0.42)
+    """[m]"""
     width: float = 0.2
-    """Half of it, along y [m]."""
+    """Half width, along y [m]."""
     height: float = 0.07
-    """Half of it, along z [m]."""
+    """Half height, along z [m]."""
     duration: float = 12.0
+    """Duration at full speed [s]."""
     ease: float = 1.0
+    """Duration of the acceleration, and of the deceleration [s]."""
     turns: float = 1.0
-    """Half a turn ends in the centre as well."""
+    """Number of turns; multiples of 0.5 end in the centre."""
 
     def at(self, t: float) -> Array:
-        """Return the position at a time since the beginning [m], shape (3,)."""
+        """Return the position at a time since the start [m], shape (3,)."""
         turn = 2.0 * np.pi * self.turns * self.progress(t) / self.duration
         x, y, z = self.centre
         return np.array(
@@ -39,28 +39,28 @@ class Eight:
         )
 
     def progress(self, t: float) -> float:
-        """Return the time on the eight, which begins and ends gently."""
+        """Return the scaled time, with constant acceleration at the start and end [s]."""
         t = min(max(t, 0.0), self.duration + self.ease)
-        late = t - self.duration
-        begun = 0.5 * t * t / self.ease if t < self.ease else t - 0.5 * self.ease
-        return begun - (0.5 * late * late / self.ease if late > 0.0 else 0.0)
+        braking = max(t - self.duration, 0.0)
+        started = 0.5 * t * t / self.ease if t < self.ease else t - 0.5 * self.ease
+        return started - 0.5 * braking * braking / self.ease
 
     @property
     def whole(self) -> float:
-        """How long a round takes with both its ends [s]."""
+        """Total duration [s]."""
         return self.duration + self.ease
 
     @property
     def speed(self) -> float:
-        """The greatest on it [m/s]."""
+        """Max speed [m/s]."""
         t = np.linspace(self.ease, self.duration, 400)
-        places = np.array([self.at(x) for x in t])
-        return float(np.linalg.norm(np.diff(places, axis=0), axis=1).max() / (t[1] - t[0]))
+        points = np.array([self.at(x) for x in t])
+        return float(np.linalg.norm(np.diff(points, axis=0), axis=1).max() / (t[1] - t[0]))
 
 
 @dataclass(frozen=True)
 class Pass:
-    """An obstacle that goes across and stays on the other side."""
+    """An obstacle on a straight line."""
 
     start: tuple[float, float, float] = (0.5, -0.62, 0.42)
     end: tuple[float, float, float] = (0.5, 0.62, 0.42)
@@ -68,33 +68,29 @@ class Pass:
     """[s]"""
 
     def at(self, t: float) -> Array:
-        """Return the position at a time since the beginning [m], shape (3,)."""
+        """Return the position at a time since the start [m], shape (3,)."""
         share = min(max(t / self.duration, 0.0), 1.0)
         a, b = np.array(self.start), np.array(self.end)
         return np.asarray(a + share * (b - a))
 
 
 class Pace:
-    """How far along a path its leader has gone: with the clock, but without leaps.
-
-    A leader that got no processor for a while goes on from where it was.
-    """
+    """Time along a path: that of the clock, without jumps when the client was delayed."""
 
     STEP = 0.06
-    """[s] The most in one step."""
+    """Max time step [s]."""
 
     def __init__(self, begin: float) -> None:
-        """Begin at a time [s]."""
-        self._clock, self._gone = [begin], [0.0]
+        """Start at a clock time [s]."""
+        self._clock, self._elapsed = [begin], [0.0]
 
     def to(self, now: float) -> float:
-        """Go on to a time [s]; return the time gone since the beginning [s]."""
+        """Advance to a clock time [s]; return the time along the path [s]."""
         step = min(max(now - self._clock[-1], 0.0), self.STEP)
         self._clock.append(max(now, self._clock[-1]))
-        self._gone.append(self._gone[-1] + step)
-        return self._gone[-1]
+        self._elapsed.append(self._elapsed[-1] + step)
+        return self._elapsed[-1]
 
     def at(self, time: float) -> float:
-        """Return how much time was gone at a time [s], so far as it was led."""
-        # Between two steps the path was where the step before had led it, on its way to the next.
-        return float(np.interp(time, self._clock, self._gone))
+        """Return the time along the path at an earlier clock time [s], interpolated."""
+        return float(np.interp(time, self._clock, self._elapsed))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's shows, each a client of a suite that is starting, and what runs one of them."""
+"""Shows of the demo, which are clients of a starting suite, and their execution."""
 
 from __future__ import annotations
 
@@ -19,33 +19,36 @@ from motion_nodes.nodes.demo.journey import DemoClient, journey
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 
-READY_WITHIN = 30.0
-"""[s]"""
-PLANNING_READY_WITHIN = 170.0
-"""[s] The first time on a machine, the planner's kernels are compiled."""
+READY_TIMEOUT = 30.0
+"""Timeout of the suite's start [s]."""
+COMPILE_TIMEOUT = 170.0
+"""Timeout of the suite's start if the planner's kernels have to be compiled [s]."""
 BOTH = ("franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708")
 BOTH_TEXT = "a Franka and a Jetbot"
 
 
 @dataclass(frozen=True)
 class Show:
-    """What a demo shows."""
+    """A show."""
 
     robots: tuple[str, ...]
-    """What is brought up, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]."""
+    """Robots of the suite, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]."""
     robots_text: str
+    """Their names for the user."""
     client: Callable[[], Any]
+    """Makes the client."""
     play: Callable[[Any, DemoFindings], None]
+    """Plays the show once."""
     parts: frozenset[str]
-    """What guests may take over."""
-    ready_within: float = READY_WITHIN
-    """[s]"""
+    """Robots and objects that other clients may command."""
+    ready_timeout: float = READY_TIMEOUT
+    """Timeout of the suite's start [s]."""
 
 
 SHOWS = {
     "follow": Show(
         BOTH, BOTH_TEXT, FollowClient, show_following,
-        frozenset({"base", "target", "ball"}), PLANNING_READY_WITHIN,
+        frozenset({"base", "target", "ball"}), COMPILE_TIMEOUT,
     ),
     "journey": Show(BOTH, BOTH_TEXT, DemoClient, journey, frozenset({"base", "arm"})),
     "elbow": Show(
@@ -55,11 +58,11 @@ SHOWS = {
         ("franka:=franka",), "a Franka", ArmClient, show_retraction, frozenset({"arm"})
     ),
 }  # fmt: skip
-"""By name."""
+"""Shows by name."""
 FOLLOWED_BY_IK = replace(
     SHOWS["follow"], client=lambda: FollowClient(IK), parts=frozenset({"base", "target"})
 )
-"""The show "follow" by inverse kinematics, which gives way to nothing."""
+"""Show "follow" by inverse kinematics, without an obstacle."""
 
 
 def show_of(name: str, by: str = RMPFLOW) -> Show:
@@ -67,45 +70,45 @@ def show_of(name: str, by: str = RMPFLOW) -> Show:
 
     Args:
         name: of the show.
-        by: who follows in it, where somebody follows.
+        by: follower of the target, for the show "follow".
 
     Raises:
-        MotionError: lists what there is.
+        MotionError: an unknown show or follower.
     """
     if name not in SHOWS:
-        raise MotionError(f"demo '{name}' is not known.{did_you_mean(name, SHOWS)}")
+        raise MotionError(f"unknown demo '{name}'.{did_you_mean(name, SHOWS)}")
     if by not in TARGET_TOPICS:
-        raise MotionError(f"nothing follows by '{by}'.{did_you_mean(by, TARGET_TOPICS)}")
+        raise MotionError(f"unknown follower '{by}'.{did_you_mean(by, TARGET_TOPICS)}")
     if name != "follow" and by != RMPFLOW:
-        raise MotionError(f"in '{name}' nothing is followed; --with is for the show 'follow'.")
+        raise MotionError(f"demo '{name}' has no follower; --with is only for 'follow'.")
     return FOLLOWED_BY_IK if by == IK else SHOWS[name]
 
 
 def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
-    """Run a show's client against a suite that is starting.
+    """Run a show as a client of a starting suite.
 
     Args:
-        show: what to show.
-        headless: once, then return; else again and again until a stop is asked for.
-        watch: looks after the suite's processes; False when they are gone.
+        show: to run.
+        headless: play it once; else in a loop until a stop signal.
+        watch: monitors the suite's processes; returns False once they ended.
 
     Returns:
-        Exit code: 0 when every check held.
+        Exit code; 0 if all checks passed.
     """
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     findings = DemoFindings()
     client = show.client()
     try:
-        patience = show.ready_within
-        if not client.wait(lambda: client.ready or not watch(), patience) or not watch():
+        timeout = show.ready_timeout
+        if not client.wait(lambda: client.ready or not watch(), timeout) or not watch():
             if not signals.STOP.is_set():
-                findings.check(False, f"the suite was not ready within {patience:.0f} s")
+                findings.check(False, f"the suite was not ready within {timeout:.0f} s")
             return 0 if findings.ok else 1
         if headless and not is_prepared():
-            # A person need not wait, but it takes a processor from loops that are measured.
-            print("demo: the planner's kernels are being compiled, once on a machine", flush=True)
-            client.wait(lambda: is_prepared() or not watch(), PLANNING_READY_WITHIN)
-        print(f"demo: {show.robots_text} up; the show begins", flush=True)
+            # The compilation would disturb the checked loops.
+            print("demo: compiling the planner's kernels, once per machine", flush=True)
+            client.wait(lambda: is_prepared() or not watch(), COMPILE_TIMEOUT)
+        print(f"demo: {show.robots_text} ready; the show starts", flush=True)
         while watch():
             show.play(client, findings)
             if headless or not client.spin(2.0):
@@ -116,6 +119,6 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
     finally:
         client.node.destroy_node()
         rclpy.try_shutdown()
-    print(f"demo: {'all checks hold' if findings.ok else 'NOT as it should be'}", flush=True)
+    print(f"demo: {'all checks passed' if findings.ok else 'checks FAILED'}", flush=True)
     sys.stdout.flush()
     return 0 if findings.ok else 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo's robots do, as small programs: pose or joints in, wish out. No ROS, no clock."""
+"""Square drive of the demo's base; without ROS."""
 
 from __future__ import annotations
 
@@ -11,22 +11,28 @@ from motion_nodes.bases.odometry import wrap_angle
 
 
 class SquareDrive:
-    """Drives a base along the sides of a square, counter-clockwise, by its odometry."""
+    """Drives a base along a square, counter-clockwise, by its odometry."""
 
     def __init__(self, side: float, speed: float, turn_rate: float) -> None:
-        """Prepare a square of ``side`` [m], driven at ``speed`` [m/s] and ``turn_rate`` [rad/s]."""
+        """Create a square.
+
+        Args:
+            side: length of a side [m].
+            speed: max speed [m/s].
+            turn_rate: max yaw rate [rad/s].
+        """
         self._side, self._speed, self._turn_rate = side, speed, turn_rate
         self._start: tuple[float, float, float] | None = None
         self.leg = 0
-        """Which of the eight legs is under way: even ones are sides, odd ones corners."""
+        """Current leg, 0 to 8: even ones are sides, odd ones corners, 8 is the end."""
 
     @property
     def done(self) -> bool:
-        """True when the square is closed."""
+        """Whether the square is complete."""
         return self.leg >= 8
 
     def step(self, x: float, y: float, yaw: float) -> Twist2:
-        """Return what to drive, given where the odometry says the base is [m, m, rad]."""
+        """Return the twist at a pose of the odometry [m, m, rad]."""
         if self._start is None:
             self._start = (x, y, yaw)
         while not self.done:
@@ -41,7 +47,7 @@ class SquareDrive:
         return wrap_angle(self._start[2] + 0.5 * math.pi * corner)
 
     def _corner(self, number: int) -> tuple[float, float]:
-        """Return the square's corner of that number; 0 and 4 are the start."""
+        """Return the position of a corner [m]; 0 and 4 are the start."""
         assert self._start is not None
         x, y = self._start[:2]
         for side in range(number):
@@ -70,5 +76,5 @@ class SquareDrive:
 
 
 def arrived(goal: Sequence[float], now: Sequence[float], tolerance: float) -> bool:
-    """Return whether all positions are within a tolerance of their goals."""
+    """Return whether all positions are within a tolerance of their goals [rad or m]."""
     return all(abs(g - n) <= tolerance for g, n in zip(goal, now, strict=True))
