@@ -49,9 +49,9 @@ from motion_nodes.ros.names import BASE_CONTROLLERS
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.wheeled.base_commands import STREAM_PAUSE
+from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
 
-QUIET_TIME = STREAM_PAUSE + 0.1
+QUIET_TIME = RESTART_PAUSE + 0.1
 """[s] Pause of the twists after a stop, so that the next one starts a new stream."""
 
 

@@ -16,7 +16,7 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
 
-STREAM_PAUSE = 0.5
+RESTART_PAUSE = 0.5
 """[s] After a stop, a stream must pause for this long before it is accepted again."""
 
 
@@ -120,7 +120,7 @@ class TwistInputs:
             sent: source time stamp [s].
             timeout: timeout of commands [s], which a stream must exceed to pause.
         """
-        pause = max(timeout, STREAM_PAUSE)
+        pause = max(timeout, RESTART_PAUSE)
         paused = sent - self._sent.get(topic, -math.inf) > pause
         self._sent[topic] = sent
         if self._restarted is None:

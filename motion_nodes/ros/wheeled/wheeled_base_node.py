@@ -22,7 +22,7 @@ from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
 from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 
-REST_SPEED = 0.01
+BASE_REST_SPEED = 0.01
 """[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 
 B = TypeVar("B", bound=WheeledBaseParams)
@@ -108,7 +108,7 @@ class WheeledBaseNode(RobotNode[B]):
             self._drive(self.controller.driven, now_ns)
         if self.rest.waiting:
             speeds = self.controller.driven.wheels, self.controller.odometry.twist
-            still = all(abs(speed) < REST_SPEED for each in speeds for speed in each)
+            still = all(abs(speed) < BASE_REST_SPEED for each in speeds for speed in each)
             self.rest.look(self.now(), still=still, trouble=hindrance)
 
     def halt(self) -> None:
