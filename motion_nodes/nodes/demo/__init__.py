@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `motion demo` shows: clients of a suite that is starting, and what they do with it."""
+"""Shows of `motion demo`, which are clients of a starting suite."""

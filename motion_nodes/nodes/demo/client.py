@@ -48,7 +48,7 @@ class ClientNode:
         self, kind: type, topic: str, callback: Callable[[Any], object], profile: QoSProfile
     ) -> None:
         """Subscribe to a topic; the callback is called in :meth:`spin`."""
-        subscription = PolledSubscription(self.node, kind, topic, profile)
+        subscription: PolledSubscription[Any] = PolledSubscription(self.node, kind, topic, profile)
         self._subscriptions.append((subscription, callback))
 
     def spin(self, seconds: float) -> bool:
