@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the MuJoCo simulation node."""
+"""Parts of the simulation nodes."""

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics of one simulated robot, like those of a driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+
+from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.drive_targets import JointTargets
+
+
+class SimulatedRobot:
+    """Topics of one robot of the cell."""
+
+    def __init__(
+        self, node: MotionNode[Any], cell: RobotBackend, place: Placement, name: str
+    ) -> None:
+        """Create the topics.
+
+        Args:
+            node: the simulation.
+            cell: simulated cell.
+            place: namespace of the robot.
+            name: of the robot in the cell.
+        """
+        self.name = name
+        self._cell = cell
+        self._warn = node.warn
+        self._joints = cell.joint_names(name)
+        self._indices = {joint: i for i, joint in enumerate(self._joints)}
+        prefix = f"{place.namespace}/" if place.namespace else ""
+        self._commands = node.poll(JointState, f"{prefix}joint_command", qos.REFERENCES)
+        self._writer = JointStateWriter(
+            node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
+        )
+        self._truth = Odometry()
+        self._truth.header.frame_id = "world"
+        self._truth.child_frame_id = "base"
+        self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
+
+    def take_commands(self, now_ns: int, oldest: float, latest_ns: int | None = None) -> None:
+        """Apply received commands; invalid ones are ignored.
+
+        Args:
+            now_ns: time of the stamps' clock [ns].
+            oldest: max deviation of stamps from that time; beyond it they are ignored [s]. 0: all
+                stamps are ignored.
+            latest_ns: commands with a later stamp are from before a reset and dropped [ns]; None:
+                all are used.
+        """
+        for message in self._commands.all():
+            stamp = stamp_ns(message)
+            if latest_ns is not None and stamp > latest_ns:
+                continue
+            age = 1e-9 * (now_ns - stamp)
+            stamped = stamp != 0 and abs(age) < oldest
+            if stamp != 0 and oldest > 0.0 and not stamped:
+                self._warn(
+                    f"stamp {self.name}",
+                    f"a joint_command's stamp is {abs(age):.1f} s {'old' if age > 0 else 'ahead'}"
+                    "; it is applied at once (does its sender use another use_sim_time?)",
+                )
+            try:
+                targets = self._targets(message)
+                if stamped:
+                    self._cell.stream(self.name, targets, stamp)
+                else:
+                    self._cell.command(self.name, targets)
+            except (InvalidCommand, UnknownJoint) as error:
+                self._warn(f"command {self.name}", f"joint_command ignored: {error}")
+
+    def publish(self, nanoseconds: int) -> None:
+        """Publish ``joint_states``, at a time [ns]."""
+        sample = self._cell.state(self.name)
+        self._writer.position[:] = sample.position
+        self._writer.velocity[:] = sample.velocity
+        self._writer.effort[:] = sample.effort
+        self._writer.send(nanoseconds)
+
+    def publish_truth(self, nanoseconds: int) -> None:
+        """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
+        X_WB = self._cell.base_pose(self.name)
+        twist = self._cell.base_twist(self.name)
+        pose, velocity = self._truth.pose.pose, self._truth.twist.twist
+        pose.position.x, pose.position.y, pose.position.z = (float(v) for v in X_WB[:3, 3])
+        quat = to_quat_xyzw(X_WB)
+        rotation = pose.orientation
+        rotation.x, rotation.y, rotation.z, rotation.w = (float(v) for v in quat)
+        velocity.linear.x, velocity.linear.y, velocity.linear.z = (float(v) for v in twist[:3])
+        velocity.angular.x, velocity.angular.y, velocity.angular.z = (float(v) for v in twist[3:])
+        set_stamp(self._truth, nanoseconds)
+        self._truth_out.publish(self._truth)
+
+    def _targets(self, message: JointState) -> JointTargets:
+        count = len(message.name)
+        for name in message.name:
+            if name not in self._indices:
+                raise UnknownJoint(name, self._joints, self.name)
+        if len(set(message.name)) != count:
+            raise InvalidCommand("a joint name occurs more than once")
+        columns = [self._indices[name] for name in message.name]
+        channels = []
+        for channel in ("position", "velocity", "effort"):
+            values = getattr(message, channel)
+            if len(values) not in (0, count):
+                raise InvalidCommand(f"{len(values)} values of {channel} given for {count} joints")
+            full = np.full(len(self._joints), np.nan)
+            if len(values):
+                full[columns] = values
+            channels.append(full)
+        return JointTargets(*channels)
