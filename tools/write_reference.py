@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import motion_nodes as mn
+from motion_nodes.model.setting import KEY
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference.md"
@@ -101,7 +102,11 @@ def _fields(cls: type) -> Iterator[tuple[str, str]]:
             name = _attribute(node)
             if name and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant):
                 documented[name] = str(text.value.value)
-    fields = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    entries = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    for entry in entries:
+        if KEY in entry.metadata:
+            documented[entry.name] = entry.metadata[KEY].text
+    fields = [entry.name for entry in entries]
     for name in fields or list(getattr(cls, "_fields", ())) or documented:
         if not name.startswith("_"):
             yield name, _joined(documented[name])

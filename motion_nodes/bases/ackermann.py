@@ -13,6 +13,7 @@ from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
+from motion_nodes.model.setting import check_settings, setting
 
 SIDEWAYS = 1e-9
 """Lateral velocities below this are rounding errors [m/s]."""
@@ -36,14 +37,36 @@ class AckermannConfig:
     """Joints of driven front wheels, left one first; empty: passive."""
     rear_wheel_names: tuple[str, ...] = ()
     """Joints of driven rear wheels, left one first; empty: passive."""
-    fixed_axle_x: float = 0.0
-    """Position of the unsteered axle ahead of the base frame [m]."""
-    max_steering_angle: float = math.nan
-    """Max steering angle of the virtual middle wheel [rad]."""
-    max_wheel_angle: float = math.nan
-    """Max angle of either steered wheel [rad]; the inner one reaches it first."""
-    max_steering_velocity: float = math.nan
-    """Max rate of the middle steering angle [rad/s]."""
+    fixed_axle_x: float = setting(
+        0.0,
+        doc="Position of the fixed axle along the x axis of base_frame_id; 0: the base frame is on "
+        "that axle.",
+        unit="m",
+    )
+    max_steering_angle: float = setting(
+        math.nan,
+        doc="Max steering angle of the virtual centre wheel, in addition to the position limits "
+        "of the steering joints; 0 or NaN: no additional limit.",
+        unit="rad",
+        nan=True,
+        ge=0.0,
+        le=1.57,
+    )
+    max_wheel_angle: float = setting(
+        math.nan,
+        doc="Max angle of either steered wheel; the inner one reaches it first. 0 or NaN: "
+        "unlimited.",
+        unit="rad",
+        nan=True,
+        ge=0.0,
+    )
+    max_steering_velocity: float = setting(
+        math.nan,
+        doc="Max rate of the steering angle of the virtual centre wheel; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+        ge=0.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate names and numbers."""
@@ -61,14 +84,7 @@ class AckermannConfig:
         twice = repeated(names)
         if twice:
             raise InvalidConfig(f"joints {', '.join(twice)} are named more than once")
-        if not math.isfinite(self.fixed_axle_x):
-            raise InvalidConfig(f"fixed_axle_x is {self.fixed_axle_x}; it must be a finite number")
-        for name in ("max_steering_angle", "max_wheel_angle", "max_steering_velocity"):
-            value = getattr(self, name)
-            if value < 0.0 or math.isinf(value):
-                raise InvalidConfig(
-                    f"{name} is {value}; give a finite number above 0, or 0 for no limit"
-                )
+        check_settings(self)
 
 
 class AckermannBase:

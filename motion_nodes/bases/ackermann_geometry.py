@@ -8,10 +8,11 @@ no special case. Positive turns left, whichever axle steers.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.base_settings import TRACK_WIDTH, WHEEL_RADIUS, WHEELBASE
+from motion_nodes.model.setting import check_settings, setting
 
 TIGHTEST = 0.999
 """Max curvature, as a fraction of the one at which a wheel would be at the turning centre.
@@ -32,34 +33,25 @@ class AckermannGeometry:
         InvalidConfig: a length that is not positive, or an unknown axle.
     """
 
-    wheelbase: float
-    """Distance between the axles [m]."""
-    front_track_width: float
-    """Distance between the middles of the front tyres [m]."""
-    rear_track_width: float
-    """Distance between the middles of the rear tyres [m]."""
-    front_wheel_radius: float
-    """[m]"""
-    rear_wheel_radius: float
-    """[m]"""
-    steered_axle: Literal["front", "rear"] = "front"
-    rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
-    """Left and right angle of a steered rear axle: ``rolling``: perpendicular to the line to the
-    turning centre; ``isaac``: the two swapped, as in Isaac Sim's inverted steering. No effect if
-    the front axle steers."""
+    wheelbase: float = WHEELBASE.field()
+    front_track_width: float = TRACK_WIDTH.field()
+    rear_track_width: float = TRACK_WIDTH.field()
+    front_wheel_radius: float = WHEEL_RADIUS.field()
+    rear_wheel_radius: float = WHEEL_RADIUS.field()
+    steered_axle: Literal["front", "rear"] = setting(
+        "front", doc="Steered axle: front or rear.", one_of=("front", "rear")
+    )
+    rear_steering_angles: Literal["rolling", "isaac"] = setting(
+        "rolling",
+        doc="Angles of a steered rear axle: 'rolling' without wheel slip, or 'isaac' for the left "
+        "and right angles of Isaac Sim's inverted steering, which are exchanged. No effect with "
+        "front steering.",
+        one_of=("rolling", "isaac"),
+    )
 
     def __post_init__(self) -> None:
-        """Validate the numbers."""
-        for field in fields(self)[:5]:
-            value = getattr(self, field.name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{field.name} is {value}; it must be a finite number above 0")
-        if self.steered_axle not in ("front", "rear"):
-            raise InvalidConfig(f"steered_axle is '{self.steered_axle}'; allowed: front, rear")
-        if self.rear_steering_angles not in ("rolling", "isaac"):
-            raise InvalidConfig(
-                f"rear_steering_angles is '{self.rear_steering_angles}'; allowed: rolling, isaac"
-            )
+        """Validate the settings."""
+        check_settings(self)
 
     @property
     def steered_x(self) -> float:

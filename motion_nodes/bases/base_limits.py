@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 
 def given(limit: float) -> bool:
@@ -21,16 +23,9 @@ def bound(*limits: float) -> float:
     return next((abs(limit) for limit in limits if given(limit)), math.inf)
 
 
-def check_finite(owner: object) -> None:
-    """Raise an error for infinite numbers among a dataclass's fields: no limit is written as 0.
-
-    Raises:
-        InvalidConfig: names the field.
-    """
-    for entry in fields(owner):  # type: ignore[arg-type]
-        value = getattr(owner, entry.name)
-        if isinstance(value, float) and math.isinf(value):
-            raise InvalidConfig(f"{entry.name} is {value}; give a finite number, or 0 for no limit")
+def _limit(rate: str, doc: str) -> Any:
+    """Return the field of a limit; ``rate`` completes its units, such as ``/s^2``."""
+    return setting(math.nan, doc=doc, unit=f"m{rate} or rad{rate}", nan=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,26 +39,38 @@ class BodyAxisLimits:
         InvalidConfig: an infinite limit, or a jerk limit without a velocity or acceleration limit.
     """
 
-    max_velocity: float = math.nan
-    """Forward, left or counter-clockwise [m/s or rad/s]."""
-    min_velocity: float = math.nan
-    """Backward, right or clockwise; not set: as ``max_velocity``."""
-    max_acceleration: float = math.nan
-    """While the magnitude of the velocity increases [m/s^2 or rad/s^2]."""
-    max_deceleration: float = math.nan
-    """While the magnitude of the velocity decreases; not set: as ``max_acceleration``."""
-    max_acceleration_reverse: float = math.nan
-    """While accelerating in the opposite direction; not set: as ``max_acceleration``."""
-    max_deceleration_reverse: float = math.nan
-    """While decelerating from the opposite direction; not set: as ``max_deceleration``."""
-    max_jerk: float = math.nan
-    """Rate of change of the acceleration [m/s^3 or rad/s^3]."""
-    min_jerk: float = math.nan
-    """The same for decreasing acceleration; the smaller one of both applies to both."""
+    max_velocity: float = _limit("/s", "Max velocity along this axis; 0 or NaN: unlimited.")
+    min_velocity: float = _limit(
+        "/s",
+        "Max velocity in the negative direction, as a magnitude (the sign is ignored); 0 or NaN: "
+        "same as max_velocity.",
+    )
+    max_acceleration: float = _limit(
+        "/s^2", "Max acceleration while speeding up; 0 or NaN: unlimited."
+    )
+    max_deceleration: float = _limit(
+        "/s^2", "Max deceleration while slowing down; 0 or NaN: same as max_acceleration."
+    )
+    max_acceleration_reverse: float = _limit(
+        "/s^2",
+        "Max acceleration while speeding up in the negative direction; 0 or NaN: same as "
+        "max_acceleration.",
+    )
+    max_deceleration_reverse: float = _limit(
+        "/s^2",
+        "Max deceleration while slowing down from motion in the negative direction; 0 or NaN: same "
+        "as max_deceleration.",
+    )
+    max_jerk: float = _limit("/s^3", "Max jerk; 0 or NaN: unlimited.")
+    min_jerk: float = _limit(
+        "/s^3",
+        "Max jerk in the negative direction; the smaller of min_jerk and max_jerk is used. 0 or "
+        "NaN: same as max_jerk.",
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        check_finite(self)
+        check_settings(self)
         if math.isfinite(self.jerk) and math.isinf(self.steepest):
             raise InvalidConfig(
                 "max_jerk needs max_acceleration or max_velocity of its axis beside it"
@@ -171,18 +178,32 @@ class BaseLimits:
     """Lateral axis."""
     yaw: BodyAxisLimits = field(default_factory=BodyAxisLimits)
     """Yaw axis."""
-    clip_axes: bool = False
-    """Limit each body axis separately, as ros2_controllers does; changes the curve driven."""
-    max_wheel_velocity: float = math.nan
-    """Max velocity of any wheel [rad/s]; 0 or NaN: not limited."""
-    max_wheel_acceleration: float = math.nan
-    """Max acceleration of any wheel [rad/s^2]; 0 or NaN: not limited."""
-    clip_wheels: bool = False
-    """Clip each wheel separately, which changes the curve driven, instead of scaling the twist."""
+    clip_axes: bool = setting(
+        False,
+        doc="Limit each axis of the twist separately, which changes the curvature, instead of "
+        "scaling the whole twist.",
+    )
+    max_wheel_velocity: float = setting(
+        math.nan,
+        doc="Max angular velocity of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+    )
+    max_wheel_acceleration: float = setting(
+        math.nan,
+        doc="Max angular acceleration of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s^2",
+        nan=True,
+    )
+    clip_wheels: bool = setting(
+        False,
+        doc="Limit each wheel separately, which changes the curvature, instead of scaling all "
+        "wheels.",
+    )
 
     def __post_init__(self) -> None:
         """Validate the limits of the wheels."""
-        check_finite(self)
+        check_settings(self)
 
     @cached_property
     def axes(self) -> tuple[BodyAxisLimits, BodyAxisLimits, BodyAxisLimits]:

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.base_limits import bound, check_finite
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.bases.base_limits import bound
+from motion_nodes.model.setting import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,22 +22,29 @@ class CommandShape:
         InvalidConfig: a gain that is negative or not finite, or an infinite limit.
     """
 
-    linear_gain: float = 1.0
-    """Factor on vx and vy."""
-    angular_gain: float = 1.0
-    """Factor on wz."""
-    max_linear_speed: float = math.nan
-    """Max norm of vx and vy [m/s]; a faster command is scaled in its own direction."""
-    max_angular_speed: float = math.nan
-    """Max yaw rate [rad/s]."""
+    linear_gain: float = setting(
+        1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
+    )
+    angular_gain: float = setting(
+        1.0, doc="Gain applied to the angular velocity command.", ge=0.0, le=1000.0
+    )
+    max_linear_speed: float = setting(
+        math.nan,
+        doc="Max norm of the linear velocity; faster commands are scaled down in their direction. "
+        "0 or NaN: unlimited.",
+        unit="m/s",
+        nan=True,
+    )
+    max_angular_speed: float = setting(
+        math.nan,
+        doc="Max yaw rate, limited separately from the linear velocity; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        check_finite(self)
-        for name in ("linear_gain", "angular_gain"):
-            value = getattr(self, name)
-            if not value >= 0.0:
-                raise InvalidConfig(f"{name} is {value}; it must be a finite number, 0 or above")
+        check_settings(self)
 
     def shaped(self, twist: Twist2) -> Twist2:
         """Return a finite twist times the gains, within the speed limits."""

@@ -16,7 +16,8 @@ from motion_nodes.bases.slip_detector import SlipWatch
 from motion_nodes.bases.steered_limiter import SteeredLimiter
 from motion_nodes.bases.twist_limiter import TwistLimiter
 from motion_nodes.bases.wheel_odometry_input import WheelMotion
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.setting import check_settings, setting
 
 ABSURD_SPEED = 1e3
 """[m/s and rad/s] Commands beyond this are rejected as implausible."""
@@ -35,20 +36,27 @@ class BaseControllerConfig:
     limits: BaseLimits
     shape: CommandShape = field(default_factory=CommandShape)
     """Gains and velocity limits applied to each command first."""
-    cmd_vel_timeout: float = 0.5
-    """Timeout of a command, after which the base stops [s]."""
-    open_loop: bool = False
-    """Odometry integrates the commanded motion, after all limits, instead of the measured one."""
-    position_feedback: bool = True
-    """Measurements are wheel angles; else wheel velocities."""
+    cmd_vel_timeout: float = setting(
+        0.5,
+        doc="Commands older than this are treated as a stop command.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    open_loop: bool = setting(
+        False,
+        doc="Compute odometry by integrating the limited commands instead of joint_states, which "
+        "are then not required.",
+    )
+    position_feedback: bool = setting(
+        True,
+        doc="Compute odometry from measured wheel positions (true) or wheel velocities (false).",
+    )
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
 
     def __post_init__(self) -> None:
         """Validate the timeout."""
-        if not 0.0 < self.cmd_vel_timeout < float("inf"):
-            raise InvalidConfig(
-                f"cmd_vel_timeout is {self.cmd_vel_timeout} s; it must be finite and above 0"
-            )
+        check_settings(self)
 
 
 class BaseController:

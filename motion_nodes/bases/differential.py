@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,9 @@ import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.base_settings import WHEEL_RADIUS, WHEEL_SEPARATION
 from motion_nodes.model.bounds import repeated
+from motion_nodes.model.setting import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,31 +23,26 @@ class DifferentialConfig:
         InvalidConfig: a radius, separation or multiplier that is not positive, or no wheels.
     """
 
-    left_wheel_names: tuple[str, ...]
-    right_wheel_names: tuple[str, ...]
-    wheel_radius: float
-    """Wheel radius [m]."""
-    wheel_separation: float
-    """Distance between the contact points of left and right wheels [m]."""
-    wheel_separation_multiplier: float = 1.0
-    """Calibration factor, measured by turning on the spot."""
-    left_wheel_radius_multiplier: float = 1.0
-    """Calibration factor, measured by driving straight."""
-    right_wheel_radius_multiplier: float = 1.0
-    """See ``left_wheel_radius_multiplier``."""
+    left_wheel_names: tuple[str, ...] = setting(doc="Names of the left wheel joints.")
+    right_wheel_names: tuple[str, ...] = setting(doc="Names of the right wheel joints.")
+    wheel_radius: float = WHEEL_RADIUS.field()
+    wheel_separation: float = WHEEL_SEPARATION.field()
+    wheel_separation_multiplier: float = setting(
+        1.0,
+        doc="Calibration factor of wheel_separation, determined by turning in place.",
+        gt=0.0,
+        le=10.0,
+    )
+    left_wheel_radius_multiplier: float = setting(
+        1.0, doc="Calibration factor of wheel_radius for the left wheels.", gt=0.0, le=10.0
+    )
+    right_wheel_radius_multiplier: float = setting(
+        1.0, doc="Calibration factor of wheel_radius for the right wheels.", gt=0.0, le=10.0
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name in (
-            "wheel_radius",
-            "wheel_separation",
-            "wheel_separation_multiplier",
-            "left_wheel_radius_multiplier",
-            "right_wheel_radius_multiplier",
-        ):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
+        check_settings(self)
         if not self.left_wheel_names or not self.right_wheel_names:
             raise InvalidConfig("a differential base needs at least one wheel on each side")
         names = self.left_wheel_names + self.right_wheel_names

@@ -11,6 +11,8 @@ import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.base_settings import ROLLER_ANGLE, ROLLER_WHEEL_RADIUS
+from motion_nodes.model.setting import check_settings, setting
 
 ROLLERS_ALONG_AXIS = 1e-3
 """Sine of the roller angle below which a wheel transmits no force."""
@@ -34,28 +36,23 @@ class HolonomicWheel:
 
     name: str
     """Name of its joint."""
-    radius: float
-    """Rolling radius, to the outside of the rollers [m]."""
-    x: float
-    """Contact point [m]."""
-    y: float
-    """Contact point [m]."""
-    axis_yaw: float
-    """Horizontal direction of its spin axis, counter-clockwise from x [rad]."""
-    roller_angle_deg: float = 90.0
-    """From the spin axis to the axis of the roller in contact with the floor, counter-clockwise as
-    seen from above [deg]; 90: an omni wheel, 45 or 135: typical mecanum wheels."""
+    radius: float = ROLLER_WHEEL_RADIUS.field()
+    x: float = setting(
+        doc="x position of the wheel in the base frame.", unit="m", ge=-100.0, le=100.0
+    )
+    y: float = setting(
+        doc="y position of the wheel in the base frame.", unit="m", ge=-100.0, le=100.0
+    )
+    axis_yaw: float = setting(
+        doc="Yaw angle of the wheel axis in the base frame; pi/2 for a wheel that rolls forward at "
+        "positive velocity.",
+        unit="rad",
+    )
+    roller_angle_deg: float = ROLLER_ANGLE.field(90.0)
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for field in ("radius", "x", "y", "axis_yaw", "roller_angle_deg"):
-            value = getattr(self, field)
-            if not math.isfinite(value):
-                raise InvalidConfig(f"wheel '{self.name}': {field} is {value}; it must be finite")
-        if not self.radius > 0.0:
-            raise InvalidConfig(
-                f"wheel '{self.name}': radius is {self.radius} m; it must be above 0"
-            )
+        check_settings(self, f"wheel '{self.name}': ")
         if abs(self.sine) < ROLLERS_ALONG_AXIS:
             raise InvalidConfig(
                 f"wheel '{self.name}': roller_angle_deg is {self.roller_angle_deg}; rollers along "

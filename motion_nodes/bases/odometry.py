@@ -6,11 +6,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.setting import check_settings, setting
 
 
 def wrap_angle(angle: float) -> float:
@@ -35,6 +37,18 @@ def arc_displacement(path: Twist2) -> tuple[float, float]:
     return c * path.vx - s * path.vy, s * path.vx + c * path.vy
 
 
+def _error(quantity: str, motion: str, measure: str, unit: str) -> Any:
+    """Return the field of an error rate."""
+    return setting(
+        0.0,
+        doc=f"Standard deviation of the {quantity} after {motion}; grows with the square root of "
+        f"the {measure}. 0 adds no error.",
+        unit=unit,
+        ge=0.0,
+        le=100.0,
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class OdometryConfig:
     """Smoothing of odometry, and growth of its errors.
@@ -46,28 +60,17 @@ class OdometryConfig:
         InvalidConfig: a negative or infinite number, or a window without a step.
     """
 
-    velocity_rolling_window_size: int = 1
-    """Number of steps over which the velocity is averaged."""
-    position_error_per_metre: float = 0.0
-    """Standard deviation of the position after one metre [m]."""
-    position_error_per_radian: float = 0.0
-    """Standard deviation of the position after turning by one radian [m]."""
-    yaw_error_per_metre: float = 0.0
-    """Standard deviation of the heading after one metre [rad]."""
-    yaw_error_per_radian: float = 0.0
-    """Standard deviation of the heading after turning by one radian [rad]."""
+    velocity_rolling_window_size: int = setting(
+        1, doc="Number of measurements in the rolling mean of the odometry velocity.", ge=1, le=1000
+    )
+    position_error_per_metre: float = _error("position", "travelling 1 m", "distance", "m")
+    position_error_per_radian: float = _error("position", "turning by 1 rad", "angle", "m")
+    yaw_error_per_metre: float = _error("heading", "travelling 1 m", "distance", "rad")
+    yaw_error_per_radian: float = _error("heading", "turning by 1 rad", "angle", "rad")
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        if self.velocity_rolling_window_size < 1:
-            raise InvalidConfig(
-                f"velocity_rolling_window_size is {self.velocity_rolling_window_size}; it must be "
-                "at least 1"
-            )
-        for entry in fields(self):
-            value = getattr(self, entry.name)
-            if not 0.0 <= value < math.inf:
-                raise InvalidConfig(f"{entry.name} is {value}; it must be finite and not negative")
+        check_settings(self)
 
     @property
     def errors_grow(self) -> bool:

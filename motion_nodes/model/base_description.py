@@ -8,6 +8,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from motion_nodes.model.base_settings import (
+    ROLLER_ANGLE,
+    ROLLER_WHEEL_RADIUS,
+    TRACK_WIDTH,
+    WHEEL_RADIUS,
+    WHEEL_SEPARATION,
+    WHEELBASE,
+)
+
 Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
@@ -54,10 +63,8 @@ class DifferentialSpec:
     """Joints of the left wheels."""
     right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Joints of the right wheels."""
-    wheel_radius: Positive
-    """Rolling radius [m]."""
-    wheel_separation: Positive
-    """Distance between the middles of the left and the right tyre [m]."""
+    wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
+    wheel_separation: Annotated[float, WHEEL_SEPARATION.schema]
     linear: LinearLimits
     angular: AngularLimits
     max_wheel_velocity: Positive | None = None
@@ -82,12 +89,10 @@ class RollerWheel:
 
     joint: Name
     """Joint of the wheel."""
-    radius: Positive | None = None
-    """Rolling radius, to the outside of the rollers [m]; None: that of the URDF's ``<mecanum>``."""
-    roller_angle_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] | None = None
-    """Angle from the wheel's axis to the axis of the roller in contact with the floor,
-    counter-clockwise as seen from above [deg]; 90 is an omni wheel. None: that of the URDF's
-    ``<mecanum>``, else 90."""
+    radius: Annotated[float, ROLLER_WHEEL_RADIUS.schema] | None = None
+    """None: that of the URDF's ``<mecanum>``."""
+    roller_angle_deg: Annotated[float, ROLLER_ANGLE.schema] | None = None
+    """None: that of the URDF's ``<mecanum>``, else 90."""
 
 
 @dataclass(frozen=True)
@@ -120,16 +125,11 @@ class HolonomicSpec:
 class AckermannSpec:
     """A car: two wheels per axle, one axle steered by a joint per wheel."""
 
-    wheelbase: Positive
-    """Distance between the axles [m]."""
-    front_track_width: Positive
-    """Distance between the middles of the front tyres [m]."""
-    rear_track_width: Positive
-    """Distance between the middles of the rear tyres [m]."""
-    front_wheel_radius: Positive
-    """[m]"""
-    rear_wheel_radius: Positive
-    """[m]"""
+    wheelbase: Annotated[float, WHEELBASE.schema]
+    front_track_width: Annotated[float, TRACK_WIDTH.schema]
+    rear_track_width: Annotated[float, TRACK_WIDTH.schema]
+    front_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
+    rear_wheel_radius: Annotated[float, WHEEL_RADIUS.schema]
     steering_joint_names: tuple[Name, Name]
     """Steering joints, left one first; positive angles steer left."""
     linear: LinearLimits

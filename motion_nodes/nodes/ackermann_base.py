@@ -26,7 +26,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
@@ -69,63 +69,33 @@ class AckermannParams(WheeledBaseParams):
     front_steering: bool = param(
         True, doc="Steered axle: true for the front axle, false for the rear axle.", read_only=True
     )
-    rear_steering_angles: str = param(
-        "rolling",
-        doc="Angles of a steered rear axle: 'rolling' without wheel slip, or 'isaac' for the left "
-        "and right angles of Isaac Sim's inverted steering, which are exchanged. No effect with "
-        "front steering.",
-        one_of=("rolling", "isaac"),
-        read_only=True,
+    rear_steering_angles: str = core_param(
+        AckermannGeometry, "rear_steering_angles", read_only=True
     )
-    wheelbase: float = param(
-        doc="Distance between front and rear axle; affects the curvature and the odometry heading.",
-        unit="m",
-        gt=0.0,
-        le=100.0,
+    wheelbase: float = core_param(AckermannGeometry, "wheelbase")
+    steering_track_width: float = core_param(
+        AckermannGeometry,
+        "front_track_width",
+        doc="Track width of the steered axle, between the tyre centres.",
     )
-    steering_track_width: float = param(
-        doc="Track width of the steered axle, between the tyre centres.", unit="m", gt=0.0, le=100.0
-    )
-    traction_track_width: float = param(
+    traction_track_width: float = core_param(
+        AckermannGeometry,
+        "rear_track_width",
         doc="Track width of the fixed axle, between the tyre centres.",
-        unit="m",
-        gt=0.0,
-        le=100.0,
     )
-    steering_wheels_radius: float = param(
+    steering_wheels_radius: float = core_param(
+        AckermannGeometry,
+        "front_wheel_radius",
         doc="Radius of the steered wheels; affects the speed and the odometry distance.",
-        unit="m",
-        gt=0.0,
-        le=10.0,
     )
-    traction_wheels_radius: float = param(
+    traction_wheels_radius: float = core_param(
+        AckermannGeometry,
+        "rear_wheel_radius",
         doc="Radius of the wheels on the fixed axle; affects the speed and the odometry distance.",
-        unit="m",
-        gt=0.0,
-        le=10.0,
     )
-    fixed_axle_x: float = param(
-        0.0,
-        doc="Position of the fixed axle along the x axis of base_frame_id; 0: the base frame "
-        "is on that axle.",
-        unit="m",
-    )
-    max_steering_angle: float = param(
-        math.nan,
-        doc="Max steering angle of the virtual centre wheel, in addition to the position "
-        "limits of the steering joints; 0 or NaN: no additional limit.",
-        unit="rad",
-        nan=True,
-        ge=0.0,
-        le=1.57,
-    )
-    max_steering_velocity: float = param(
-        math.nan,
-        doc="Max rate of the steering angle of the virtual centre wheel; 0 or NaN: unlimited.",
-        unit="rad/s",
-        nan=True,
-        ge=0.0,
-    )
+    fixed_axle_x: float = core_param(AckermannConfig, "fixed_axle_x")
+    max_steering_angle: float = core_param(AckermannConfig, "max_steering_angle")
+    max_steering_velocity: float = core_param(AckermannConfig, "max_steering_velocity")
 
 
 class AckermannBaseNode(WheeledBaseNode[AckermannParams]):

@@ -14,7 +14,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
@@ -24,31 +24,22 @@ from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base
 class DifferentialParams(WheeledBaseParams):
     """Parameters of a differential base, named as in ros2_controllers."""
 
-    left_wheel_names: tuple[str, ...] = param(doc="Names of the left wheel joints.", read_only=True)
-    right_wheel_names: tuple[str, ...] = param(
-        doc="Names of the right wheel joints.", read_only=True
+    left_wheel_names: tuple[str, ...] = core_param(
+        DifferentialConfig, "left_wheel_names", read_only=True
     )
-    wheel_radius: float = param(
-        doc="Wheel radius; affects the speed and the odometry distance.", unit="m", gt=0.0, le=10.0
+    right_wheel_names: tuple[str, ...] = core_param(
+        DifferentialConfig, "right_wheel_names", read_only=True
     )
-    wheel_separation: float = param(
-        doc="Distance between the left and right wheels; affects the yaw rate and the "
-        "odometry heading.",
-        unit="m",
-        gt=0.0,
-        le=100.0,
+    wheel_radius: float = core_param(DifferentialConfig, "wheel_radius")
+    wheel_separation: float = core_param(DifferentialConfig, "wheel_separation")
+    wheel_separation_multiplier: float = core_param(
+        DifferentialConfig, "wheel_separation_multiplier"
     )
-    wheel_separation_multiplier: float = param(
-        1.0,
-        doc="Calibration factor of wheel_separation, determined by turning in place.",
-        gt=0.0,
-        le=10.0,
+    left_wheel_radius_multiplier: float = core_param(
+        DifferentialConfig, "left_wheel_radius_multiplier"
     )
-    left_wheel_radius_multiplier: float = param(
-        1.0, doc="Calibration factor of wheel_radius for the left wheels.", gt=0.0, le=10.0
-    )
-    right_wheel_radius_multiplier: float = param(
-        1.0, doc="Calibration factor of wheel_radius for the right wheels.", gt=0.0, le=10.0
+    right_wheel_radius_multiplier: float = core_param(
+        DifferentialConfig, "right_wheel_radius_multiplier"
     )
 
 

@@ -18,8 +18,9 @@ from motion_nodes.bases.holonomic_robot import holonomic_config
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.base_state import MecanumState, StateWriter
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
@@ -34,6 +35,17 @@ PER_WHEEL = ("wheel_radii", "wheel_x", "wheel_y", "wheel_axis_yaw", "roller_angl
 """Parameters with one value per wheel."""
 
 
+def _per_wheel(field: str) -> Any:
+    """Return the parameter of a setting of each wheel."""
+    doc = setting_of(HolonomicWheel, field)[0].doc
+    return core_param(
+        HolonomicWheel,
+        field,
+        default=dataclasses.MISSING,
+        doc=f"{doc} One for each wheel, in the order of wheel_names.",
+    )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
     """Parameters of a holonomic base.
@@ -42,38 +54,11 @@ class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
     """
 
     wheel_names: tuple[str, ...] = param(doc="Names of the wheel joints.", read_only=True)
-    wheel_radii: tuple[float, ...] = param(
-        doc="Radius of each wheel to the outside of its rollers, in the order of wheel_names; "
-        "affects the speed and the odometry distance.",
-        unit="m",
-        gt=0.0,
-        le=10.0,
-    )
-    wheel_x: tuple[float, ...] = param(
-        doc="x position of each wheel in the base frame, in the order of wheel_names.",
-        unit="m",
-        ge=-100.0,
-        le=100.0,
-    )
-    wheel_y: tuple[float, ...] = param(
-        doc="y position of each wheel in the base frame, in the order of wheel_names.",
-        unit="m",
-        ge=-100.0,
-        le=100.0,
-    )
-    wheel_axis_yaw: tuple[float, ...] = param(
-        doc="Yaw angle of each wheel axis in the base frame, in the order of wheel_names; "
-        "pi/2 for a wheel that rolls forward at positive velocity.",
-        unit="rad",
-    )
-    roller_angle_deg: tuple[float, ...] = param(
-        doc="Angle from each wheel axis to the axis of the roller in contact with the floor, "
-        "counter-clockwise seen from above, in degrees: 90 for omni wheels, 45 or 135 for "
-        "common mecanum wheels.",
-        unit="deg",
-        ge=-180.0,
-        le=180.0,
-    )
+    wheel_radii: tuple[float, ...] = _per_wheel("radius")
+    wheel_x: tuple[float, ...] = _per_wheel("x")
+    wheel_y: tuple[float, ...] = _per_wheel("y")
+    wheel_axis_yaw: tuple[float, ...] = _per_wheel("axis_yaw")
+    roller_angle_deg: tuple[float, ...] = _per_wheel("roller_angle_deg")
     wheels_radius: float = param(
         math.nan,
         name="kinematics.wheels_radius",

@@ -61,7 +61,7 @@ class EndpointNode(LifecycleNode):
 
         Timeouts in ROS time do not expire then, so a node that commands a robot must stop it.
         """
-        return self._time.stands
+        return self._time.stalled
 
     def poll(
         self,

@@ -1,25 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's parameters as one frozen dataclass: declared with descriptors, checked, swapped whole.
+"""Parameters of a node as one frozen dataclass, declared, validated and replaced as a whole.
 
-Each field made with :func:`param` becomes a ROS parameter. A batch that a client sets is first
-checked as a whole; only when rclpy has accepted it is the dataclass replaced, so a rejected batch
-changes nothing and the code that reads parameters never sees half of one.
+Each field made by :func:`param` is a ROS parameter. A batch set by a client is validated as a
+whole, and the dataclass is replaced only after rclpy has accepted it: a rejected batch changes
+nothing, and readers never see a partial update.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
-import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from rcl_interfaces.msg import (
-    FloatingPointRange,
-    IntegerRange,
-    ParameterDescriptor,
-    SetParametersResult,
-)
+from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.exceptions import (
     InvalidParameterTypeException,
     InvalidParameterValueException,
@@ -29,166 +22,17 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.ros.parameter_fields import ROS_TYPES, Declared
+from motion_nodes.ros.parameter_fields import ParameterRules as ParameterRules
+from motion_nodes.ros.parameter_fields import core_param as core_param
+from motion_nodes.ros.parameter_fields import declared as declared
+from motion_nodes.ros.parameter_fields import param as param
 
 P = TypeVar("P")
 
-_TYPES: dict[Any, Parameter.Type] = {
-    bool: Parameter.Type.BOOL,
-    int: Parameter.Type.INTEGER,
-    float: Parameter.Type.DOUBLE,
-    str: Parameter.Type.STRING,
-    tuple[str, ...]: Parameter.Type.STRING_ARRAY,
-    tuple[float, ...]: Parameter.Type.DOUBLE_ARRAY,
-    tuple[int, ...]: Parameter.Type.INTEGER_ARRAY,
-}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ParameterRules:
-    """What a parameter may be, kept in the field's metadata."""
-
-    doc: str
-    name: str | None = None
-    unit: str = ""
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    one_of: tuple[str, ...] | None = None
-    nan: bool = False
-    inf: bool = False
-    read_only: bool = False
-    per: str | None = None
-
-    def problem(self, name: str, value: Any) -> str | None:
-        """Return what is wrong with a value, in words, or None."""
-        if self.one_of is not None and value not in self.one_of:
-            return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
-        # What a client sets comes as array.array, which is neither a tuple nor a list.
-        alone = isinstance(value, str | int | float)
-        for number in (value,) if alone else value:
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                continue
-            if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):
-                continue
-            if not math.isfinite(number):
-                return f"{name} is {number}; it must be a finite number"
-            if self.gt is not None and not number > self.gt:
-                return f"{name} is {number}; it must be above {self.gt}"
-            if self.ge is not None and not number >= self.ge:
-                return f"{name} is {number}; it must be at least {self.ge}"
-            if self.le is not None and not number <= self.le:
-                return f"{name} is {number}; it must be at most {self.le}"
-        return None
-
-
-def param(
-    default: Any = dataclasses.MISSING,
-    *,
-    doc: str,
-    name: str | None = None,
-    unit: str = "",
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    one_of: tuple[str, ...] | None = None,
-    nan: bool = False,
-    inf: bool = False,
-    read_only: bool = False,
-    per: str | None = None,
-) -> Any:
-    """Return a dataclass field that is a ROS parameter, or one for each of some names.
-
-    Args:
-        default: value where neither the user nor the robot says otherwise.
-        doc: what it does, for ``ros2 param describe`` and docs/parameters.md.
-        name: the ROS name where it has dots (``linear.x.max_velocity``); else the field's own.
-        unit: SI unit.
-        ge: least value allowed.
-        gt: bound that the value must exceed.
-        le: greatest value allowed.
-        one_of: words allowed.
-        nan: NaN is allowed and means "not set".
-        inf: infinity is allowed and means "no limit".
-        read_only: cannot be changed after the node was configured.
-        per: an earlier field, read-only, that lists names. There is one parameter for each of
-            them, with the name in place of ``<...>`` in ``name``, and ``default`` is that of each.
-            The field holds them as a mapping from those names.
-    """
-    rules = ParameterRules(
-        doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,
-        read_only=read_only, per=per,
-    )  # fmt: skip
-    if per is not None:
-        return dataclasses.field(
-            default_factory=dict, metadata={"rules": rules, "default": default}
-        )
-    return dataclasses.field(default=default, metadata={"rules": rules})
-
-
-@dataclasses.dataclass(frozen=True)
-class Declared:
-    """One parameter: its ROS name, its field, its type and its rules."""
-
-    name: str
-    field: str
-    kind: Any
-    default: Any
-    rules: ParameterRules
-    key: str | None = None
-    """Which entry of a field that holds a mapping."""
-
-    def each(self, keys: Sequence[str]) -> list[Declared]:
-        """Return the parameters of a field that has one for each of some names."""
-        head, _, rest = self.name.partition("<")
-        tail = rest.partition(">")[2]
-        return [dataclasses.replace(self, name=f"{head}{key}{tail}", key=key) for key in keys]
-
-    def descriptor(self) -> ParameterDescriptor:
-        """Return what ``ros2 param describe`` shows; ranges become sliders in rqt_reconfigure."""
-        text = f"{self.rules.doc} [{self.rules.unit}]" if self.rules.unit else self.rules.doc
-        descriptor = ParameterDescriptor(
-            name=self.name,
-            type=_TYPES[self.kind].value,
-            description=text,
-            read_only=self.rules.read_only,
-        )
-        low = self.rules.ge if self.rules.ge is not None else self.rules.gt
-        if low is not None and self.rules.le is not None and not self.rules.nan:
-            if self.kind is float:
-                descriptor.floating_point_range = [
-                    FloatingPointRange(from_value=float(low), to_value=float(self.rules.le))
-                ]
-            elif self.kind is int:
-                descriptor.integer_range = [
-                    IntegerRange(from_value=int(low), to_value=int(self.rules.le), step=1)
-                ]
-        if self.rules.one_of is not None:
-            descriptor.additional_constraints = f"one of: {', '.join(self.rules.one_of)}"
-        return descriptor
-
-
-def declared(params_type: type[Any]) -> tuple[Declared, ...]:
-    """Return the parameters of a dataclass in their order."""
-    hints = typing.get_type_hints(params_type)
-    return tuple(
-        Declared(
-            name=field.metadata["rules"].name or field.name,
-            field=field.name,
-            kind=_element(hints[field.name]) if field.metadata["rules"].per else hints[field.name],
-            default=field.metadata.get("default", field.default),
-            rules=field.metadata["rules"],
-        )
-        for field in dataclasses.fields(params_type)
-    )
-
-
-def _element(mapping: Any) -> Any:
-    """Return the type of a mapping's values."""
-    return typing.get_args(mapping)[1]
-
 
 class ParameterSet(Generic[P]):
-    """The parameters of one node: ``current`` is always a checked, whole dataclass."""
+    """The parameters of one node; ``current`` is always a validated dataclass."""
 
     def __init__(
         self,
@@ -200,13 +44,14 @@ class ParameterSet(Generic[P]):
         """Declare all parameters.
 
         Args:
-            node: whose parameters they are.
+            node: the node.
             params_type: dataclass of :func:`param` fields.
-            defaults: field name -> value that the robot's description gives.
-            check: looks at a whole candidate, returns what is wrong with it or None.
+            defaults: defaults by field name, in place of those of the fields.
+            check: validates a candidate as a whole, returns why it is rejected or None.
 
         Raises:
-            InvalidConfig: a value given at start is of the wrong type or not allowed.
+            InvalidConfig: an initial value has a wrong type or is not allowed, or a required one is
+                missing.
         """
         self._node = node
         self._type = params_type
@@ -227,23 +72,23 @@ class ParameterSet(Generic[P]):
         if problem:
             raise InvalidConfig(f"{node.get_fully_qualified_name()}: {problem}")
         self._warn_unknown()
-        node.add_pre_set_parameters_callback(self._widen_all)
+        node.add_pre_set_parameters_callback(self._to_floats)
         node.add_on_set_parameters_callback(self._validate)
         node.add_post_set_parameters_callback(self._swap)
 
     def on_change(self, callback: Callable[[P], None]) -> None:
-        """Call ``callback`` with the new dataclass after each accepted batch."""
+        """Have ``callback`` called with the new dataclass after each accepted batch."""
         self._changed.append(callback)
 
     def settable(self) -> list[Parameter]:
-        """Return the parameters that can be set while the node is configured, as they are now."""
+        """Return the current values of parameters that can be set while the node is configured."""
         names = [name for name in self._names if not self._declared[name].rules.read_only]
-        found = [self._node._parameters[name] for name in names]
-        return [p for p in found if p.type_ is not Parameter.Type.NOT_SET]
+        parameters = [self._node._parameters[name] for name in names]
+        return [p for p in parameters if p.type_ is not Parameter.Type.NOT_SET]
 
     def undeclare(self) -> None:
-        """Take all parameters back, so that a later configure can declare them anew."""
-        self._node.remove_pre_set_parameters_callback(self._widen_all)
+        """Undeclare all parameters, so that the next configure can declare them again."""
+        self._node.remove_pre_set_parameters_callback(self._to_floats)
         self._node.remove_on_set_parameters_callback(self._validate)
         self._node.remove_post_set_parameters_callback(self._swap)
         for name in self._names:
@@ -256,19 +101,19 @@ class ParameterSet(Generic[P]):
         self._declared[entry.name] = entry
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
-                raise InvalidConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
+                raise InvalidConfig(f"{where} '{entry.name}' is required ({entry.rules.doc})")
             if given is not None:
-                self._node._parameter_overrides[entry.name] = _widened(entry, given)
-            # An empty list has no type of its own, so such a parameter is declared by its type.
+                self._node._parameter_overrides[entry.name] = _as_float(entry, given)
+            # The type of an empty list is unknown, so the parameter is declared by type.
             blank = default is dataclasses.MISSING or default == ()
-            value = _TYPES[entry.kind] if blank else _to_ros(default)
+            value = ROS_TYPES[entry.kind] if blank else _to_ros(default)
             try:
                 self._node.declare_parameter(entry.name, value, entry.descriptor())
             except InvalidParameterTypeException:
                 shown = given.value if given is not None else default
                 raise InvalidConfig(
                     f"{where} '{entry.name}' is {shown!r}; "
-                    f"it must be of type {_TYPES[entry.kind].name.lower()}"
+                    f"it must be of type {ROS_TYPES[entry.kind].name.lower()}"
                 ) from None
             except InvalidParameterValueException as error:
                 raise InvalidConfig(f"{where} '{entry.name}': {error}") from None
@@ -282,10 +127,10 @@ class ParameterSet(Generic[P]):
             raise InvalidConfig(f"{where} {problem}")
         return value
 
-    def _widen_all(self, parameters: list[Parameter]) -> list[Parameter]:
-        """Let a client set 50 where 50.0 is meant; called by rclpy before it looks at types."""
+    def _to_floats(self, parameters: list[Parameter]) -> list[Parameter]:
+        """Convert integers to floats where needed; called by rclpy before it checks types."""
         return [
-            _widened(self._declared[p.name], p) if p.name in self._declared else p
+            _as_float(self._declared[p.name], p) if p.name in self._declared else p
             for p in parameters
         ]
 
@@ -297,8 +142,8 @@ class ParameterSet(Generic[P]):
                 continue
             value = _from_ros(entry.kind, p.value)
             if entry.key is not None:
-                now = changes.get(entry.field, getattr(self.current, entry.field))
-                value = {**now, entry.key: value}
+                mapping = changes.get(entry.field, getattr(self.current, entry.field))
+                value = {**mapping, entry.key: value}
             changes[entry.field] = value
         return dataclasses.replace(self.current, **changes)  # type: ignore[type-var]
 
@@ -307,8 +152,8 @@ class ParameterSet(Generic[P]):
             entry = self._declared.get(p.name)
             if entry is None:
                 continue
-            if p.type_ is not _TYPES[entry.kind]:
-                reason = f"{p.name} must be of type {_TYPES[entry.kind].name.lower()}"
+            if p.type_ is not ROS_TYPES[entry.kind]:
+                reason = f"{p.name} must be of type {ROS_TYPES[entry.kind].name.lower()}"
                 return SetParametersResult(successful=False, reason=reason)
             problem = entry.rules.problem(p.name, p.value)
             if problem:
@@ -332,7 +177,7 @@ class ParameterSet(Generic[P]):
             if name.startswith("qos_overrides."):
                 continue
             self._node.get_logger().warning(
-                f"parameter '{name}' is not one of this node and has no effect."
+                f"parameter '{name}' is unknown to this node and has no effect."
                 f"{did_you_mean(name, sorted(self._declared))}"
             )
 
@@ -340,10 +185,16 @@ class ParameterSet(Generic[P]):
 def declare_early(
     node: Node, name: str, default: Any, descriptor: ParameterDescriptor | None = None
 ) -> Any:
-    """Declare a parameter that is needed before the others, and return its value.
+    """Declare a parameter that is needed before the node is configured, and return its value.
+
+    Args:
+        node: the node.
+        name: ROS name.
+        default: default value.
+        descriptor: descriptor; None for an empty one.
 
     Raises:
-        InvalidConfig: a value of another type was given.
+        InvalidConfig: the given value has another type.
     """
     try:
         return node.declare_parameter(name, default, descriptor or ParameterDescriptor()).value
@@ -355,13 +206,13 @@ def declare_early(
         ) from None
 
 
-def _widened(entry: Declared, given: Parameter) -> Parameter:
-    """Return 50 as 50.0 where that is meant: YAML files and people often leave the point out."""
+def _as_float(entry: Declared, given: Parameter) -> Parameter:
+    """Convert integers to floats if the parameter is of floats: YAML files often have 50."""
     if entry.kind is float and given.type_ is Parameter.Type.INTEGER:
         return Parameter(entry.name, Parameter.Type.DOUBLE, float(given.value))
     if entry.kind == tuple[float, ...] and given.type_ is Parameter.Type.INTEGER_ARRAY:
-        wide = [float(number) for number in given.value]
-        return Parameter(entry.name, Parameter.Type.DOUBLE_ARRAY, wide)
+        floats = [float(number) for number in given.value]
+        return Parameter(entry.name, Parameter.Type.DOUBLE_ARRAY, floats)
     return given
 
 

@@ -77,7 +77,7 @@ class RosTime:
         return self._feed is not None and bool(self._node.get_clock().ros_time_is_active)
 
     @property
-    def stands(self) -> bool:
+    def stalled(self) -> bool:
         """True if simulated time has not advanced for :data:`STALL_TIMEOUT` of wall time.
 
         Updated by :meth:`now_ns`, which a loop calls in each cycle.

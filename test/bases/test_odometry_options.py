@@ -74,7 +74,7 @@ def test_velocity_is_the_mean_over_the_window():
 
 @pytest.mark.parametrize("value", [-0.1, nan, inf])
 def test_bad_errors_are_refused(value):
-    with pytest.raises(InvalidConfig, match="yaw_error_per_metre.*finite.*negative"):
+    with pytest.raises(InvalidConfig, match="yaw_error_per_metre"):
         OdometryConfig(yaw_error_per_metre=value)
     with pytest.raises(InvalidConfig, match="velocity_rolling_window_size is 0"):
         OdometryConfig(velocity_rolling_window_size=0)

@@ -18,7 +18,7 @@ from motion_nodes.nodes.clients import go, recover, wait
         ("go franka --to redy", "Did you mean 'ready'"),
         ("go franka --to 9,0,0,0,0,0,0", "outside the limits"),
         ("go franka --to-position 0.4,nan,0.4", "'nan' is not a finite number"),
-        ("go franka --to-rpy 0,0,0", "--to-position x,y,z is needed"),
+        ("go franka --to-rpy 0,0,0", "--to-position x,y,z [m] is required"),
         ("go franka --to ready --velocity 0", "--velocity is 0"),
         ("go franka --to ready --acceleration 1.5", "--acceleration is 1.5"),
         ("go franka --to ready --timeout inf", "--timeout is inf"),

@@ -125,7 +125,7 @@ WRONG = [
     ("fk franka --state redy", "Did you mean 'ready'"),
     ("fk franka --frame panda_hnd", "Did you mean 'panda_hand'"),
     ("fk franka --group arn", "Did you mean 'arm'"),
-    ("ik franka", "--position x,y,z is needed"),
+    ("ik franka", "--position x,y,z [m] is required"),
     ("ik franka --position 0.5,0", "--position needs 3 numbers (metres); given: 2"),
     ("ik franka --position 0.5,0,inf", "'inf' is not a finite number"),
     ("ik franka --position 0.5,0,0.4 --quat 0,0,0,0", "--quat is zero"),

@@ -135,7 +135,7 @@ def test_bench_measures_all_rows(motion):
 WRONG = [
     ("plan franka", "give --to (named state or joint positions) or --to-position"),
     ("plan franka --to ready --to-position 0.4,0,0.4", "both are given"),
-    ("plan franka --to-rpy 0,0,0", "--to-position x,y,z is needed"),
+    ("plan franka --to-rpy 0,0,0", "--to-position x,y,z [m] is required"),
     ("plan franka --to 0,0,0,0,0,0,0", "panda_joint4 is 0, allowed is"),
     ("plan franka --to ready --planner rtt", "there is no planner 'rtt'"),
     ("plan franka --to ready --timeout nan", "--timeout is nan s"),

@@ -130,7 +130,7 @@ def test_states_of_another_robot_and_a_missing_wheel(suite, client):
     assert all(wheel in status.message for wheel in WHEELS)
     jetbot.without, jetbot.also = (WHEELS[0],), {}
     jetbot.until(
-        lambda: f"lack {WHEELS[0]}" in client.diagnostics(BASE).message,
+        lambda: f"not reported: {WHEELS[0]}" in client.diagnostics(BASE).message,
         "the missing wheel",
         lambda: send(0.2),
     )

@@ -96,7 +96,7 @@ def test_unknown_robot(suite):
 
 def test_no_robot(suite):
     refused(suite.node("articulation_controller"), "-p robot:=franka")
-    refused(suite.node("mock_sim"), "'robots' must be given")
+    refused(suite.node("mock_sim"), "'robots' is required")
 
 
 def test_the_wrong_kind_of_robot(suite):
@@ -132,7 +132,7 @@ def test_wrong_ros_arguments(suite, ros_args):
 
 def test_an_unknown_parameter_is_told(suite, client):
     process = suite.node("differential_base", robot="jetbot", wheel_radios=0.1)
-    process.wait_for("parameter 'wheel_radios' is not one of this node and has no effect.")
+    process.wait_for("parameter 'wheel_radios' is unknown to this node and has no effect.")
     process.wait_for("Did you mean 'wheel_radius'?")
 
 

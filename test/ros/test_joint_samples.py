@@ -135,7 +135,7 @@ def test_a_message_that_ends_too_early_changes_nothing(feed, length):
     feed.waiting = [serialize_message(state({"a": 5.0, "b": 6.0}))[:length]]
     assert not reader.update()
     assert reader.position.tolist() == [1.0, 2.0]
-    assert f"a message of {length} bytes is no JointState" in reader.trouble(-1.0)
+    assert f"a message of {length} bytes cannot be read as JointState" in reader.trouble(-1.0)
 
 
 def test_names_that_are_no_text(feed):

@@ -258,13 +258,13 @@ def test_a_jump_beyond_the_velocity_limit_is_not_used(feed, careful):
 def test_a_joint_that_only_jumps_grows_old_and_is_accepted_after_a_while(feed, careful):
     feed.send({"a": 0.0, "b": 0.0, "c": 0.0}, stamp=1.0)
     careful.update()
-    careful._heard -= 0.3
+    careful._received_at -= 0.3
     feed.send({"a": 0.0, "b": 3.0, "c": 0.0}, stamp=1.3)
     careful.update()
     assert careful.position[1] == 0.0
     assert careful.age() > 0.3
     assert "b" in careful.trouble(0.25)
-    careful._heard -= 0.6
+    careful._received_at -= 0.6
     feed.send({"a": 0.0, "b": 3.0, "c": 0.0}, stamp=1.9)
     careful.update()
     assert careful.position[1] == 3.0

@@ -109,7 +109,7 @@ def test_the_object_is_moved_before_it_is_taken_up(messages, early):  # noqa: F8
 def test_it_is_said_that_it_waits_and_that_it_is_given_up(messages, early, clock):  # noqa: F811
     scene, findings = messages.apply(Scene(), ATTACHED, early=early)
     assert findings.success
-    assert "'box' is attached as soon as there is" in findings.warnings[0]
+    assert "'box' is attached as soon as it is added" in findings.warnings[0]
     clock.now = 0.9 * OBJECT_TIMEOUT
     assert not early.given_up()
     clock.now = 1.1 * OBJECT_TIMEOUT

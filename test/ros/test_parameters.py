@@ -204,7 +204,7 @@ def test_a_required_parameter_that_is_missing(make_node):
 
     hints = {"Needs": Needs, "float": float}
     assert hints
-    with pytest.raises(InvalidConfig, match=r"'width' must be given \(Width of the thing\.\)"):
+    with pytest.raises(InvalidConfig, match=r"'width' is required \(Width of the thing\.\)"):
         ParameterSet(make_node(), Needs)
     assert ParameterSet(make_node("width:=2"), Needs).current.width == 2.0
 
@@ -221,7 +221,7 @@ def test_an_empty_list_is_a_value(make_node):
 def test_an_unknown_parameter_is_named_with_the_nearest_word(make_node, capfd):
     ParameterSet(make_node("radios:=1.0"), Sample)
     said = capfd.readouterr().err
-    assert "'radios' is not one of this node and has no effect" in said
+    assert "'radios' is unknown to this node and has no effect" in said
     assert "Did you mean 'radius'?" in said
 
 

@@ -52,8 +52,8 @@ def test_a_tilted_pose_is_seen_from_above():
 
 @pytest.mark.parametrize(
     ("field", "value", "text"),
-    [("x", math.nan, "finite"), ("w", math.inf, "finite"), ("w", 0.0, "length 0"),
-     ("w", 1.5, "length 1.5"), ("w", 0.9, "unit quaternion")],
+    [("x", math.nan, "finite"), ("w", math.inf, "finite"), ("w", 0.0, "norm 0"),
+     ("w", 1.5, "norm 1.5"), ("w", 0.9, "unit quaternion")],
 )  # fmt: skip
 def test_bad_poses(field, value, text):
     message = Pose()

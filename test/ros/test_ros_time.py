@@ -148,14 +148,14 @@ def test_the_first_clock_message_is_no_jump(sim_world):
 def test_time_that_stands_is_seen(sim_world):
     sim_world.step(PERIOD)
     sim_world.step(0.0, 0.9 * STALL_TIMEOUT)
-    assert not sim_world.time.stands
+    assert not sim_world.time.stalled
     sim_world.step(0.0, 0.2 * STALL_TIMEOUT)
-    assert sim_world.time.stands
+    assert sim_world.time.stalled
     sim_world.step(PERIOD)
-    assert not sim_world.time.stands
+    assert not sim_world.time.stalled
 
 
 def test_the_wall_clock_never_stands(wall_world):
     wall_world.step(PERIOD)
     wall_world.step(0.0, 10.0)
-    assert not wall_world.time.stands
+    assert not wall_world.time.stalled

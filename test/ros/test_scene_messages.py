@@ -138,7 +138,7 @@ def test_moving_with_poses_of_shapes(messages):
     moved = done(messages, scene, move).objects["box"]
     np.testing.assert_allclose(moved.parts[0].X_OS[:3, 3], (0.0, 0.0, 0.7))
     move.primitive_poses.append(Pose())
-    assert "2 poses of shapes and has 1" in refused(messages, scene, move)
+    assert "has 1 shapes, but the MOVE has 2 poses" in refused(messages, scene, move)
 
 
 def test_removing(messages):
@@ -292,8 +292,8 @@ CORNERS = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
         (broken(planes=[Plane(coef=[0.0, 0.0, 0.0, 1.0])]), "that is not zero"),
         (broken(planes=[Plane(coef=[0.0, nan, 1.0, 1.0])]), "must be finite"),
         (requests.moved("bax", (0.0, 0.0, 0.0)), "no object 'bax'. Did you mean 'box'?"),
-        (requests.moved("tool", (0.0, 0.0, 0.0)), "attached to panda_hand_tcp: detach it first"),
-        (requests.sphere("tool", 0.1, (0.0, 0.0, 0.0)), "attached to panda_hand_tcp: detach it"),
+        (requests.moved("tool", (0.0, 0.0, 0.0)), "attached to panda_hand_tcp; detach it first"),
+        (requests.sphere("tool", 0.1, (0.0, 0.0, 0.0)), "attached to panda_hand_tcp; detach it"),
         (requests.attached("ball", HAND), "not an object of the world"),
         (requests.attached("box", "panda_link99"), "'panda_link99' is not known"),
         (requests.attached("box", ""), "frame '' is not known"),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reader of serialized messages, field by field, without deserialization.
 
-rclpy takes 35 us to deserialize a JointState of nine joints and 150 us for a controller's state,
-since it converts each element. A loop that uses two of the arrays reads them in place.
+rclpy takes 12 us to deserialize a JointState of nine joints and 71 us for a controller's state,
+since it converts each element; reading the arrays in place takes 4 us and 3 us
+(docs/dependencies.md).
 
 Source: OMG DDS-XTypes 1.3, 7.4 (plain CDR, version 1): a header of four bytes, then the fields in
 order, each aligned to its size, relative to the end of the header.
@@ -86,22 +87,22 @@ class CdrReader:
         self._at = start + 8 * count
         return np.frombuffer(self.data, np.float64, count, start)
 
-    def count(self, most: int) -> int:
+    def count(self, limit: int) -> int:
         """Read the length of a sequence.
 
         Args:
-            most: max length.
+            limit: max length.
 
         Raises:
             InvalidMessage: the sequence is longer.
         """
-        return self._count(most)
+        return self._count(limit)
 
-    def _count(self, most: int = MAX_ITEMS) -> int:
+    def _count(self, limit: int = MAX_ITEMS) -> int:
         at = (self._at + 3) & ~3
         (count,) = _UINT32.unpack_from(self.data, at)
-        if count > most:
-            raise InvalidMessage(f"a list of {count} entries; allowed are {most}")
+        if count > limit:
+            raise InvalidMessage(f"a list of {count} entries; allowed are {limit}")
         self._at = at + 4
         return int(count)
 

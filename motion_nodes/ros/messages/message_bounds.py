@@ -168,29 +168,29 @@ def _field_check(owner: str, field: str, form: str, inherited: Bound | None) -> 
     assert match is not None
     many = match["item"] or match["array"]
     inner = many or match["one"]
-    most = COUNTS.get((owner, field), COUNTS.get((owner, "*"), bounds.ITEMS))
+    max_count = COUNTS.get((owner, field), COUNTS.get((owner, "*"), bounds.ITEMS))
     if (owner, field) in READ_ELSEWHERE:
-        return _counted(None, most)
+        return _counted(None, max_count)
     if inner in ("double", "float"):
         if bound is None and owner not in _LENGTHS:
             bound = bounds.ANY
-        return _numbers(bound, most) if many else _number(bound)
+        return _numbers(bound, max_count) if many else _number(bound)
     if inner.startswith("string"):
-        longest = TEXTS.get(owner, bounds.NAME_LENGTH)
-        names = min(most, bounds.OBJECTS)
-        return _texts(longest, names) if many else _text(longest)
+        max_length = TEXTS.get(owner, bounds.NAME_LENGTH)
+        names = min(max_count, bounds.OBJECTS)
+        return _texts(max_length, names) if many else _text(max_length)
     if (owner, field) in WHOLE:
         return _number(Bound(WHOLE[owner, field], min=0.0))
     if _WHOLE.match(inner):
         return (
-            _counted(None, most if inner not in ("octet", "byte", "uint8", "int8") else None)
+            _counted(None, max_count if inner not in ("octet", "byte", "uint8", "int8") else None)
             if many
             else None
         )
     check = _checker(_class(inner), bound)
     if check is _nothing:
-        return _counted(None, most) if many else None
-    return _counted(check, most) if many else check
+        return _counted(None, max_count) if many else None
+    return _counted(check, max_count) if many else check
 
 
 def _class(name: str) -> type[Any]:
@@ -232,32 +232,32 @@ def _length(value: float, path: str, lengths: Bound) -> None:
         raise _beyond(path, value, lengths)
 
 
-def _numbers(bound: Bound | None, most: int) -> Check:
+def _numbers(bound: Bound | None, max_count: int) -> Check:
     def check(values: Any, path: str, lengths: Bound) -> None:
-        bounds.check_count(len(values), most, path)
+        bounds.check_count(len(values), max_count, path)
         bounds.check_numbers(values, bound or lengths, path)
 
     return check
 
 
-def _text(longest: int) -> Check:
-    return lambda value, path, _lengths: _check_text(value, path, longest)
+def _text(max_length: int) -> Check:
+    return lambda value, path, _lengths: _check_text(value, path, max_length)
 
 
-def _texts(longest: int, most: int) -> Check:
+def _texts(max_length: int, max_count: int) -> Check:
     def check(values: Any, path: str, _lengths: Bound) -> None:
-        bounds.check_count(len(values), most, path)
+        bounds.check_count(len(values), max_count, path)
         for index, value in enumerate(values):
-            if len(value) > longest:
-                _check_text(value, f"{path}[{index}]", longest)
+            if len(value) > max_length:
+                _check_text(value, f"{path}[{index}]", max_length)
 
     return check
 
 
-def _counted(item: Check | None, most: int | None) -> Check:
+def _counted(item: Check | None, max_count: int | None) -> Check:
     def check(values: Any, path: str, lengths: Bound) -> None:
-        if most is not None:
-            bounds.check_count(len(values), most, path)
+        if max_count is not None:
+            bounds.check_count(len(values), max_count, path)
         if item is not None:
             for index, value in enumerate(values):
                 item(value, f"{path}[{index}]", lengths)
@@ -265,10 +265,10 @@ def _counted(item: Check | None, most: int | None) -> Check:
     return check
 
 
-def _check_text(value: str, path: str, longest: int) -> None:
-    if len(value) > longest:
+def _check_text(value: str, path: str, max_length: int) -> None:
+    if len(value) > max_length:
         raise InvalidCommand(
-            f"{path} has {len(value)} characters ('{value[:40]}...'); allowed are {longest}"
+            f"{path} has {len(value)} characters ('{value[:40]}...'); allowed are {max_length}"
         )
 
 

@@ -108,12 +108,12 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
             f"are {LENGTH.text()}",
         )
     length = math.hypot(*quaternion)
-    shortest, longest = QUATERNION_NORM
-    if not shortest <= length <= longest:
+    min_norm, max_norm = QUATERNION_NORM
+    if not min_norm <= length <= max_norm:
         raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} has the orientation {quaternion} of norm {length:.3g}, which is not a "
-            f"rotation; allowed are norms of {shortest:g} to {longest:g} (the identity is x y z w "
+            f"rotation; allowed are norms of {min_norm:g} to {max_norm:g} (the identity is x y z w "
             "= 0 0 0 1)",
         )
     notice = ""

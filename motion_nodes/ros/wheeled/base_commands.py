@@ -87,13 +87,13 @@ class TwistInputs:
         """Refuse current streams until they pause: the suite was stopped or resumed."""
         self._restarted = set()
 
-    def take(self, now: float, timeout: float, hindrance: str) -> list[tuple[Twist2, float]]:
+    def take(self, now: float, timeout: float, refusal: str) -> list[tuple[Twist2, float]]:
         """Return pending commands, each with its time [s], oldest first.
 
         Args:
             now: current time of this node [s].
             timeout: max age of a command; older ones are dropped with a warning [s].
-            hindrance: why commands are refused now, as text; empty if they are not.
+            refusal: why commands are refused now, as text; empty if they are not.
         """
         commands = []
         for topic in self._topics:
@@ -101,7 +101,7 @@ class TwistInputs:
             for message, number, sent in topic.traced():
                 self.senders.heard(topic.topic, number, now)
                 goes_on = self.goes_on(topic, sent, timeout)
-                refused = hindrance or goes_on
+                refused = refusal or goes_on
                 if refused:
                     self._node.warn("refused", f"command refused: {refused}")
                     continue

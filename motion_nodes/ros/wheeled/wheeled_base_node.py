@@ -94,22 +94,22 @@ class WheeledBaseNode(RobotNode[B]):
         now = now_ns * 1e-9
         if self._state.update():
             self._measure()
-        hindrance = self._hindrance()
-        refused = self.stop_reason or hindrance
+        fault = self._hindrance()
+        refused = self.stop_reason or fault
         for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, refused):
             self._take(twist, given)
-        if hindrance:
+        if fault:
             self.controller.halt()
         for stamp in self.deadlines:
             self.lead_on(self.period)
             self._drive(self.controller.step(stamp * 1e-9, self.period), stamp)
-        if hindrance and not self.deadlines:
+        if fault and not self.deadlines:
             # Simulated time may be stalled; the wheels must stop regardless.
             self._drive(self.controller.driven, now_ns)
         if self.rest.waiting:
             speeds = self.controller.driven.wheels, self.controller.odometry.twist
             still = all(abs(speed) < BASE_REST_SPEED for each in speeds for speed in each)
-            self.rest.look(self.now(), still=still, trouble=hindrance)
+            self.rest.look(self.now(), still=still, trouble=fault)
 
     def halt(self) -> None:
         """Stop the wheels."""
@@ -144,11 +144,11 @@ class WheeledBaseNode(RobotNode[B]):
 
     def diagnose(self, report: Report) -> None:
         """Report the state of commands, measurements and slip."""
-        trouble = self._state_trouble()
-        if trouble and self._state.received:
-            report.note("ERROR", f"{trouble}; wheels stopped")
-        elif trouble:
-            report.note("WARN", trouble)
+        fault = self._state_trouble()
+        if fault and self._state.received:
+            report.note("ERROR", f"{fault}; wheels stopped")
+        elif fault:
+            report.note("WARN", fault)
         now = self.now()
         command_age = self.controller.command_age(now)
         if command_age < self.params.cmd_vel_timeout:
@@ -196,13 +196,13 @@ class WheeledBaseNode(RobotNode[B]):
 
     def _hindrance(self) -> str:
         """Return why the base must not move; empty if it may."""
-        trouble = self._state_trouble()
-        if trouble and self._state.received:
+        fault = self._state_trouble()
+        if fault and self._state.received:
             # Wheel angles may restart from zero when they are reported again.
             self._begin_measuring()
-        if not trouble and self.time_stands:
+        if not fault and self.time_stands:
             return "/clock does not advance, so commands cannot time out"
-        return trouble
+        return fault
 
     def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:
         return self.make_base(params), core_config(params)

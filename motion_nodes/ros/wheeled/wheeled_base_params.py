@@ -12,75 +12,28 @@ from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.odometry import OdometryConfig
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import RobotParams
 
 COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
 """Default covariance diagonal: small in the plane, large out of it."""
 
-_LIMITS = {
-    "max_velocity": ("", "Max velocity along this axis; 0 or NaN: unlimited."),
-    "min_velocity": (
-        "",
-        (
-            "Max velocity in the negative direction, as a magnitude (the sign is ignored); 0 or "
-            "NaN: same as max_velocity."
-        ),
-    ),
-    "max_acceleration": ("^2", "Max acceleration while speeding up; 0 or NaN: unlimited."),
-    "max_deceleration": (
-        "^2",
-        "Max deceleration while slowing down; 0 or NaN: same as max_acceleration.",
-    ),
-    "max_acceleration_reverse": (
-        "^2",
-        (
-            "Max acceleration while speeding up in the negative direction; 0 or NaN: same as "
-            "max_acceleration."
-        ),
-    ),
-    "max_deceleration_reverse": (
-        "^2",
-        (
-            "Max deceleration while slowing down from motion in the negative direction; 0 or NaN: "
-            "same as max_deceleration."
-        ),
-    ),
-    "max_jerk": ("^3", "Max jerk; 0 or NaN: unlimited."),
-    "min_jerk": (
-        "^3",
-        (
-            "Max jerk in the negative direction; the smaller of min_jerk and max_jerk is used. 0 "
-            "or NaN: same as max_jerk."
-        ),
-    ),
-}
-
 
 def _limit(name: str) -> Any:
     """Return the field of one limit, such as ``linear.x.max_velocity``."""
-    power, doc = _LIMITS[name.rpartition(".")[2]]
-    unit = "m" if name.startswith("linear") else "rad"
-    return param(math.nan, name=name, doc=doc, unit=f"{unit}/s{power}", nan=True)
-
-
-def _error(doc: str, unit: str) -> Any:
-    """Return the field of one error rate of the odometry."""
-    return param(0.0, doc=doc, unit=unit, ge=0.0, le=100.0)
+    field = name.rpartition(".")[2]
+    linear, angular = setting_of(BodyAxisLimits, field)[0].unit.split(" or ")
+    unit = linear if name.startswith("linear") else angular
+    return core_param(BodyAxisLimits, field, name=name, unit=unit)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WheeledBaseParams(RobotParams):
     """Parameters of every wheeled base; names as in ros2_controllers."""
 
-    cmd_vel_timeout: float = param(
-        0.5,
-        doc="Commands older than this are treated as a stop command.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
+    cmd_vel_timeout: float = core_param(BaseControllerConfig, "cmd_vel_timeout")
     state_timeout: float = param(
         0.5,
         doc="Timeout of joint_states; when it expires the wheels are stopped and an error is "
@@ -112,20 +65,9 @@ class WheeledBaseParams(RobotParams):
     enable_odom_tf: bool = param(
         True, doc="Publish the transform from the odometry frame to the base frame on /tf."
     )
-    open_loop: bool = param(
-        False,
-        doc="Compute odometry by integrating the limited commands instead of joint_states, "
-        "which are then not required.",
-        read_only=True,
-    )
-    position_feedback: bool = param(
-        True,
-        doc="Compute odometry from measured wheel positions (true) or wheel velocities (false).",
-        read_only=True,
-    )
-    velocity_rolling_window_size: int = param(
-        1, doc="Number of measurements in the rolling mean of the odometry velocity.", ge=1, le=1000
-    )
+    open_loop: bool = core_param(BaseControllerConfig, "open_loop", read_only=True)
+    position_feedback: bool = core_param(BaseControllerConfig, "position_feedback", read_only=True)
+    velocity_rolling_window_size: int = core_param(OdometryConfig, "velocity_rolling_window_size")
     pose_covariance_diagonal: tuple[float, ...] = param(
         COVARIANCE,
         doc="Diagonal of the odometry pose covariance [m^2, rad^2]; the accumulated errors "
@@ -135,28 +77,10 @@ class WheeledBaseParams(RobotParams):
     twist_covariance_diagonal: tuple[float, ...] = param(
         COVARIANCE, doc="Diagonal of the odometry twist covariance [(m/s)^2, (rad/s)^2].", ge=0.0
     )
-    position_error_per_metre: float = _error(
-        "Standard deviation of the position after travelling 1 m; grows with the square "
-        "root of the distance. 0 adds no error.",
-        "m",
-    )
-    position_error_per_radian: float = _error(
-        "Standard deviation of the position after turning by 1 rad; grows with the square "
-        "root of the angle. 0 adds no error.",
-        "m",
-    )
-    yaw_error_per_metre: float = _error(
-        (
-            "Standard deviation of the heading after travelling 1 m; grows with the square root "
-            "of the distance. 0 adds no error."
-        ),
-        "rad",
-    )
-    yaw_error_per_radian: float = _error(
-        "Standard deviation of the heading after turning by 1 rad; grows with the square "
-        "root of the angle. 0 adds no error.",
-        "rad",
-    )
+    position_error_per_metre: float = core_param(OdometryConfig, "position_error_per_metre")
+    position_error_per_radian: float = core_param(OdometryConfig, "position_error_per_radian")
+    yaw_error_per_metre: float = core_param(OdometryConfig, "yaw_error_per_metre")
+    yaw_error_per_radian: float = core_param(OdometryConfig, "yaw_error_per_radian")
     slip_threshold: float = param(
         0.1,
         doc="Threshold of the wheel slip estimate (residual rim speed) above which slip is "
@@ -181,28 +105,10 @@ class WheeledBaseParams(RobotParams):
     angular_z_max_deceleration_reverse: float = _limit("angular.z.max_deceleration_reverse")
     angular_z_max_jerk: float = _limit("angular.z.max_jerk")
     angular_z_min_jerk: float = _limit("angular.z.min_jerk")
-    clip_axes: bool = param(
-        False,
-        doc="Limit each axis of the twist separately, which changes the curvature, instead of "
-        "scaling the whole twist.",
-    )
-    max_wheel_velocity: float = param(
-        math.nan,
-        doc="Max angular velocity of each wheel; 0 or NaN: unlimited.",
-        unit="rad/s",
-        nan=True,
-    )
-    max_wheel_acceleration: float = param(
-        math.nan,
-        doc="Max angular acceleration of each wheel; 0 or NaN: unlimited.",
-        unit="rad/s^2",
-        nan=True,
-    )
-    clip_wheels: bool = param(
-        False,
-        doc="Limit each wheel separately, which changes the curvature, instead of scaling all "
-        "wheels.",
-    )
+    clip_axes: bool = core_param(BaseLimits, "clip_axes")
+    max_wheel_velocity: float = core_param(BaseLimits, "max_wheel_velocity")
+    max_wheel_acceleration: float = core_param(BaseLimits, "max_wheel_acceleration")
+    clip_wheels: bool = core_param(BaseLimits, "clip_wheels")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -223,25 +129,10 @@ class SidewaysParams:
 class ShapeParams:
     """Gains and speed limits, in addition to :class:`WheeledBaseParams`; named as in Isaac Sim."""
 
-    linear_gain: float = param(
-        1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
-    )
-    angular_gain: float = param(
-        1.0, doc="Gain applied to the angular velocity command.", ge=0.0, le=1000.0
-    )
-    max_linear_speed: float = param(
-        math.nan,
-        doc="Max norm of the linear velocity; faster commands are scaled down in their "
-        "direction. 0 or NaN: unlimited.",
-        unit="m/s",
-        nan=True,
-    )
-    max_angular_speed: float = param(
-        math.nan,
-        doc="Max yaw rate, limited separately from the linear velocity; 0 or NaN: unlimited.",
-        unit="rad/s",
-        nan=True,
-    )
+    linear_gain: float = core_param(CommandShape, "linear_gain")
+    angular_gain: float = core_param(CommandShape, "angular_gain")
+    max_linear_speed: float = core_param(CommandShape, "max_linear_speed")
+    max_angular_speed: float = core_param(CommandShape, "max_angular_speed")
 
 
 def base_defaults(robot: Robot) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings: documentation, unit and range of a value, stated once.
+
+A configuration dataclass of the core declares its fields by :func:`setting`, and checks them by
+:func:`check_settings`. ROS parameters, the schema of robot.yaml and the reference page are derived
+from the same :class:`Setting`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Meta
+
+from motion_nodes.errors import InvalidConfig
+
+KEY = "setting"
+"""Key of a field's :class:`Setting` in its metadata."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Documentation, unit and range of a value, or of each element of a list."""
+
+    doc: str
+    """What it does."""
+    unit: str = ""
+    """SI unit; of quantities along an axis those of both kinds, such as ``m/s or rad/s``."""
+    ge: float | None = None
+    """Min value."""
+    gt: float | None = None
+    """Value that must be exceeded."""
+    le: float | None = None
+    """Max value."""
+    one_of: tuple[str, ...] | None = None
+    """Allowed strings."""
+    nan: bool = False
+    """Whether NaN is allowed, which means "not set"."""
+    inf: bool = False
+    """Whether infinity is allowed, which means "unlimited"."""
+
+    def problem(self, name: str, value: Any) -> str | None:
+        """Return why a value is not allowed, as text, or None.
+
+        Args:
+            name: name of the value, for the text.
+            value: a number, boolean or string, or a sequence of these.
+        """
+        if self.one_of is not None and value not in self.one_of:
+            return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
+        # Lists set by ROS clients are array.array, neither tuple nor list.
+        for number in (value,) if isinstance(value, str | int | float) else value:
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                continue
+            if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):
+                continue
+            if not math.isfinite(number):
+                unset = ", or NaN to leave it unset" if self.nan else ""
+                return f"{name} is {number}; it must be a finite number{unset}"
+            if self.gt is not None and not number > self.gt:
+                return f"{name} is {number}; it must be above {self.gt}"
+            if self.ge is not None and not number >= self.ge:
+                return f"{name} is {number}; it must be at least {self.ge}"
+            if self.le is not None and not number <= self.le:
+                return f"{name} is {number}; it must be at most {self.le}"
+        return None
+
+    @property
+    def text(self) -> str:
+        """The documentation with the unit."""
+        return f"{self.doc} [{self.unit}]" if self.unit else self.doc
+
+    @property
+    def schema(self) -> Meta:
+        """The range and documentation as an annotation for msgspec."""
+        bounds: dict[str, Any] = {"ge": self.ge, "gt": self.gt, "le": self.le}
+        return Meta(description=self.text, **bounds)
+
+    def field(self, default: Any = dataclasses.MISSING) -> Any:
+        """Return a dataclass field with this setting."""
+        return dataclasses.field(default=default, metadata={KEY: self})
+
+
+def setting(default: Any = dataclasses.MISSING, **attributes: Any) -> Any:
+    """Return a dataclass field with a new :class:`Setting`.
+
+    Args:
+        default: default value; omitted if the field is required.
+        attributes: attributes of the setting.
+    """
+    return Setting(**attributes).field(default)
+
+
+def setting_of(kind: type[Any], field: str) -> tuple[Setting, Any]:
+    """Return the setting of a dataclass's field, and its default (``dataclasses.MISSING``: none).
+
+    Raises:
+        KeyError: there is no such field, or it has no setting.
+    """
+    found = next((f for f in dataclasses.fields(kind) if f.name == field), None)
+    if found is None or KEY not in found.metadata:
+        raise KeyError(f"{kind.__name__}.{field} is not a setting")
+    return found.metadata[KEY], found.default
+
+
+def check_settings(config: Any, prefix: str = "") -> None:
+    """Check that all settings of a dataclass are within their ranges.
+
+    Args:
+        config: the dataclass.
+        prefix: prefix of error texts, such as ``wheel 'left': ``.
+
+    Raises:
+        InvalidConfig: names the field, its value and the allowed range.
+    """
+    for field in dataclasses.fields(config):
+        entry = field.metadata.get(KEY)
+        problem = entry.problem(field.name, getattr(config, field.name)) if entry else None
+        if problem:
+            raise InvalidConfig(f"{prefix}{problem}")
