@@ -191,7 +191,7 @@ def test_the_command_tells_what_was_guessed_and_what_is_next(
     result = CliRunner().invoke(app, ["new", "r.urdf"])
     assert result.exit_code == 0, result.output
     assert "next: motion up ./r1" in result.output
-    assert "guessed, look at it:" in result.output
+    assert "estimated" in result.output
     told = CliRunner().invoke(app, ["new", "r.urdf", "--name", "r2", "--json"])
     data = json.loads(told.output)
     assert data["groups"]["arm"]["joints"] == ["j"]
