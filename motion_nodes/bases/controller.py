@@ -71,7 +71,9 @@ class BaseController:
         """
         self.base, self.config = base, config
         self.odometry = Odometry(config.odometry)
+        """Pose and velocity from wheel measurements; from commands with ``open_loop``."""
         self.slip = SlipWatch(base)
+        """Detection of wheel slip from redundant measurements."""
         self.wanted = Twist2()
         """The feasible part of the newest command."""
         self.not_driven = ""

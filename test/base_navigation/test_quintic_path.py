@@ -134,7 +134,7 @@ class TestRefusals:
 
     @pytest.mark.parametrize("bad", [{"max_jerk": 0.0}, {"max_acceleration": math.nan}])
     def test_bad_limits(self, bad):
-        with pytest.raises(InvalidCommand, match="finite number above 0"):
+        with pytest.raises(InvalidCommand, match="finite.*above"):
             plan_quintic(end(0, 0, 0), end(1, 0, 0), **{**NODE, **bad})
 
     @pytest.mark.parametrize("bad", [math.nan, math.inf])

@@ -121,5 +121,5 @@ def test_deadlines_taken_while_time_stands_are_not_due_again():
 
 @pytest.mark.parametrize("period", [0.0, -1.0, float("nan"), float("inf")])
 def test_bad_periods_are_refused(period):
-    with pytest.raises(ValueError, match="finite and above 0"):
+    with pytest.raises(ValueError, match="finite"):
         Deadlines(period)

@@ -176,11 +176,11 @@ def test_what_cannot_be_started_is_told_and_changes_nothing(runner):
     with pytest.raises(InvalidCommand, match="trajectory.*joint a.*0.5"):
         runner.start(goal(smooth(start=[0.5] * 3, end=0.1)), "me")
     runner.controller.switch_mode(ControlMode.VELOCITY, ["b"])
-    with pytest.raises(InvalidCommand, match="joint b is under velocity control"):
+    with pytest.raises(InvalidCommand, match="joint b.*velocity"):
         runner.start(goal(smooth()), "me")
     assert runner.runs == []
     fresh = JointArbiter(ArticulationController(limits()))
-    with pytest.raises(MotionError, match="state is not known yet"):
+    with pytest.raises(MotionError, match="state.*known"):
         fresh.start(goal(smooth()), "me")
 
 

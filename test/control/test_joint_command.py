@@ -262,9 +262,9 @@ def test_channels_of_each_mode(mode, allowed):
 def test_before_the_state_is_known_every_command_is_refused():
     controller = ArticulationController(FRANKA.limits)
     for command in (JointCommand(), JointCommand(positions=BODY)):
-        with pytest.raises(MotionError, match="state is not known yet"):
+        with pytest.raises(MotionError, match="state.*known"):
             controller.apply(command)
-    with pytest.raises(MotionError, match="state is not known yet"):
+    with pytest.raises(MotionError, match="state.*known"):
         controller.step(0.01)
     assert not controller.ready
     for bad in (np.zeros(8), np.full(9, nan), [0.0] * 8 + [inf], ["a"] * 9):

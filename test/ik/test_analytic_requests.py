@@ -172,7 +172,7 @@ def test_other_bad_input():
         ik.solutions(np.eye(4), free_values=[np.inf])
     with pytest.raises(InvalidConfig, match="norm is 0"):
         ik.solutions(np.eye(4), norm=0.5)
-    with pytest.raises(InvalidConfig, match="has no free joint"):
+    with pytest.raises(InvalidConfig, match="free joint"):
         solver("ur10e").solutions(np.eye(4), free_values=[0.0])
 
 
@@ -208,7 +208,7 @@ def test_random_arms_are_refused():
     rng = np.random.default_rng(14)
     for seed in range(5):
         h = rng.normal(size=(6, 3))
-        with pytest.raises(InvalidConfig, match="no closed form fits joint1, joint2"):
+        with pytest.raises(InvalidConfig, match="closed form.*joint1.*joint2"):
             AnalyticIk(line_chain(f"random{seed}", list(h), list(rng.uniform(-1, 1, (6, 3)))))
 
 

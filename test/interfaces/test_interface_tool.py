@@ -265,7 +265,7 @@ class TestMachine:
         assert "colcon" in text
 
     def test_the_distribution_alone_counts_as_sourced(self):
-        with pytest.raises(BuildError, match="ROS 2 kilted is sourced"):
+        with pytest.raises(BuildError, match="kilted"):
             checks.check_no_sourced_ros({"ROS_DISTRO": "kilted"}, ["tf2_msgs"])
 
     @pytest.mark.parametrize("path", ["", sys.prefix, "/no/such/folder", f"{sys.prefix}:"])
@@ -292,7 +292,7 @@ class TestMachine:
             checks.compilers(environment)
 
     def test_missing_headers_are_named(self, tmp_path):
-        with pytest.raises(BuildError, match=rf"no Python.h in {tmp_path}.*apt install python3"):
+        with pytest.raises(BuildError, match=rf"Python.h.*{tmp_path}"):
             checks.check_python_headers(tmp_path)
 
 

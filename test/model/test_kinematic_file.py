@@ -181,9 +181,7 @@ def test_files_that_are_none(tmp_path):
         read_kinematic_file(tmp_path / "none.kinematic.json")
     file = tmp_path / "odd.kinematic.json"
     file.write_text('{"links": [\n')
-    with pytest.raises(
-        InvalidDescription, match=r"odd.kinematic.json, line 2, column 1: is not JSON"
-    ):
+    with pytest.raises(InvalidDescription, match=r"odd.kinematic.json.*\b2\b.*\b1\b.*JSON"):
         read_kinematic_file(file)
     file.write_text('{"links": [{"name": "a", "name": "b"}]}')
     with pytest.raises(InvalidDescription, match="field.*'name'.*twice"):

@@ -106,7 +106,7 @@ def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> No
     target = tmp_path / "mine"
     target.mkdir()
     (target / "notes.txt").write_text("years of work")
-    with pytest.raises(InvalidConfig, match="exists; choose another place with --output"):
+    with pytest.raises(InvalidConfig, match="exists.*--output"):
         new_robot(file, output=target)
     found = new_robot(file, output=target, force=True)
     assert found.kept == tmp_path / "mine.old1"
@@ -191,7 +191,7 @@ def test_the_command_tells_what_was_guessed_and_what_is_next(
     result = CliRunner().invoke(app, ["new", "r.urdf"])
     assert result.exit_code == 0, result.output
     assert "next: motion up ./r1" in result.output
-    assert "estimated, please check:" in result.output
+    assert "estimated" in result.output
     told = CliRunner().invoke(app, ["new", "r.urdf", "--name", "r2", "--json"])
     data = json.loads(told.output)
     assert data["groups"]["arm"]["joints"] == ["j"]

@@ -366,7 +366,7 @@ def test_resolution_may_be_a_travel_or_a_step_for_each_joint(franka: Robot) -> N
     np.testing.assert_allclose(finer.resolution, 0.1 * by_default.resolution)
     steps = np.full(7, np.deg2rad(3.0))
     np.testing.assert_allclose(CollisionChecker(franka, "arm", resolution=steps).resolution, steps)
-    with pytest.raises(InvalidConfig, match="3 steps for 7 joints"):
+    with pytest.raises(InvalidConfig, match=r"\b3\b.*steps.*\b7\b"):
         CollisionChecker(franka, "arm", resolution=[0.1, 0.1, 0.1])
     assert edge_step_count(np.array([0.3, 0.4]), np.array([0.1, 0.1])) == 5
     assert edge_step_count(np.zeros(2), np.array([0.1, 0.1])) == 1

@@ -118,10 +118,10 @@ def test_a_command_without_any_value_changes_nothing(franka: Robot) -> None:
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        (JointTargets([0.1], [inf]), ("velocity inf", "'spin'", "-30 to 30")),
-        (JointTargets([-inf]), ("position -inf", "'spin'")),
-        (JointTargets([0.1], None, [-inf]), ("effort -inf", "'spin'", "-50 to 50")),
-        (JointTargets([0.1], None, [1e9]), ("effort 1e+09", "'spin'")),
+        (JointTargets([0.1], [inf]), ("velocity", "inf", "'spin'", "-30 to 30")),
+        (JointTargets([-inf]), ("position", "-inf", "'spin'")),
+        (JointTargets([0.1], None, [-inf]), ("effort", "-inf", "'spin'", "-50 to 50")),
+        (JointTargets([0.1], None, [1e9]), ("effort", "1e+09", "'spin'")),
         (JointTargets([4.0]), ("position", "'spin'", "4", "-2.5", "3.5")),
         (JointTargets([0.1, 0.2]), ("position", "(2,)", "(1,)", "spin")),
         (JointTargets([0.1], [[0.2]]), ("velocity", "(1, 1)")),

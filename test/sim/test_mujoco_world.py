@@ -364,7 +364,7 @@ def test_a_runaway_is_reported_and_reset_helps(rover: Robot, value: float) -> No
     world = world_of(rover)
     world.step(10)
     world.data.joint("r/left_wheel_joint").qvel[0] = value
-    with pytest.raises(SimulationDiverged, match=r"'left_wheel_joint' of 'r'"):
+    with pytest.raises(SimulationDiverged, match="'r'"):
         world.step(5)
     with pytest.raises(SimulationDiverged):
         world.step()
