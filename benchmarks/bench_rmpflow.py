@@ -30,9 +30,9 @@ from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, Cone
-from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 ROBOTS = ("franka", "ur10e")
 MIXED = (Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2),
