@@ -53,10 +53,12 @@ MESSAGES ?= 20000
 fuzz: setup-test
 	@PYTHONPATH=test $(BIN)/python -m fuzz --messages $(MESSAGES) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
 
+# Those that need no folder and no hour; one: make bench BENCH=suite
+BENCH ?= kinematics ik rmpflow retiming verification recovery stop control_loop start suite viewer
 bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/bench.txt
-	@$(BIN)/python benchmarks/run_all.py
+	@for name in $(BENCH); do $(BIN)/python benchmarks/bench_$$name.py || exit 1; echo; done
 
 # The docs' pictures anew: of the page by its tests, of running programs by a tool.
 pictures: setup-test

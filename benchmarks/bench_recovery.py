@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import itertools
 import sys
-from pathlib import Path
 
 import numpy as np
-from report import Cell, Report, Spread, arguments, progress
+from harness import TEST, Cell, Report, Spread, arguments, progress
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.recovery import Recovery, recover
 from motion_nodes.scene.checker import CollisionChecker
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "test"))
+sys.path.append(TEST)
 from jammed_states import KINDS, jam_checker, jammed
 
 ROBOTS = ("franka", "ur10e")

@@ -2,102 +2,140 @@
 """RMPflow: arrival from random starts, and clearance while obstacles move.
 
 Run: ``python benchmarks/bench_rmpflow_runs.py`` (ten minutes for ``--starts 200 --scenes 200`` on a
-quiet machine). ``--time-limit SECONDS`` ends it sooner, with figures of what was run by then; with
-``--keep FILE`` results are kept, and the next call goes on (another FILE after a change of code or
-settings). Figures do not depend on how busy the machine is, but for planning.
+quiet machine). Figures do not depend on how busy the machine is, but for planning.
 
-A run begins at a free configuration, 1 rad around the default posture or anywhere in the joints'
-range (at most half a turn), and goes to a pose that a free configuration within 0.6 rad of the
-posture has; seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest. Runs that the
-policy alone does not end are repeated with what ``escape`` of the node offers: back to the posture
-once, or a planner. Distances of links are those of their spheres. How scenes are drawn stands in
-``rmpflow_scenes.py``; clearance there is that of the robot's geometry by coal. A robot that would
-have been hit had it stood still is counted, so that it is seen how often there was something to do.
+A run begins at a collision-free configuration, 1 rad around the default posture or anywhere in the
+joints' range (at most half a turn), and goes to a pose that a collision-free configuration within
+0.6 rad of the posture has; seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest.
+Runs that the policy alone does not end are repeated with what ``escape`` of the node offers: back
+to the posture once, or a planner. Distances of links are those of their spheres. How scenes are
+drawn is documented in ``rmpflow_scenes.py``; clearance there is that of the robot's geometry by
+coal. A robot that would have been hit had it stood still is counted, to see how often there was
+something to do.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import statistics
-from pathlib import Path
-
 import numpy as np
-from kept_runs import KeptRuns, Result
-from report import Cell, Report, arguments, progress
-from rmpflow_arrivals import WAYS, Runs, draw_start
-from rmpflow_scenes import draw_scene, run_scene
-from rmpflow_truth import Truth
+from harness import Cell, Report, Spread, arguments, progress
+from peers.distances import LinkDistances
+from rmpflow_scenes import Outcome, draw_scene, run_scene
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.pipeline import plan
+from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
+from motion_nodes.planning.warm_up import warm_up
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
-ROBOTS = ("franka", "ur10e")
 KINDS = ("1 rad around the posture", "whole range of the joints")
+WAYS = ("alone", "posture", "planner")
+FRAME = 0.01  # [s]
+LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
+STANDING = 1.0  # [s] so long stuck and at rest, nothing more happens
+PLANNING = 5.0  # [s]
 
 
-class Robot:
-    """What the runs of a robot need."""
+Run = tuple[float | None, bool]
+"""Time of arrival [s], None where it did not arrive; and whether the policy reports it stuck."""
+
+
+class Runs:
+    """One robot's policy, run from start after start."""
 
     def __init__(self, name: str) -> None:
+        """Load the robot."""
         self.name = name
         self.policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
-        self.truth = Truth(self.policy.robot, self.policy.active_joints)
-        self.runs = Runs(self.policy, self.checker)
+        self.truth = LinkDistances(self.policy.robot, self.policy.active_joints)
+        warm_up(self.checker)
+        self._alone: dict[tuple[int, bool], Run] = {}
 
-    def arrival(self, kept: KeptRuns, seed: int, wide: bool, way: str) -> Result | None:
-        """Return one run; with a way out it differs only where the policy alone did not arrive."""
-        if way != WAYS[0]:
-            alone = self.arrival(kept, seed, wide, WAYS[0])
-            if alone is None or alone["seconds"] is not None:
-                return alone
+    def arrival(self, seed: int, wide: bool, way: str) -> Run:
+        """Return one run; with an escape it differs only where the policy alone did not arrive."""
+        alone = self._alone.get((seed, wide), (None, False))
+        if alone[0] is not None:
+            return alone
+        self.checker.set_scene(Scene())
+        found = self._run(*self._start(seed, wide), way)
+        self._alone.setdefault((seed, wide), found)
+        return found
 
-        def run() -> Result:
-            self.checker.set_scene(Scene())
-            return self.runs.run(draw_start(self.policy, self.checker, seed, wide), way)
-
-        return kept.get(f"{self.name}/{KINDS[wide]}/{way}/{seed}", run)
-
-    def scene(self, kept: KeptRuns, seed: int) -> Result | None:
+    def scene(self, seed: int) -> Outcome:
         """Return what came of one scene."""
+        scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
+        return run_scene(self.policy, self.checker, self.truth, scene)
 
-        def run() -> Result:
-            scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
-            return dataclasses.asdict(run_scene(self.policy, self.checker, self.truth, scene))
+    def _start(self, seed: int, wide: bool) -> tuple[Array, Array]:
+        """Return a free start, and a pose that some free configuration near the posture has."""
+        rng, limits = np.random.default_rng(seed), self.checker.limits
+        home = self.policy.default_cspace_target
+        low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
+        while True:
+            goal = limits.clip(home + rng.uniform(-0.6, 0.6, len(home)))
+            spread = rng.uniform(low, high) if wide else home + rng.uniform(-1.0, 1.0, len(home))
+            q, X = limits.clip(spread), self.policy.tool_pose(goal)
+            in_reach = np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15
+            if in_reach and self.checker.is_free(q) and self.checker.is_free(goal):
+                return q, X
 
-        return kept.get(f"{self.name}/scene/{seed}", run)
+    def _run(self, q: Array, X_WT: Array, way: str) -> Run:
+        policy = self.policy
+        policy.reset()
+        settings = FollowerSettings(retreat=way == "posture", escape=way == "planner")
+        follower = Follower(policy, settings)
+        follower.follow_pose(X_WT, 0.0)
+        qd = np.zeros(len(q))
+        fingers = policy.robot.home[policy.robot.indices(policy.watched_joints)]
+        none = np.zeros(len(fingers))
+        now, quiet = 0.0, 0.0
+        while now < (LONGEST if way == WAYS[0] else ESCAPING):
+            step = follower.step(RobotMotion(q, qd, fingers, none), FRAME, now)
+            now += FRAME
+            q, qd = step if step is not None else (q, np.zeros(len(q)))
+            if follower.escape_target is not None:
+                q, took = self._escape(q, X_WT)
+                now += took
+                follower.hand_back(now, "" if took else "no path was found")
+            if follower.phase is Phase.ARRIVED:
+                return now, False
+            stands = follower.phase is Phase.STUCK and float(np.abs(qd).max()) < 5e-3
+            quiet = quiet + FRAME if stands else 0.0
+            if quiet > STANDING:
+                break
+        return None, policy.stuck
+
+    def _escape(self, q: Array, X_WT: Array) -> tuple[Array, float]:
+        """Return where a plan ends, and its duration [s]; 0 where there is none."""
+        goal = PoseGoal(self.policy.tool, X_WT)
+        found = plan(PlanRequest(self.checker, q, (goal,), PLANNING, 1))
+        if found.trajectory is None:
+            return q, 0.0
+        return np.array(found.trajectory.positions[-1]), float(found.trajectory.times[-1])
 
 
-def arrival_row(what: str, found: list[Result]) -> list[Cell]:
+def arrival_row(what: str, found: list[Run]) -> list[Cell]:
     """Return the table's row about some runs."""
-    there = [run for run in found if run["seconds"] is not None]
-    took = [run["seconds"] for run in there]
-    return [
-        what, len(found), 100.0 * len(there) / max(1, len(found)),
-        sum(run["stuck"] for run in found),
-        statistics.median(took) if took else None, max(took, default=None),
-        1e3 * max((run["position"] for run in there), default=math.nan),
-        math.degrees(max((run["orientation"] for run in there), default=math.nan)),
-    ]  # fmt: skip
+    took = Spread.of(seconds for seconds, _ in found if seconds is not None)
+    return [what, len(found), 100.0 * took.count / len(found), sum(stuck for _, stuck in found),
+            took.p50, took.maximum]  # fmt: skip
 
 
-def scene_row(name: str, found: list[Result]) -> list[Cell]:
+def scene_row(name: str, found: list[Outcome]) -> list[Cell]:
     """Return the table's row about scenes."""
-    least = [run["clearance"] for run in found]
+    clearance, passive, apart, error = np.array(
+        [(run.clearance, run.passive, run.apart, run.error) for run in found]
+    ).T
     return [
-        name, len(found), sum(x < 0.0 for x in least), sum(run["passive"] < 0.0 for run in found),
-        1e3 * min(least, default=math.nan), 1e3 * float(np.percentile(least or [math.nan], 5)),
-        1e3 * min((run["apart"] for run in found), default=math.nan),
-        100.0 * sum(run["error"] < 0.01 for run in found) / max(1, len(found)),
+        name, len(found), int((clearance < 0.0).sum()), int((passive < 0.0).sum()),
+        1e3 * float(clearance.min()), 1e3 * float(np.percentile(clearance, 5)),
+        1e3 * float(apart.min()), 100.0 * float((error < 0.01).mean()),
     ]  # fmt: skip
-
-
-def some(results: list[Result | None]) -> list[Result]:
-    """Return those that were run."""
-    return [result for result in results if result is not None]
 
 
 def main() -> None:
@@ -105,41 +143,37 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--starts", type=int, default=200)
     parser.add_argument("--scenes", type=int, default=200)
-    parser.add_argument("--robots", nargs="+", default=ROBOTS, metavar="NAME")
-    parser.add_argument("--time-limit", type=float, default=math.inf, metavar="SECONDS")
-    parser.add_argument("--keep", type=Path, metavar="FILE")
+    parser.add_argument("--robots", nargs="+", default=("franka", "ur10e"), metavar="NAME")
     options = parser.parse_args()
     report = Report("RMPflow: arrivals and clearances")
-    kept = KeptRuns(options.keep, options.time_limit)
-    robots = [Robot(name) for name in options.robots]
-    starts, scenes = range(options.starts), range(options.scenes)
-    progress("runs")
-    cases = [(robot, wide, way) for robot in robots for wide in (False, True) for way in WAYS]
-    for seed in range(max(len(starts), len(scenes))):
-        # Seed by seed, so that a time limit leaves figures about everything.
+    robots = [Runs(name) for name in options.robots]
+    rows = []
+    for robot in robots:
+        for wide in (False, True):
+            for way in WAYS:
+                what = f"{robot.name}, {KINDS[wide]}, {way}"
+                progress(what)
+                found = [robot.arrival(seed, wide, way) for seed in range(options.starts)]
+                rows += [arrival_row(what, found)] if found else []
+    if rows:
+        report.table(
+            "From random starts to random poses",
+            ["", "runs", "arrived [%]", "reported stuck", "median [s]", "longest [s]"],
+            rows,
+            "Posture, planner: as alone, but where that is stuck it goes back to its posture "
+            "once, or along a planner's path.",
+        )  # fmt: skip
+    if options.scenes:
+        rows = []
         for robot in robots:
-            if seed in starts:
-                for _, wide, way in (case for case in cases if case[0] is robot):
-                    robot.arrival(kept, seed, wide, way)
-            if seed in scenes:
-                robot.scene(kept, seed)
-    report.table(
-        "From random starts to random poses",
-        ["", "runs", "arrived [%]", "told stuck", "median [s]", "longest [s]",
-         "2 s later: most [mm]", "[deg]"],
-        [arrival_row(f"{robot.name}, {KINDS[wide]}, {way}",
-                     some([robot.arrival(kept, seed, wide, way) for seed in starts]))
-         for robot, wide, way in cases],
-        "Posture, planner: as alone, but where that is stuck it goes back to its posture once, or "
-        "a planner's way.",
-    )  # fmt: skip
-    report.table(
-        "Two flying balls, two boxes, a table; 8 s each",
-        ["", "scenes", "touched", "touched if still", "least [mm]", "5 % [mm]", "links [mm]",
-         "arrived [%]"],
-        [scene_row(robot.name, some([robot.scene(kept, seed) for seed in scenes]))
-         for robot in robots],
-    )  # fmt: skip
+            progress(f"{robot.name}, scenes")
+            rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
+        report.table(
+            "Two flying balls, two boxes, a table; 8 s each",
+            ["", "scenes", "touched", "touched if still", "least [mm]", "5 % [mm]", "links [mm]",
+             "arrived [%]"],
+            rows,
+        )  # fmt: skip
     report.write(options.json)
 
 

@@ -5,12 +5,13 @@ Run: ``python benchmarks/bench_start.py`` (under a minute).
 
 Cold: with an empty folder for compiled kernels (``MOTION_NODES_CACHE_DIR``); warm: with what a
 cold start left there. Files are in the system's page cache both times. The container runs all
-nodes of ``motion up franka`` but the simulation, which has a process of its own.
+nodes of ``motion up franka`` but the simulation, which has a process of its own. Measured inside
+the processes (``harness/marked_node.py``): from outside, discovery would be most of what is seen.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import statistics
 import subprocess
 import sys
@@ -18,24 +19,25 @@ import tempfile
 import time
 from pathlib import Path
 
-from child_processes import Child, isolate, memory, ros_args, script_command
-from report import Cell, Report, arguments, progress
+from harness import Cell, Child, Report, arguments, isolate, progress, script_command
+from harness.processes import START, memory, ros_args
 
-STAGES = ("python", "imported", "created", "configured", "active")
+from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.model.placement import parse_placements
+
+STAGES = ("active", "configured", "created", "imported", "python")
 LIBRARIES = (
     "numpy", "rclpy", "sensor_msgs.msg", "control_msgs.msg", "mujoco", "viser", "ruckig",
-    "scipy", "numba", "motion_nodes.model.loader", "motion_nodes.nodes.articulation_controller",
-    "motion_nodes.nodes.mujoco_sim", "motion_nodes.nodes.browser_viewer",
+    "scipy", "numba", "motion_nodes", "motion_nodes.model.loader",
+    "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
+    "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip
-SETTLE = 0.5
-"""[s] Memory is read so long after the node is active."""
+SETTLE = 0.5  # [s] Memory is read so long after the node is active
+IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
 
 def starts() -> dict[str, list[str]]:
-    """Return what is started: a label, and the arguments of start_marker.py."""
-    from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
-    from motion_nodes.model.placement import parse_placements
-
+    """Return what is started: a label, and the arguments of marked_node.py."""
     config = BringupConfig(placements=parse_placements(["franka"]), viewer_port=0)
     container = commands_for(nodes_for(config), composed=True)["container"]
     both = ["franka:=franka", "jetbot:=jetbot@1,0,0"]
@@ -51,24 +53,19 @@ def starts() -> dict[str, list[str]]:
     }
 
 
-def start(arguments: list[str], cache: Path) -> dict[str, float]:
+def start(words: list[str], cache: Path) -> dict[str, float]:
     """Start once; return the stages [ms] and the memory [MB]."""
-    environment = {"MOTION_NODES_CACHE_DIR": str(cache)}
-    child = Child(script_command("start_marker.py", *arguments), environment)
+    command = script_command("harness/marked_node.py", *words)
+    child = Child(command, {"MOTION_NODES_CACHE_DIR": str(cache)})
     try:
-        child.wait_for("@@")
+        child.wait_for("@@{", START)
         time.sleep(SETTLE)
         child.check()
-        marks = child.marks()
-        used = memory(child.pid)
-        return {**marks, "rss": used.rss, "pss": used.pss}
+        line = next(text for text in child.output.splitlines() if text.startswith("@@"))
+        marks: dict[str, float] = json.loads(line[2:])
+        return {**marks, **dict(zip(("rss", "pss"), memory(child.pid), strict=True))}
     finally:
         child.stop()
-
-
-def median(runs: list[dict[str, float]], key: str) -> float:
-    """Return the median of one figure."""
-    return statistics.median(run[key] for run in runs)
 
 
 def node_rows(count: int) -> list[list[Cell]]:
@@ -79,36 +76,21 @@ def node_rows(count: int) -> list[list[Cell]]:
         with tempfile.TemporaryDirectory() as folder:
             cold = [start(words, Path(folder, str(i))) for i in range(count)]
             warm = [start(words, Path(folder, "0")) for _ in range(count)]
-        rows.append([label, median(cold, "active"), *(median(warm, s) for s in STAGES[::-1]),
-                     median(warm, "rss"), median(warm, "pss")])  # fmt: skip
+        medians = {key: statistics.median(run[key] for run in warm) for key in warm[0]}
+        first = statistics.median(run["active"] for run in cold)
+        rows.append([label, first, *(medians[key] for key in (*STAGES, "rss", "pss"))])
     return rows
-
-
-IMPORT = """
-import time
-begin = time.perf_counter()
-import {0}
-print(time.perf_counter() - begin)
-"""
 
 
 def import_rows(count: int) -> list[list[Cell]]:
     """Import each library in fresh processes."""
-    progress("start: imports")
-    empty = [_timed([sys.executable, "-c", "pass"])[0] for _ in range(count)]
-    rows: list[list[Cell]] = [["Python itself, until it exits", statistics.median(empty)]]
+    rows: list[list[Cell]] = []
     for library in LIBRARIES:
+        progress(f"start: import {library}")
         command = [sys.executable, "-c", IMPORT.format(library)]
-        inside = [float(_timed(command)[1]) * 1e3 for _ in range(count)]
-        rows.append([library, statistics.median(inside)])
+        texts = [subprocess.check_output(command, text=True) for _ in range(count)]
+        rows.append([library, 1e3 * statistics.median(map(float, texts))])
     return rows
-
-
-def _timed(command: list[str]) -> tuple[float, str]:
-    """Run a command; return how long it took [ms] and what it printed."""
-    begin = time.perf_counter()
-    done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
-    return (time.perf_counter() - begin) * 1e3, done.stdout
 
 
 def main() -> None:

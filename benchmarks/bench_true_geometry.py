@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from report import Report, arguments, progress
+from harness import Report, arguments, progress
 from true_geometry import Touch, TrueGeometry, panda_folder, published_parts
 
 from motion_nodes.model.loader import load_robot

@@ -13,17 +13,29 @@ medians over the problems, and of verification the greatest as well. Boxes are t
 from __future__ import annotations
 
 import numpy as np
-from bench_collision import scattered
-from report import Report, arguments
+from harness import Report, arguments
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Box
 from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, world_object
 
 STAGES = ("path", "shorten", "retime", "verify")
-WORLDS = ((0, 0.04), (40, 0.04), (1000, 0.01))
-"""How many boxes, and half their edges [m]."""
+WORLDS = ((0, 0.04), (40, 0.04), (1000, 0.01))  # How many boxes, and half their edges [m]
+
+
+def scattered(count: int, half: float) -> Scene:
+    """Return a world of turned boxes around the robot, 0.45 to 1.2 m away; half their edges [m]."""
+    rng, objects = np.random.default_rng(1), {}
+    for name in map(str, range(count)):
+        direction = rng.normal(size=3)
+        position = direction / np.linalg.norm(direction) * rng.uniform(0.45, 1.2)
+        X_WB = from_xyz_quat(position, rng.normal(size=4))
+        objects[name] = world_object(name, Box((2.0 * half,) * 3), X_WB)
+    return Scene(objects)
 
 
 def problems(checker: CollisionChecker, count: int, options: PlanOptions) -> list[PlanRequest]:
@@ -62,7 +74,7 @@ def main() -> None:
         model = load_robot(robot)
         options, rows = PlanOptions(), []
         for boxes, half in WORLDS:
-            scene = scattered(boxes, "boxes", half)
+            scene = scattered(boxes, half)
             checker = CollisionChecker(model, group, scene=scene)
             asked = problems(checker, given.problems, options)
             answers = [measured(request, options, given.rounds) for request in asked]

@@ -29,14 +29,12 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import Capsule, Solid
 
-VARIABLE = "MOTION_BENCH_MAKER"
-"""Names the folder with the two files, where no option does."""
+VARIABLE = "MOTION_BENCH_MAKER"  # Names the folder with the two files, where no option does
 FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
 """Where the reference's model has them [m]."""
 ELBOW = 0.0873
 """The reference's upper limit of joint 4, beyond the data sheet's; three problems need it [rad]."""
-STEPS = 32.0
-"""Configurations that the reference checks on an edge, per radian."""
+STEPS = 32.0  # Configurations that the reference checks on an edge, per radian
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +61,9 @@ class Problem:
             objects.append(_object(item, Box(size)))
         for item in self.data["cylinder"]:
             radius, length = item["radius"], item["length"]
-            solid: Solid = Cylinder(radius, length)
-            if as_reference and self.family == "box":
-                solid = Box((2.0 * radius, 2.0 * radius, length))
-            elif as_reference:
-                solid = Capsule(radius, length)
-            objects.append(_object(item, solid))
+            around = Box((2.0 * radius, 2.0 * radius, length))
+            simple = around if self.family == "box" else Capsule(radius, length)
+            objects.append(_object(item, simple if as_reference else Cylinder(radius, length)))
         return Scene({item.name: item for item in objects}, allowed=allowed)
 
 
@@ -94,28 +89,27 @@ class ProblemSet:
         franka = load_robot("franka")
         upper = franka.limits.upper.copy()
         upper[franka.limits.names.index("panda_joint4")] = ELBOW
-        self.robot: Robot = replace(
-            franka,
-            limits=replace(franka.limits, upper=upper),
-            spheres={
-                link: tuple((x, y, z, r) for x, y, z, r in rows)
-                for link, rows in spheres["spheres"].items()
-            },
-        )
+        rows = spheres["spheres"].items()
+        own = {link: tuple((x, y, z, r) for x, y, z, r in each) for link, each in rows}
+        limits = replace(franka.limits, upper=upper)
+        self.robot: Robot = replace(franka, limits=limits, spheres=own)
+        self.shipped_robot: Robot = replace(self.robot, spheres=franka.spheres)
         self.never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
         self.allowed = AllowedCollisions().with_pairs(self.never)
 
-    def checker(
-        self, problem: Problem, as_reference: bool, generic: bool = False
-    ) -> CollisionChecker:
+    def checker(self, problem: Problem, as_reference: bool) -> CollisionChecker:
         """Return the checks of one problem, with as many per radian as the reference makes."""
         checker = CollisionChecker(
-            self.robot,
-            "arm",
-            scene=problem.scene(self.allowed, as_reference),
+            self.robot, "arm", scene=problem.scene(self.allowed, as_reference),
             resolution=np.full(7, 1.0 / STEPS),
-            generic=generic,
-        )
+        )  # fmt: skip
+        checker.set_positions(FINGERS)
+        return checker
+
+    def shipped_checker(self, problem: Problem) -> CollisionChecker:
+        """Return the checks of one problem with the shipped robot's spheres, shapes and pairs."""
+        scene = problem.scene(AllowedCollisions(), as_reference=False)
+        checker = CollisionChecker(self.shipped_robot, "arm", scene=scene)
         checker.set_positions(FINGERS)
         return checker
 

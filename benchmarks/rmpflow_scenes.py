@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from rmpflow_truth import Truth
+from peers.distances import LinkDistances
 
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Box, Sphere
@@ -17,61 +17,45 @@ from motion_nodes.scene.scene import Scene, WorldObject, world_object
 FRAME = 0.01  # [s]
 DURATION = 8.0  # [s]
 NEAR = 0.02  # [m]
-_COLUMN = 0.3  # radius about the base's axis that balls stay out of [m]
-_COLUMN_TOP = 0.6
-
-
-@dataclass
-class Flight:
-    """A ball on a straight line."""
-
-    item: WorldObject
-    start: np.ndarray
-    velocity: np.ndarray
-
-    def at(self, t: float) -> WorldObject:
-        """Return the ball at a time [s]."""
-        X = np.eye(4)
-        X[:3, 3] = self.start + t * self.velocity
-        return replace(self.item, X_WO=X)
+BALLS, BOXES = 2, 2
+_COLUMN, _COLUMN_TOP = 0.3, 0.6  # about the base's axis, that balls stay out of [m]
 
 
 @dataclass
 class MovingScene:
-    """What one run is about."""
+    """Start, target and obstacles of one run."""
 
     start: np.ndarray
     target: np.ndarray
     standing: dict[str, WorldObject]
-    flights: list[Flight]
+    flights: list[tuple[WorldObject, np.ndarray, np.ndarray]]
+    """Balls with their starts [m] and velocities [m/s]."""
 
     def at(self, t: float) -> Scene:
         """Return the scene at a time [s]."""
-        balls = {flight.item.name: flight.at(t) for flight in self.flights}
+        balls = {b.name: replace(b, X_WO=from_xyz_rpy(p + t * v)) for b, p, v in self.flights}
         return Scene(objects={**self.standing, **balls})
 
 
 def draw_scene(
-    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator, balls: int = 2
+    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator
 ) -> MovingScene:
-    """Return a scene in which start and target are free and balls pass beside the base."""
+    """Return a scene whose start and target are collision-free; balls pass beside the base."""
     home = policy.default_cspace_target
     limits = policy.robot.limits.select(policy.active_joints)
-    table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
     reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
     while True:
         ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]
         X = policy.tool_pose(ends[1])
         if np.hypot(*X[:2, 3]) < 0.35 or X[2, 3] < 0.15:
             continue
+        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
         standing = {"table": table}
-        for k in range(2):
-            p = _around(rng, reach)
-            size = rng.uniform(0.05, 0.2, 3)
-            box = Box((float(size[0]), float(size[1]), float(size[2])))
+        for k in range(BOXES):
+            p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
             pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
-            standing[f"box{k}"] = world_object(f"box{k}", box, pose)
-        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(balls)])
+            standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
+        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(BALLS)])
         checker.set_scene(Scene(objects=standing))
         if all(_is_clear(checker, q) for q in ends):
             checker.set_scene(scene.at(0.0))
@@ -90,18 +74,19 @@ def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
             return p
 
 
-def _flight(rng: np.random.Generator, k: int, reach: float) -> Flight:
+def _flight(
+    rng: np.random.Generator, k: int, reach: float
+) -> tuple[WorldObject, np.ndarray, np.ndarray]:
     """Return a ball that passes through the workspace but not near the base's column."""
     radius = float(rng.uniform(0.04, 0.08))
     while True:
         middle, direction = _around(rng, reach), rng.normal(size=3)
         direction *= rng.uniform(0.1, 0.3) / np.linalg.norm(direction)
         start = middle - 0.5 * DURATION * direction
-        times = np.linspace(0.0, DURATION, 200)[:, None]
-        path = start + times * direction
+        path = start + np.linspace(0.0, DURATION, 200)[:, None] * direction
         near = (np.hypot(path[:, 0], path[:, 1]) < _COLUMN + radius) & (path[:, 2] < _COLUMN_TOP)
         if not near.any():
-            return Flight(world_object(f"ball{k}", Sphere(radius)), start, direction)
+            return world_object(f"ball{k}", Sphere(radius), np.eye(4)), start, direction
 
 
 @dataclass
@@ -119,11 +104,11 @@ class Outcome:
 
 
 def run_scene(
-    policy: RmpflowPolicy, checker: CollisionChecker, truth: Truth, scene: MovingScene
+    policy: RmpflowPolicy, checker: CollisionChecker, truth: LinkDistances, scene: MovingScene
 ) -> Outcome:
-    """Drive the policy through a scene; obstacles are told 100 times a second.
+    """Drive the policy through a scene; obstacles are updated 100 times a second.
 
-    Spheres hold the geometry, so it is looked at only where they are near something.
+    Spheres contain the geometry, so it is checked only where they are near something.
     """
     policy.reset()
     policy.set_ignore_state_updates(True)
@@ -131,26 +116,18 @@ def run_scene(
     rest = np.zeros(len(scene.start))
     policy.set_internal_robot_joint_states(scene.start, rest)
     policy.set_end_effector_target(scene.target[:3, 3], to_quat_xyzw(scene.target))
-    least = apart = np.inf
+    least = apart = passive = np.inf
     for k in range(round(DURATION / FRAME)):
         now = scene.at(k * FRAME)
         policy.set_scene(now)
         q, _ = policy.compute_joint_targets(scene.start, rest, frame_duration=FRAME)
         near = policy.clearance()
-        if near < min(NEAR, least):
-            near = truth.distance(q, now)
-        least = min(least, near)
+        least = min(least, truth.least(q, now) if near < min(NEAR, least) else near)
         if k % 5 == 0:
             apart = min(apart, checker.distance(q).value)
     error = policy.status.position_error
-    return Outcome(least, apart, error, _standing_still(policy, scene))
-
-
-def _standing_still(policy: RmpflowPolicy, scene: MovingScene) -> float:
-    """Return the least distance of a robot that stands at its start."""
-    policy.set_internal_robot_joint_states(scene.start, np.zeros(len(scene.start)))
-    least = np.inf
+    policy.set_internal_robot_joint_states(scene.start, rest)
     for k in range(0, round(DURATION / FRAME), 5):
         policy.set_scene(scene.at(k * FRAME))
-        least = min(least, policy.clearance())
-    return least
+        passive = min(passive, policy.clearance())
+    return Outcome(least, apart, error, passive)

@@ -23,23 +23,19 @@ class Differences:
     @classmethod
     def of(cls, q: Array, times: Array, velocity: Array, acceleration: Array) -> Differences:
         """Return those of samples, shape (k, n), at rising times [s], shape (k,)."""
-        nan = float("nan")
         if len(q) < 3:
-            return cls(nan, nan, nan, nan)
+            return cls(*[float("nan")] * 4)
         dt = np.diff(times)[:, None]
         v = np.diff(q, axis=0) / dt
         a = np.diff(v, axis=0) / (0.5 * (dt[1:] + dt[:-1]))
         first = (np.abs(v) / velocity).max(axis=1)
         second = (np.abs(a) / acceleration).max(axis=1)
-        return cls(
-            float(np.percentile(first, 99)), float(first.max()),
-            float(np.percentile(second, 99)), float(second.max()),
-        )  # fmt: skip
+        return cls(*(float(np.percentile(x, p)) for x in (first, second) for p in (99, 100)))
 
 
 @dataclass(frozen=True)
 class Evenness:
-    """What was found of one stretch of a stream."""
+    """Figures of one part of a stream."""
 
     messages: int
     repeated: int
@@ -58,12 +54,8 @@ def evenness(
 ) -> Evenness:
     """Examine the messages of a stream in the order in which they came.
 
-    Args:
-        stamps_ns: of the headers, shape (k,).
-        q: positions [rad or m], shape (k, n).
-        v: velocities beside them, shape (k, n).
-        period: of the stream [s].
-        limits: of velocity and acceleration, shape (n,) each.
+    Their stamps, shape (k,), positions [rad or m] and velocities, shape (k, n); the period of the
+    stream [s]; limits of velocity and acceleration, shape (n,) each.
     """
     if len(q) < 3:
         none = Differences.of(q, np.arange(len(q)), *limits)
@@ -74,7 +66,7 @@ def evenness(
     repeated = (moving & (step < 0.01 * speed * period)).any(axis=1)
     doubled = (moving & (step > 1.5 * speed * period)).any(axis=1)
     apart = np.diff(stamps_ns)
-    # The last word of a node is said twice; it counts once.
+    # The last message of a node is sent twice; it counts once.
     own = np.concatenate(([True], apart > 0))
     return Evenness(
         len(q), int(repeated.sum()), int(doubled.sum()), int((apart > 1.5e9 * period).sum()),

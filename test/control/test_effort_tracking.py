@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How closely an effort-controlled Franka follows a trajectory: core and physics in lockstep.
 
-No processes and no clocks, so the figures are the same on every machine. The whole way over ROS is
-measured by benchmarks/bench_tracking.py.
+No processes and no clocks, so the figures are the same on every machine.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ SHAPES = {"eight": figure_of_eight(0.7), "square": square(1.2)}
 CAR_SHAPES = {"eight": figure_of_eight(1.3), "square": rounded_square(2.4, 0.8)}
 
 ODOMETRY_BOUND, TRUTH_BOUND = 0.25, 0.35
-"""[m] Distances from the path. On a quiet machine they are far smaller (see the benchmark);
-here ticks may come late by many periods."""
+"""[m] Distances from the path. On a quiet machine they are far smaller; here ticks may come late by
+many periods."""
 
 
 @pytest.mark.parametrize("shape", list(SHAPES))

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from motion_nodes.ik.analytic.solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
@@ -19,8 +20,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
 
 TOLERANCE = 1e-6
-BUDGET = 0.01
-"""[s] Later answers do not count."""
+BUDGET = 0.01  # [s] Later answers do not count
 
 Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
 """From a pose of the tip in the base and a start (None: any) to joint values, or None."""
@@ -29,21 +29,15 @@ Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
 def ours(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's default solver."""
     settings = IkSettings(tolerance=IkTolerance(TOLERANCE, TOLERANCE), timeout=BUDGET)
-    solver = LeastSquaresIk(chain, settings)
-
-    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
-        result = solver.solve(IkRequest(X, start))
-        return result.q if result.success else None
-
-    return solve
+    return _solve_with(LeastSquaresIk(chain, settings))
 
 
 def analytic(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's closed form; with a free joint a hundred values are tried."""
-    from motion_nodes.ik.analytic.solver import AnalyticIk
+    return _solve_with(AnalyticIk(chain, IkSettings(timeout=BUDGET)))
 
-    solver = AnalyticIk(chain, IkSettings(timeout=BUDGET))
 
+def _solve_with(solver: AnalyticIk | LeastSquaresIk) -> Solve:
     def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
         result = solver.solve(IkRequest(X, start))
         return result.q if result.success else None

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a node or the container as the suite does, and prints when it got how far.
+"""Runs a node or the container as the suite does, and notes when it got how far.
 
-``python benchmarks/start_marker.py EXECUTABLE [ARGUMENTS]``. Measured inside, because another
-process learns of a new node only after discovery, which would be most of what it saw. Prints one
-line ``@@{...}`` once all nodes are active: milliseconds since ``BENCH_BEGAN_NS``.
+``python harness/marked_node.py EXECUTABLE [ARGUMENTS]``. Noted inside, because another process
+learns of a new node only after discovery, and because stamps of references are deadlines, not the
+moments at which ticks begin. Prints ``@@{...}`` once all nodes are active: milliseconds since
+BENCH_BEGAN_NS. Where BENCH_TICKS names a file, the beginnings of ticks [ns] are written there at
+the end.
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import json  # noqa: E402 -- the line above is what is measured
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
+from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 
 def main() -> None:
-    """Hook the base of the nodes, then run what was asked for."""
+    """Hook the base of the nodes, then run the executable."""
+    sys.path.pop(0)  # this folder's modules are none of the node's
     executable = sys.argv.pop(1)
     from motion_nodes.nodes.__main__ import run
     from motion_nodes.ros.node import MotionNode
@@ -51,6 +55,15 @@ def main() -> None:
     after("__init__", "created")
     after("on_configure", "configured")
     after("on_activate", "active")
+    tick, leave, ticks, file = MotionNode._tick, os._exit, [], os.environ.get("BENCH_TICKS")
+
+    def ended(code: int) -> None:  # nodes leave by os._exit
+        Path(file or "").write_text(json.dumps(ticks))
+        leave(code)
+
+    if file:
+        MotionNode._tick = lambda self: (ticks.append(time.monotonic_ns()), tick(self))
+        os._exit = ended
     run(executable)
 
 

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all benchmarks share; only :mod:`harness.clients` imports ROS."""
+
+from __future__ import annotations
+
+from harness.processes import (
+    TEST,
+    Child,
+    CpuShare,
+    isolate,
+    motion_up,
+    running,
+    script_command,
+)
+from harness.recording import Record, Recorder
+from harness.report import Cell, Report, arguments, progress, ratio
+from harness.timing import Spread, Times, available, pin_to_core, take_turns
+
+__all__ = [
+    "TEST", "Cell", "Child", "CpuShare", "Record", "Recorder", "Report", "Spread", "Times",
+    "arguments", "available", "isolate", "motion_up",
+    "pin_to_core", "progress", "ratio",
+    "running", "script_command", "take_turns",
+]  # fmt: skip

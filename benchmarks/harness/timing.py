@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Percentiles, and contenders that take turns on one core."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from harness.report import progress
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Percentiles and maximum of some values; NaN throughout where there are none."""
+
+    p50: float
+    p95: float
+    p99: float
+    maximum: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Spread:
+        """Summarise values."""
+        found = np.fromiter(values, dtype=float)
+        if not len(found):
+            return cls(*[float("nan")] * 4, count=0)
+        return cls(*np.percentile(found, (50, 95, 99, 100)).tolist(), count=len(found))
+
+    @classmethod
+    def gaps(cls, moments_ns: Iterable[int]) -> Spread:
+        """Return the spread of the times between successive moments [ms]."""
+        return cls.of(np.diff(np.fromiter(moments_ns, dtype=np.int64)) * 1e-6)
+
+
+class Times(NamedTuple):
+    """Time of one call [s], over the rounds."""
+
+    least: float
+    median: float
+
+
+def pin_to_core() -> None:
+    """Keep this process on one core."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def take_turns(
+    tasks: Mapping[str, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
+) -> dict[str, Times]:
+    """Time tasks that take turns in short rounds, so that a busy machine slows all of them alike.
+
+    Args:
+        tasks: by name; each is called before anything is timed.
+        rounds: of each.
+        seconds: about so long is a round [s]; a call that takes longer is a round.
+    """
+    calls = {}
+    for name, task in tasks.items():
+        task()
+        begin = time.perf_counter()
+        task()
+        calls[name] = max(1, int(seconds / max(time.perf_counter() - begin, 1e-7)))
+    found: dict[str, list[float]] = {name: [] for name in tasks}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(rounds):
+            for name, task in tasks.items():
+                begin = time.perf_counter()
+                for _ in range(calls[name]):
+                    task()
+                found[name].append((time.perf_counter() - begin) / calls[name])
+    finally:
+        gc.enable()
+    return {name: Times(min(v), float(np.median(v))) for name, v in found.items()}
+
+
+def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
+    """Return the contenders that can be made here; print which are missing, and why."""
+    found = {}
+    for name, make in makers.items():
+        try:
+            found[name] = make(*args)
+        except ImportError as error:
+            progress(f"without {name}: {error}")
+    return found
