@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from motion_nodes.kernels.rmp import rmp_distance
-from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.rmp.rmp_distance import distance
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, obstacle_shapes
 from motion_nodes.rmpflow import numpy_policy, rmps
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.rmp_inputs import pack_capsules
@@ -34,8 +34,7 @@ class WithPinocchio:
         self._frames = [self.model.getFrameId(name) for name in spheres.links]
         self._guards = [self.model.getFrameId(item.name) for item in guards]
         self._guard_radii = np.array([item.radius for item in guards])
-        self._capsules = ObstacleArrays(pack_capsules(ours.settings.body_cylinders),
-                                   np.empty((0, ours.obstacles.rounds.shape[1])))  # fmt: skip
+        self._capsules = ObstacleArrays({"box": pack_capsules(ours.settings.body_cylinders)})
         self._tool = self.model.getFrameId(ours._tool)
 
     def acceleration(self, q: Array, qd: Array) -> Array:
@@ -67,12 +66,11 @@ class WithPinocchio:
     ) -> tuple[Array, Array]:
         p, v, bias, J = self._points(np.array(frames, int), centres)
         M, force = np.zeros((J.shape[2],) * 2), np.zeros(J.shape[2])
-        for rows, formula in ((obstacles.boxes, rmp_distance.from_box),
-                              (obstacles.rounds, rmp_distance.from_round)):  # fmt: skip
+        for name, rows in obstacles.rows.items():
             if not len(rows):
                 continue
-            d: Any = formula(NumpyOps, [x[:, None] for x in p.T], [x[:, None] for x in v.T],
-                             [x[None] for x in rows.T])  # fmt: skip
+            d = distance(NUMPY, obstacle_shapes()[name], [x[:, None] for x in p.T],
+                         [x[:, None] for x in v.T], [x[None] for x in rows.T])  # fmt: skip
             n = np.stack(np.broadcast_arrays(*d.n), axis=-1)
             wish, weight = rmps.collision(
                 d.value - radii[:, None], d.rate, self.ours.settings.collision_rmp

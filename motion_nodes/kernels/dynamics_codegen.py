@@ -11,10 +11,9 @@ import logging
 
 import numpy as np
 
-from motion_nodes.kernels.expression_graph import (
+from motion_nodes.kernels.expression_graph import Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import (
     Matrix,
-    Program,
-    Value,
     Vector,
     cross,
     dot,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,12 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     RmpModel,
     empty_obstacles,
     new_memory,
+    obstacle_field,
     padded,
     rmp_layout,
     sphere_places,
 )
+from motion_nodes.kernels.rmp.rmp_self_collision import LinkTables
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
@@ -43,10 +44,8 @@ from motion_nodes.rmpflow.rmp_inputs import (
     parameter_numbers,
     rmp_model,
 )
+from motion_nodes.rmpflow.self_collision import link_tables
 from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
-
-if TYPE_CHECKING:
-    from motion_nodes.rmpflow.self_collision import SelfCollisionCode
 
 _LOG = logging.getLogger(__name__)
 _SOLVABLE = 1e-11  # min relative pivot of the factorization for a valid solution
@@ -123,10 +122,8 @@ class Evaluator:
         return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
 
     @functools.cached_property
-    def _self_collision(self) -> SelfCollisionCode:
-        from motion_nodes.rmpflow.self_collision import SelfCollisionCode
-
-        return SelfCollisionCode(self.model, self.self_spheres, self._memory)
+    def _links(self) -> LinkTables:
+        return link_tables(self.model, self.self_spheres)
 
     @property
     def generated(self) -> bool:
@@ -135,9 +132,6 @@ class Evaluator:
 
     def set_settings(self, settings: RmpflowSettings) -> None:
         """Replace the parameters; frames of controllers do not change.
-
-        The first time self-collision avoidance is enabled, its code is loaded, or compiled once per
-        machine.
 
         Raises:
             InvalidConfig: they do not fit the robot; the previous parameters stay.
@@ -157,14 +151,19 @@ class Evaluator:
         self._guard_radii = radii[: len(self.model.guard_rows)]
         self._put("radius", self._guard_radii, sphere_places(self.model)[1])
         self._apart = settings.self_collision_rmp.metric_scalar > 0.0
-        if self._apart and self._run is not None:
-            self._self_collision.set_settings(settings)
+        self._whole[self._at["link_pairs"] + 1] = 0
+        if self._apart:
+            self._point_to("link_pairs", self._links.pairs)
+            for name in ("sizes", "paths", "radii", "fixed"):
+                self._whole[self._at[f"link_{name}"]] = getattr(self._links, name).ctypes.data
+            self._whole[self._at["link_fixed"] + 1] = self._links.fixed.shape[1]
+            self._whole[self._at["moving_spheres"]] = self.self_spheres.moving
 
     def set_obstacles(self, obstacles: ObstacleArrays) -> None:
         """Replace the obstacles."""
         self.obstacles = obstacles
-        self._point_to("boxes", obstacles.boxes)
-        self._point_to("rounds", obstacles.rounds)
+        for name, rows in obstacles.rows.items():
+            self._point_to(obstacle_field(name), rows)
 
     def set_carried(self, spheres: Array) -> None:
         """Set the attached spheres, which avoid obstacles, too.
@@ -196,8 +195,6 @@ class Evaluator:
         if self._run is None:
             return self.report(q, qd).qdd
         self._evaluate(q, qd)
-        if self._apart:
-            self._self_collision.add()
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
         if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():

@@ -163,7 +163,7 @@ class Surroundings:
     guard_radii: Array
     """Radii of the guard spheres [m], shape (g,)."""
     capsules: Array
-    """Capsules of the base, shape (c, BOX)."""
+    """Capsules of the base as rows of boxes, shape (c, OBSTACLE)."""
     apart: SelfSpheres | None = None
     """Link pairs of self-collision avoidance."""
 
@@ -200,7 +200,6 @@ def evaluate(
     """
     motion = PointMotion(model.arrays, model.active, q, qd)
     n = model.active
-    none = np.empty((0, around.obstacles.rounds.shape[1]))
     reports = [
         *_joint_leaves(settings, bounds, goal, q[:n], qd[:n]),
         *_tool_leaves(model, settings, goal, motion),
@@ -212,7 +211,7 @@ def evaluate(
         _collision_leaf(
             "body_collision",
             *(motion, settings, around.guard_rows, np.zeros((len(around.guard_rows), 3))),
-            *(around.guard_radii, ObstacleArrays(around.capsules, none)),
+            *(around.guard_radii, ObstacleArrays({"box": around.capsules})),
         ),
     ]
     if around.apart is not None:

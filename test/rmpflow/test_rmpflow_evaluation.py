@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.kernels.rmp.rmp_memory import empty_obstacles
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -242,5 +242,5 @@ def test_limits_that_are_missing_are_not_felt():
 
 def test_no_obstacles_are_infinitely_far():
     made = evaluator("franka")
-    made.set_obstacles(ObstacleArrays(np.empty((0, 22)), np.empty((0, 26))))
+    made.set_obstacles(empty_obstacles())
     assert np.isinf(made.clearances(np.zeros(9))).all()

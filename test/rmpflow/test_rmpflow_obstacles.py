@@ -26,9 +26,8 @@ def scene_of(objects, allowed: AllowedCollisions | None = None) -> Scene:
 
 
 def rows(packed: ObstacleArrays) -> np.ndarray:
-    """Return rotations, places and motions of all rows, boxes and round ones alike."""
-    tables = [np.column_stack((t[:, :12], t[:, -6:])) for t in (packed.boxes, packed.rounds)]
-    return np.concatenate(tables)
+    """Return rotations, places and motions of all rows, of every shape."""
+    return np.concatenate([np.column_stack((t[:, :12], t[:, -6:])) for t in packed.rows.values()])
 
 
 def moved(item, twist, dt):

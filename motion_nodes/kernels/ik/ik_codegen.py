@@ -16,7 +16,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value, cross, dot
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import cross, dot
 from motion_nodes.kernels.ik.ik_loop import loop_text
 from motion_nodes.kernels.ik.ik_memory import (
     LANES,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Value, Vector, dot, minus, scaled
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Value
+from motion_nodes.kernels.formulas.linear_algebra import Vector, dot, minus, scaled
 
 _TERMS = 13
 _SQUARINGS = 6

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.kernels.expression_graph import (
-    Value,
+from motion_nodes.kernels.expression_graph import Value
+from motion_nodes.kernels.formulas.linear_algebra import (
     Vector,
     cross,
     dot,
+    factorized,
     minus,
     plus,
     scaled,
+    solved,
     times_vector,
 )
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
@@ -36,6 +38,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
 )
 
 _TERMS = 27
+_LEAST_PIVOT = 1e-300
 _Terms = list[Value]
 
 
@@ -50,7 +53,7 @@ class _Motion:
 
 
 class RmpTracer:
-    """Records both halves of the policy; inputs are offsets in the memory."""
+    """Records the parts of the policy; inputs are offsets in the memory."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.model = model
@@ -126,23 +129,36 @@ class RmpTracer:
         return stored
 
     def resolve(self) -> dict[int, Value]:
-        """Return the results of the second half: the linear system and its solution."""
+        """Return the results of the second half: the linear system."""
         n, at = self.model.active, self.at
         M: list[list[Value]] = [[0.0] * n for _ in range(n)]
         f: list[Value] = [0.0] * n
         self._add_bodies(M, f)
         self._add_joints(M, f)
-        solution, least = self._solve(M, f)
-        most = self.p["resolve.most"]
-        norm = self.tape.root(dot(solution, solution))
-        share = self.tape.divide(most, self.tape.maximum(norm, most))
-        stored = {at["qdd"] + i: share * x for i, x in enumerate(solution)}
-        stored[at["least_pivot"]] = least
+        stored = {at["rhs"] + i: f[i] for i in range(n)}
         for i in range(n):
-            stored[at["rhs"] + i] = f[i]
             for j in range(n):
                 stored[at["M"] + i * n + j] = M[max(i, j)][min(i, j)]
         return stored
+
+    def solve(self) -> dict[int, Value]:
+        """Return the results of the third part: the solution of the system in memory.
+
+        A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
+        system; the min relative pivot is stored, too.
+        """
+        tape, n = self.tape, self.model.active
+        M = [[self._in("M", i * n + j) for j in range(n)] for i in range(n)]
+        f = [self._in("rhs", i) for i in range(n)]
+        L, inverse, pivots = factorized(tape, M, _LEAST_PIVOT)
+        least: Value = 1.0
+        for i, pivot in enumerate(pivots):
+            least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], _LEAST_PIVOT)), least)
+        solution, most = solved(L, inverse, f), self.p["resolve.most"]
+        norm = tape.root(dot(solution, solution))
+        share = tape.divide(most, tape.maximum(norm, most))
+        stored = {self.at["qdd"] + i: share * x for i, x in enumerate(solution)}
+        return {**stored, self.at["least_pivot"]: least}
 
     def _add_bodies(self, M: list[list[Value]], f: list[Value]) -> None:
         """Add all RMPs that act on links."""
@@ -262,27 +278,3 @@ class RmpTracer:
             )
             M[i][i] = M[i][i] + metric + weight
             f[i] = f[i] + force + weight * brake
-
-    def _solve(self, M: list[list[Value]], f: list[Value]) -> tuple[list[Value], Value]:
-        """Return the solution by Cholesky factorization, and the min relative pivot.
-
-        A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
-        system.
-        """
-        tape, n = self.tape, len(f)
-        L: list[list[Value]] = [[0.0] * n for _ in range(n)]
-        per_pivot: list[Value] = []
-        least: Value = 1.0
-        y: list[Value] = []
-        for i in range(n):
-            for j in range(i):
-                L[i][j] = (M[i][j] - dot(L[i][:j], L[j][:j])) * per_pivot[j]
-            pivot = M[i][i] - dot(L[i][:i], L[i][:i])
-            least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], 1e-300)), least)
-            per_pivot.append(tape.divide(1.0, tape.root(tape.maximum(pivot, 1e-300))))
-            y.append((f[i] - dot(L[i][:i], y)) * per_pivot[i])
-        x: list[Value] = [0.0] * n
-        for i in range(n - 1, -1, -1):
-            below = dot([L[k][i] for k in range(i + 1, n)], x[i + 1 :])
-            x[i] = (y[i] - below) * per_pivot[i]
-        return x, least
