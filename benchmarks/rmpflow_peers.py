@@ -12,7 +12,7 @@ import pinocchio as pin
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.rmp.rmp_distance import distance
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, obstacle_shapes
-from motion_nodes.rmpflow import numpy_policy, rmps
+from motion_nodes.rmpflow import numpy_policy
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.rmp_inputs import pack_capsules
 
@@ -59,7 +59,7 @@ class WithPinocchio:
             more_M, more_rhs = self._collisions(frames, centres, radii, obstacles)
             M, rhs = M + more_M, rhs + more_rhs
         most = ours.settings.canonical_resolve.max_acceleration_norm
-        return rmps.capped(np.linalg.solve(M, rhs), most)
+        return numpy_policy.capped(np.linalg.solve(M, rhs), most)
 
     def _collisions(
         self, frames: list[int], centres: Array, radii: Array, obstacles: ObstacleArrays
@@ -72,7 +72,7 @@ class WithPinocchio:
             d = distance(NUMPY, obstacle_shapes()[name], [x[:, None] for x in p.T],
                          [x[:, None] for x in v.T], [x[None] for x in rows.T])  # fmt: skip
             n = np.stack(np.broadcast_arrays(*d.n), axis=-1)
-            wish, weight = rmps.collision(
+            wish, weight = numpy_policy.collision(
                 d.value - radii[:, None], d.rate, self.ours.settings.collision_rmp
             )
             metric = np.einsum("sk,ski,skj->sij", weight, n, n)

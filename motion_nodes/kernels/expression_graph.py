@@ -14,7 +14,9 @@ The graph depends neither on robots nor on how it is executed.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Operand = int | float
@@ -97,6 +99,11 @@ class ExpressionGraph:
         if not isinstance(x, Symbol):
             return float(x)
         return self._write("sub", 0.0, x.index).index if x.negative else x.index
+
+    def digest(self, results: Iterable[Value]) -> str:
+        """Return a hash of all operations and of some results."""
+        signs = [(x.index, x.negative) if isinstance(x, Symbol) else float(x) for x in results]
+        return hashlib.sha256(repr((self.operations, signs)).encode()).hexdigest()
 
     def input(self, index: int) -> Symbol:
         """Return the input with an index."""

@@ -144,7 +144,7 @@ class Evaluator:
         self.bounds = JointBounds(lower, upper, fastest, region)
         for name in ("lower", "upper", "max_velocity", "region"):
             self._put(name, getattr(self.bounds, name))
-        self._put("parameters", parameter_numbers(settings))
+        self._put("parameters", parameter_numbers(self.model, settings))
         self._capsules = pack_capsules(settings.body_cylinders)
         self._point_to("capsules", self._capsules)
         radii = np.array([item.radius for item in settings.body_collision_controllers])

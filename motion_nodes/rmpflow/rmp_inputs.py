@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, UnknownFrame
+from motion_nodes.kernels.collision.shape_kinds import added_digest
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
+from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, leaf_digest
 from motion_nodes.kernels.rmp.rmp_memory import (
     OBSTACLE,
-    PARAMETERS,
     ObstacleArrays,
     RmpModel,
     obstacle_shapes,
 )
-from motion_nodes.model.rmpflow_settings import BodyCapsule, Collision, RmpflowSettings
+from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.scene.body_spheres import cover
@@ -76,7 +77,12 @@ def rmp_model(
     spheres = RobotSpheres(links, numbers[:, :3].copy(), numbers[:, 3].copy())
     sphere_rows = tuple(rows[link] for link in links)
     return (
-        RmpModel(arrays, len(active), rows[tool], sphere_rows, spheres.centres, guards),
+        RmpModel(
+            *(arrays, len(active), rows[tool], sphere_rows, spheres.centres, guards),
+            leaves=tuple(LEAVES),
+            parameters=tuple(coefficients(settings)),
+            formulas=leaf_digest(settings) + added_digest(),
+        ),
         spheres,
     )
 
@@ -90,63 +96,10 @@ def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
     return moved
 
 
-def parameter_numbers(s: RmpflowSettings) -> Array:
+def parameter_numbers(model: RmpModel, settings: RmpflowSettings) -> Array:
     """Return the coefficients of the code, in memory order."""
-    c, limit, cap = s.cspace_target_rmp, s.joint_limit_rmp, s.joint_velocity_cap_rmp
-    t, a, d = s.target_rmp, s.axis_target_rmp, s.damping_rmp
-    values = {
-        "cspace.metric": c.metric_scalar,
-        "cspace.gain": c.position_gain,
-        "cspace.damping": c.damping_gain,
-        "cspace.threshold": c.robust_position_term_thresh,
-        "cspace.inertia": c.inertia,
-        "limit.metric": limit.metric_scalar,
-        "limit.per_length": 1.0 / limit.metric_length_scale,
-        "limit.eps": limit.metric_exploder_eps,
-        "limit.per_gate": 1.0 / limit.metric_velocity_gate_length_scale,
-        "limit.damper": limit.accel_damper_gain,
-        "limit.potential": limit.accel_potential_gain,
-        "limit.per_potential_length": 1.0 / limit.accel_potential_exploder_length_scale,
-        "limit.potential_eps": limit.accel_potential_exploder_eps,
-        "cap.damping": cap.damping_gain,
-        "cap.metric": cap.metric_weight,
-        "target.gain": t.accel_p_gain,
-        "target.damping": t.accel_d_gain,
-        "target.eps": t.accel_norm_eps,
-        "target.alpha_exponent": 0.5 / t.metric_alpha_length_scale**2,
-        "target.least_alpha": t.min_metric_alpha,
-        "target.near": t.max_metric_scalar,
-        "target.far": t.min_metric_scalar,
-        "target.boost": t.proximity_metric_boost_scalar,
-        "target.boost_exponent": 0.5 / t.proximity_metric_boost_length_scale**2,
-        "axis.gain": a.accel_p_gain,
-        "axis.damping": a.accel_d_gain,
-        "axis.metric": a.metric_scalar,
-        "axis.boost": a.proximity_metric_boost_scalar,
-        "axis.boost_exponent": 0.5 / a.proximity_metric_boost_length_scale**2,
-        **_collision("collision", s.collision_rmp),
-        **_collision("self", s.self_collision_rmp),
-        "damping.gain": d.accel_d_gain,
-        "damping.metric": d.metric_scalar,
-        "damping.inertia": d.inertia,
-        "resolve.most": s.canonical_resolve.max_acceleration_norm,
-    }
-    return np.array([values[name] for name in PARAMETERS])
-
-
-def _collision(group: str, p: Collision) -> dict[str, float]:
-    return {
-        f"{group}.damping": p.damping_gain,
-        f"{group}.per_damping_length": 1.0 / p.damping_std_dev,
-        f"{group}.damping_eps": p.damping_robustness_eps,
-        f"{group}.per_gate": 1.0 / p.damping_velocity_gate_length_scale,
-        f"{group}.repulsion": p.repulsion_gain,
-        f"{group}.per_repulsion_length": 1.0 / p.repulsion_std_dev,
-        f"{group}.per_radius": 1.0 / p.metric_modulation_radius,
-        f"{group}.metric": p.metric_scalar,
-        f"{group}.per_metric_length": 1.0 / p.metric_exploder_std_dev,
-        f"{group}.metric_eps": p.metric_exploder_eps,
-    }
+    values = coefficients(settings)
+    return np.array([values[name] for name in model.parameters])
 
 
 def buffered_limits(

@@ -23,7 +23,7 @@ from motion_nodes.kernels.collision.collision_memory import (
     HALF_SPACE,
     SPHERE,
 )
-from motion_nodes.kernels.collision.shape_kinds import KINDS, add_kind
+from motion_nodes.kernels.collision.shape_kinds import KINDS, add_kind, remove_kind
 from motion_nodes.kernels.formulas.shapes import Shape
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
@@ -158,3 +158,10 @@ def register_solid(
     if known is not None and known.shape != shape:
         raise InvalidConfig(f"{solid.__name__} is already registered as '{known.shape.name}'.")
     TYPES[solid] = SolidType(add_kind(shape), sizes, half, hulls=hulls)
+
+
+def unregister_solid(solid: type) -> None:
+    """Undo :func:`register_solid`; checkers and policies made before must not be used any more."""
+    known = TYPES.get(solid)
+    if known is not None and known.hulls is not None:
+        remove_kind(TYPES.pop(solid).kind)

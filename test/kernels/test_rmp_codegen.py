@@ -10,11 +10,11 @@ from rmpflow import rmp_cases
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.formulas.rmps import exponential
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.python_form import builtin
 from motion_nodes.kernels.rmp import rmp_memory
 from motion_nodes.kernels.rmp.rmp_codegen import rmp_text
-from motion_nodes.kernels.rmp.rmp_formulas import exponential
 from motion_nodes.kernels.simd import Lanes
 
 

@@ -16,6 +16,7 @@ from motion_nodes.kernels.collision.collision_codegen import checks_text
 from motion_nodes.kernels.collision.collision_memory import FIELDS
 from motion_nodes.kernels.collision.shape_kinds import KINDS, added_digest
 from motion_nodes.kernels.collision.sphere_distances import nearest_text
+from motion_nodes.kernels.formulas.shapes import Shape
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
@@ -126,7 +127,7 @@ def nearest_calls() -> NearestCalls:
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
     """
-    return _nearest_calls(len(KINDS))
+    return _nearest_calls(tuple(KINDS.values()))
 
 
 def collision_calls(lane_count: int | None = None) -> CollisionCalls:
@@ -138,15 +139,15 @@ def collision_calls(lane_count: int | None = None) -> CollisionCalls:
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
     """
-    return _collision_calls(len(KINDS), lane_count)
+    return _collision_calls(tuple(KINDS.values()), lane_count)
 
 
 @functools.cache
-def _nearest_calls(kinds: int) -> NearestCalls:
+def _nearest_calls(kinds: tuple[Shape, ...]) -> NearestCalls:
     return NearestCalls(native.host_cpu().lanes("float"))
 
 
 @functools.cache
-def _collision_calls(kinds: int, lane_count: int | None) -> CollisionCalls:
+def _collision_calls(kinds: tuple[Shape, ...], lane_count: int | None) -> CollisionCalls:
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision.collision_memory import (
     ALIGNED_BOX,
@@ -17,7 +15,7 @@ from motion_nodes.kernels.collision.collision_memory import (
     SPHERE,
     TRIANGLE,
 )
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Symbol
+from motion_nodes.kernels.expression_graph import ExpressionGraph
 from motion_nodes.kernels.formulas import shapes
 from motion_nodes.kernels.formulas.shapes import Shape, signed_distance
 
@@ -59,15 +57,19 @@ def added_shapes() -> tuple[Shape, ...]:
     return tuple(KINDS.values())[_OWN:]
 
 
+def remove_kind(kind: int) -> None:
+    """Remove a kind that :func:`add_kind` returned."""
+    if kind > PLANES:
+        KINDS.pop(kind, None)
+
+
 def added_digest() -> str:
     """Return a hash of the formulas of added shapes; empty without."""
-    sha = hashlib.sha256()
+    digests = []
     for shape in added_shapes():
         tape = ExpressionGraph()
         x, sizes = ([tape.input(3 * k + i) for i in range(3)] for k in range(2))
         found = signed_distance(tape, shape, x, sizes)
-        results = (found.value, *found.direction)
-        flags = (shape.name, shape.revolved, shape.rounding, shape.rotated)
-        signs = [(x.index, x.negative) if isinstance(x, Symbol) else x for x in results]
-        sha.update(repr((flags, tape.operations, signs)).encode())
-    return f" {sha.hexdigest()}" if added_shapes() else ""
+        graph = tape.digest((found.value, *found.direction))
+        digests.append(f" {shape.name} {shape.revolved} {shape.rounding} {shape.rotated} {graph}")
+    return "".join(digests)

@@ -31,13 +31,14 @@ _SOURCES = (
     "rmp.rmp_codegen",
     "rmp.rmp_memory",
     "rmp.rmp_link_motion",
-    "rmp.rmp_formulas",
+    "rmp.rmp_leaves",
     "rmp.rmp_distance",
     "rmp.rmp_pairs",
     "rmp.rmp_robot",
     "rmp.rmp_self_collision",
     "formulas.linear_algebra",
     "formulas.motion",
+    "formulas.rmps",
     "formulas.shapes",
 )
 
@@ -111,7 +112,7 @@ def rmp_text(model: RmpModel) -> str:
     return "\n".join(
         [
             bodies_text(at, total, sphere_runs(model), lanes),
-            pairs_text(at, total, lanes),
+            pairs_text(model, at, total, lanes),
             links_text(model, at),
             f"define void @rmp_evaluate(ptr %memory) nounwind {{\n{lines}\n  ret void\n}}\n",
             python_function("rmp_python", "rmp_evaluate", [at.size]),

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.shape_kinds import added_digest, added_shapes
+from motion_nodes.kernels.collision.shape_kinds import added_shapes
 from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, Shape
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
+from motion_nodes.kernels.rmp.rmp_leaves import Leaf
 
 BLOCK = 8
 """The number of spheres is padded to a multiple of this, on every CPU."""
@@ -32,34 +33,6 @@ WRENCH = 32
 """Values of metric and force per row: 27, padded to full registers."""
 OBSTACLE = 22
 """Values per obstacle, see :class:`ObstacleArrays`."""
-
-_COLLISION = (
-    *("damping", "per_damping_length", "damping_eps", "per_gate", "repulsion"),
-    *("per_repulsion_length", "per_radius", "metric", "per_metric_length", "metric_eps"),
-)
-_PARAMETERS = {
-    "cspace": ("metric", "gain", "damping", "threshold", "inertia"),
-    "limit": (
-        *("metric", "per_length", "eps", "per_gate"),
-        *("damper", "potential", "per_potential_length", "potential_eps"),
-    ),
-    "cap": ("damping", "metric"),
-    "target": (
-        *("gain", "damping", "eps", "alpha_exponent", "least_alpha"),
-        *("near", "far", "boost", "boost_exponent"),
-    ),
-    "axis": ("gain", "damping", "metric", "boost", "boost_exponent"),
-    "collision": _COLLISION,
-    "self": _COLLISION,
-    "damping": ("gain", "metric", "inertia"),
-    "resolve": ("most",),
-}
-
-PARAMETERS = {
-    f"{group}.{name}": index
-    for index, (group, name) in enumerate((g, n) for g, names in _PARAMETERS.items() for n in names)
-}
-"""Coefficients used by the code, and their indices among the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +50,17 @@ class RmpModel:
     """Centres of these spheres in their rows [m], shape (s, 3)."""
     guard_rows: tuple[int, ...]
     """Row of each sphere that avoids the base."""
+    leaves: tuple[Leaf, ...]
+    """RMPs of joints and of the tool."""
+    parameters: tuple[str, ...]
+    """Names of all coefficients, in memory order; see ``rmp_leaves.coefficients``."""
+    formulas: str
+    """Digest of formulas that are not part of the package."""
+
+    def places(self, group: str) -> dict[str, int]:
+        """Return the indices of a group's coefficients among all, by their own names."""
+        split = [name.partition(".") for name in self.parameters]
+        return {own: k for k, (name, _, own) in enumerate(split) if name == group}
 
     @property
     def moving_rows(self) -> tuple[int, ...]:
@@ -92,7 +76,7 @@ class RmpModel:
         """Return a hash of everything that generated code depends on."""
         rows = (self.active, self.tool_row, self.sphere_rows, self.guard_rows)
         centres = np.asarray(self.sphere_centres).tobytes().hex()
-        return f"{self.arrays.digest()} {rows} {centres}{added_digest()}"
+        return f"{self.arrays.digest()} {rows} {centres} {self.formulas}"
 
 
 def padded(count: int) -> int:
@@ -162,7 +146,7 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
         goal=3,
         goal_axes=9,
         has_goal=2,
-        parameters=len(PARAMETERS),
+        parameters=len(model.parameters),
         links=MOTION * runs,
         columns=6 * len(model.moving_rows),
         centre=3 * spheres,

@@ -9,27 +9,28 @@ the range of the RMP in all lanes stop after the distance.
 from __future__ import annotations
 
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.rmps import collision
 from motion_nodes.kernels.formulas.shapes import Shape
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.rmp.rmp_distance import distance
-from motion_nodes.kernels.rmp.rmp_formulas import collision
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, at_block, broadcast
-from motion_nodes.kernels.rmp.rmp_memory import OBSTACLE, PARAMETERS, obstacle_shapes
+from motion_nodes.kernels.rmp.rmp_memory import OBSTACLE, RmpModel, obstacle_shapes
 from motion_nodes.kernels.simd import Lanes, Writer
 
 _SPHERE = 7  # position, velocity, radius
 _SUMS = 9
-_COLLISION = [index for name, index in PARAMETERS.items() if name.startswith("collision.")]
 
 
-def pairs_text(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
+def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     """Return the functions of the loop.
 
     ``rmp_<shape>(memory, first, end, obstacles, count)`` for each shape of obstacles, for the
     blocks of spheres from ``first`` to before ``end``.
     """
-    return "\n".join(_pair_loop(shape, at, spheres, lanes) for shape in obstacle_shapes().values())
+    places = list(model.places("collision").values())
+    shapes = obstacle_shapes().values()
+    return "\n".join(_pair_loop(shape, places, at, spheres, lanes) for shape in shapes)
 
 
 def _components(at: FieldLayout, spheres: int) -> list[int]:
@@ -44,12 +45,14 @@ def _sums(at: FieldLayout, spheres: int) -> list[int]:
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
-def _pair_loop(shape: Shape, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
+def _pair_loop(
+    shape: Shape, coefficients: list[int], at: FieldLayout, spheres: int, lanes: Lanes
+) -> str:
     size = OBSTACLE
     tape = ExpressionGraph()
     sphere: list[Value] = [tape.input(i) for i in range(_SPHERE)]
-    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(_COLLISION))]
-    first = _SPHERE + len(_COLLISION)
+    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(coefficients))]
+    first = _SPHERE + len(coefficients)
     obstacle: list[Value] = [tape.input(first + i) for i in range(size)]
     sums: list[Value] = [tape.input(first + size + i) for i in range(_SUMS + 1)]
     d = distance(tape, shape, sphere[0:3], sphere[3:6], obstacle)
@@ -67,7 +70,7 @@ def _pair_loop(shape: Shape, at: FieldLayout, spheres: int, lanes: Lanes) -> str
     writer = Writer(lanes)
     entry = Writer(lanes, prefix="c")
     names = [f"%sphere{i}" for i in range(_SPHERE)]
-    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in _COLLISION]
+    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in coefficients]
     places = _components(at, spheres)
 
     def load(index: int) -> str:

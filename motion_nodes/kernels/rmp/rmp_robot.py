@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from motion_nodes.kernels.expression_graph import Value
+from motion_nodes.kernels.formulas import rmps as formulas
 from motion_nodes.kernels.formulas.linear_algebra import (
     Vector,
     cross,
@@ -24,14 +25,13 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     solved,
     times_vector,
 )
+from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
 from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
-from motion_nodes.kernels.rmp import rmp_formulas as formulas
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, moved_point, rigid_terms
 from motion_nodes.kernels.rmp.rmp_memory import (
     MOTION,
-    PARAMETERS,
     WRENCH,
     RmpModel,
     sphere_runs,
@@ -63,7 +63,6 @@ class RmpTracer:
         zero: Vector = [0.0, 0.0, 0.0]
         self._motions = {0: _Motion(zero, zero, zero, zero)}
         self._columns: dict[int, tuple[Vector, Vector]] = {}
-        self.p = {name: self._in("parameters", index) for name, index in PARAMETERS.items()}
 
     def _in(self, field: str, index: int = 0) -> Value:
         # Inputs 0..n-1 of the tree are the configuration; all others are shifted behind them.
@@ -154,7 +153,7 @@ class RmpTracer:
         least: Value = 1.0
         for i, pivot in enumerate(pivots):
             least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], _LEAST_PIVOT)), least)
-        solution, most = solved(L, inverse, f), self.p["resolve.most"]
+        solution, most = solved(L, inverse, f), self._coefficients("resolve")["most"]
         norm = tape.root(dot(solution, solution))
         share = tape.divide(most, tape.maximum(norm, most))
         stored = {self.at["qdd"] + i: share * x for i, x in enumerate(solution)}
@@ -216,24 +215,24 @@ class RmpTracer:
         return rows
 
     def _tool_terms(self) -> _Terms:
-        """Return position target, axis targets, damping and inertia of the tool."""
-        p, tape, row = self.p, self.tape, self.model.tool_row
+        """Return the RMPs of the tool's position, and its axis targets."""
+        tape, has_position = self.tape, self._in("has_goal", 0)
         x, v, bias = self._tool_point()
-        wanted, oriented = self._in("has_goal", 0), self._in("has_goal", 1)
-        desired, M, squared = formulas.target(tape, x, v, self._vector("goal"), p)
-        speed = tape.root(dot(v, v))
-        slow = p["damping.metric"] * speed
-        total = [
-            [wanted * M[i][j] + (slow + p["damping.inertia"] if i == j else 0.0) for j in range(3)]
-            for i in range(3)
-        ]
-        force = plus(
-            scaled(wanted, times_vector(M, desired)),
-            scaled(-(slow * p["damping.gain"] * speed), v),
-        )
-        terms = rigid_terms(x, total, minus(force, times_vector(total, bias)))
-        boost = formulas.boosted(tape, squared, p["axis.boost_exponent"], p["axis.boost"])
-        weight = p["axis.metric"] * (1.0 + wanted * (boost - 1.0)) * oriented
+        state = ToolState(x, v, self._vector("goal"))
+        metric: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
+        force: Vector = [0.0, 0.0, 0.0]
+        for leaf in self.model.leaves:
+            if leaf.tool is None:
+                continue
+            M, f = leaf.tool(tape, state, self._coefficients(leaf.name))
+            share = has_position if leaf.needs_position else 1.0
+            metric = [plus(a, scaled(share, b)) for a, b in zip(metric, M, strict=True)]
+            force = plus(force, scaled(share, f))
+        terms = rigid_terms(x, metric, minus(force, times_vector(metric, bias)))
+        offset, p = minus(state.goal, x), self._coefficients("axis")
+        weight = formulas.axis_weight(tape, dot(offset, offset), has_position, p)
+        weight = weight * self._in("has_goal", 1)
+        row = self.model.tool_row
         m = self.motion(row)
         R, _ = self._tree.pose(row)
         for k in range(3):
@@ -241,8 +240,7 @@ class RmpTracer:
             goal = [self._in("goal_axes", 3 * i + k) for i in range(3)]
             rate = cross(m.turn, axis)
             bend = plus(cross(m.bend, axis), cross(m.turn, rate))
-            pull = minus(scaled(p["axis.gain"], minus(goal, axis)), scaled(p["axis.damping"], rate))
-            moment = cross(axis, minus(pull, bend))
+            moment = cross(axis, minus(formulas.axis_target(axis, rate, goal, p), bend))
             for i in range(3):
                 terms[21 + i] = terms[21 + i] + weight * moment[i]
         # Over three orthogonal axes, the sum of w (1 - n n^T) is 2 w.
@@ -252,29 +250,19 @@ class RmpTracer:
         return terms
 
     def _add_joints(self, M: list[list[Value]], f: list[Value]) -> None:
-        """Add the RMPs of single joints, and the posture."""
-        p, tape, n = self.p, self.tape, self.model.active
-        q = [self.tape.input(i) for i in range(n)]
-        qd = [self._in("qd", i) for i in range(n)]
+        """Add the RMPs of single joints."""
+        tape, n = self.tape, self.model.active
+        q = [tape.input(i) for i in range(n)]
         offset = [self._in("posture", i) - q[i] for i in range(n)]
-        length = tape.root(dot(offset, offset))
-        threshold = p["cspace.threshold"]
-        pull = p["cspace.gain"] * tape.divide(threshold, tape.maximum(length, threshold))
+        distance = tape.root(dot(offset, offset))
         for i in range(n):
-            desired = pull * offset[i] - p["cspace.damping"] * qd[i]
-            metric = p["cspace.metric"] + p["cspace.inertia"]
-            force = p["cspace.metric"] * desired
-            low, high = self._in("lower", i), self._in("upper", i)
-            per_range = tape.divide(1.0, high - low)
-            for x, toward in (
-                ((q[i] - low) * per_range, per_range),
-                ((high - q[i]) * per_range, -per_range),
-            ):
-                push, weight = formulas.joint_limit(tape, x, qd[i] * toward, p)
-                metric = metric + weight * per_range * per_range
-                force = force + weight * push * toward
-            brake, weight = formulas.velocity_cap(
-                tape, qd[i], self._in("max_velocity", i), self._in("region", i), p
-            )
-            M[i][i] = M[i][i] + metric + weight
-            f[i] = f[i] + force + weight * brake
+            bounds = (self._in(k, i) for k in ("lower", "upper", "max_velocity", "region"))
+            state = JointState(q[i], self._in("qd", i), *bounds, offset[i], distance)
+            for leaf in self.model.leaves:
+                if leaf.joint is not None:
+                    metric, force = leaf.joint(tape, state, self._coefficients(leaf.name))
+                    M[i][i], f[i] = M[i][i] + metric, f[i] + force
+
+    def _coefficients(self, group: str) -> dict[str, Value]:
+        """Return the coefficients of a leaf, or of another group, by name."""
+        return {name: self._in("parameters", k) for name, k in self.model.places(group).items()}

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.linear_algebra import cross, dot, minus, scaled
+from motion_nodes.kernels.formulas.motion import TINY
+from motion_nodes.kernels.formulas.rmps import collision
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.llvm_text import LlvmFunction
-from motion_nodes.kernels.rmp.rmp_formulas import TINY, collision
-from motion_nodes.kernels.rmp.rmp_memory import FAR, PARAMETERS, RmpModel, sphere_places
+from motion_nodes.kernels.rmp.rmp_memory import FAR, RmpModel, sphere_places
 from motion_nodes.kernels.simd import Lanes
 
-_PARAMETERS = [index for name, index in PARAMETERS.items() if name.startswith("self.")]
+_PARAMETERS = 10
 _RADIUS = 18  # Inputs: nine values of each sphere, then both radii, then the parameters.
 
 
@@ -51,7 +52,7 @@ class _Pair:
 
     def __init__(self) -> None:
         tape = self.tape = ExpressionGraph()
-        given: list[Value] = [tape.input(i) for i in range(_RADIUS + 2 + len(_PARAMETERS))]
+        given: list[Value] = [tape.input(i) for i in range(_RADIUS + 2 + _PARAMETERS)]
         a, b, p = given[0:9], given[9:18], given[_RADIUS + 2 :]
         offset, velocity = minus(a[:3], b[:3]), minus(a[3:6], b[3:6])
         self.length = tape.root(dot(offset, offset))
@@ -66,7 +67,7 @@ class _Pair:
         self.per_radius = p[6]
 
     def program(self, *results: Value) -> Program:
-        return Program(self.tape, _RADIUS + 2 + len(_PARAMETERS), (results,))
+        return Program(self.tape, _RADIUS + 2 + _PARAMETERS, (results,))
 
 
 class _Writer:
@@ -75,6 +76,7 @@ class _Writer:
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.at, self.flow, self.joints = at, FunctionBuilder(Lanes("double", 1)), model.active
         self._stride = sphere_places(model)[2]
+        self._parameters = list(model.places("self").values())
         self._places: dict[int, tuple[str, str, str]] = {}
         self._memory = {
             name: self.flow.get("%memory", at[name], "ptr")
@@ -143,7 +145,7 @@ class _Writer:
             return flow.get(base, flow.times(stride, index % 9), "double")
         if index < _RADIUS + 2:
             return flow.get(self._memory["link_radii"], self._places[index - _RADIUS][2], "double")
-        place = self.at["parameters"] + _PARAMETERS[index - _RADIUS - 2]
+        place = self.at["parameters"] + self._parameters[index - _RADIUS - 2]
         return flow.get("%memory", place, "double")
 
     def _closer(self, gap: str, per_radius: str, least: str) -> str:
