@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations of RMPflow, by generated code if available, else in NumPy."""
+"""Accelerations of RMPflow by generated code, and reports in NumPy."""
 
 from __future__ import annotations
 
 import functools
-import logging
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from motion_nodes.kernels.python_form import Run
+from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     FAR,
     ObstacleArrays,
-    RmpModel,
     empty_obstacles,
     new_memory,
     obstacle_field,
@@ -32,12 +32,10 @@ from motion_nodes.rmpflow.numpy_policy import (
     Goal,
     JointBounds,
     NumpyEvaluation,
-    PointMotion,
     Surroundings,
     evaluate,
     resolve,
 )
-from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.rmp_inputs import (
     buffered_limits,
     pack_capsules,
@@ -47,7 +45,6 @@ from motion_nodes.rmpflow.rmp_inputs import (
 from motion_nodes.rmpflow.self_collision import link_tables
 from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
 
-_LOG = logging.getLogger(__name__)
 _SOLVABLE = 1e-11  # min relative pivot of the factorization for a valid solution
 
 
@@ -64,8 +61,6 @@ class Evaluator:
         active: tuple[str, ...],
         tool: str,
         settings: RmpflowSettings,
-        *,
-        generic: bool = False,
     ) -> None:
         """Create the evaluator; code is compiled at the first use of a robot.
 
@@ -74,7 +69,6 @@ class Evaluator:
             active: joints moved by the policy.
             tool: frame of the targets.
             settings: parameters.
-            generic: True to use no generated code.
 
         Raises:
             UnknownJoint, UnknownFrame: for a name that the robot does not have.
@@ -86,15 +80,13 @@ class Evaluator:
         self.limits: JointLimits = robot.limits.select(active)
         self.model, self.spheres = rmp_model(robot, active, tool, settings)
         self._tool = tool
-        self._kinematics = Kinematics(
-            robot.tree, self.joint_names, base=robot.base_frame, generic=generic
-        )
+        self._kinematics = Kinematics(robot.tree, self.joint_names, base=robot.base_frame)
         self._kinematics.warm_up([tool])
         self._at = rmp_layout(self.model)
         self._robot = robot
         self._memory = new_memory(self.model)
         self._whole = self._memory.view(np.int64)
-        self._run = None if generic else _generated(self.model)
+        self._run = rmp_call(self.model)
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))
@@ -124,11 +116,6 @@ class Evaluator:
     @functools.cached_property
     def _links(self) -> LinkTables:
         return link_tables(self.model, self.self_spheres)
-
-    @property
-    def generated(self) -> bool:
-        """Whether generated code is used."""
-        return self._run is not None
 
     def set_settings(self, settings: RmpflowSettings) -> None:
         """Replace the parameters; frames of controllers do not change.
@@ -192,8 +179,6 @@ class Evaluator:
 
     def acceleration(self, q: Array, qd: Array) -> Array:
         """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
-        if self._run is None:
-            return self.report(q, qd).qdd
         self._evaluate(q, qd)
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
@@ -235,34 +220,19 @@ class Evaluator:
         Spheres are those of the robot, then the attached ones. Without obstacles: infinity.
         """
         count = len(self.spheres.radii) + len(self._carried)
-        if self._run is not None:
-            self._evaluate(q, np.zeros(len(q)))
-            nearest = self._memory[self._at["nearest"] :][:count]
-            return np.where(nearest >= FAR, np.inf, nearest)
-        return np.array(
-            [
-                distances(self.obstacles, row[:3], np.zeros(3)).value.min(initial=np.inf) - row[3]
-                for row in self.sphere_positions(q)
-            ]
-        )
+        self._evaluate(q, np.zeros(len(q)))
+        nearest = self._memory[self._at["nearest"] :][:count]
+        return np.where(nearest >= FAR, np.inf, nearest)
 
     def sphere_positions(self, q: Array) -> Array:
         """Return the robot's and the attached spheres in the base frame [m], shape (s + c, 4)."""
-        model, carried = self.model, len(self._carried)
         radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
-        if self._run is not None:
-            self._evaluate(q, np.zeros(len(q)))
-            total = sphere_places(model)[2]
-            places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
-            return np.column_stack((places[:, : len(radii)].T, radii))
-        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
-        rows = (*model.sphere_rows, *(model.tool_row,) * carried)
-        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
-        placed = [motion.point(r, c)[0] for r, c in zip(rows, centres, strict=True)]
-        return np.column_stack((np.array(placed).reshape(-1, 3), radii))
+        self._evaluate(q, np.zeros(len(q)))
+        total = sphere_places(self.model)[2]
+        places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
+        return np.column_stack((places[:, : len(radii)].T, radii))
 
     def _evaluate(self, q: Array, qd: Array) -> None:
-        assert self._run is not None
         self._q[:], self._qd[:] = q, qd
         self._run(self._memory)
 
@@ -276,21 +246,6 @@ class Evaluator:
         at = self._at[field]
         return self._memory[at : at + math.prod(shape)].reshape(shape)
 
-    def _point_to(self, field: str, rows: Array) -> None:
+    def _point_to(self, field: str, rows: NDArray[Any]) -> None:
         self._whole[self._at[field]] = rows.ctypes.data
         self._whole[self._at[field] + 1] = len(rows)
-
-
-def _generated(model: RmpModel) -> Run | None:
-    """Return the generated code, or None if it is not available."""
-    try:
-        from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
-        from motion_nodes.kernels.robot_codegen import CodeGenerationError
-    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
-        _LOG.warning("RMPflow runs without generated code: %s", error)
-        return None
-    try:
-        return rmp_call(model)
-    except CodeGenerationError as error:
-        _LOG.warning("RMPflow runs without generated code: %s", error)
-        return None

@@ -263,7 +263,9 @@ def _tool_leaves(
             nd = np.cross(w, n)
             J_n = np.cross(J_w.T, n).T
             n_bias = np.cross(wd, n) + np.cross(w, nd)
-            desired = np.array(formulas.axis_target(list(n), list(nd), goal.rotation[:, k], p))
+            desired = np.array(
+                formulas.axis_target(list(n), list(nd), list(goal.rotation[:, k]), p)
+            )
             M_q += weight * J_n.T @ J_n
             total += weight * J_n.T @ (desired - n_bias)
         reports.append(LeafReport("axis_target_rmp", M_q, total))

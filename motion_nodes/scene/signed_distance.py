@@ -31,7 +31,8 @@ def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
     if isinstance(solid, TriangleMesh):
         return mesh_distance(solid, points)
     kind = type_of(solid)
-    found = shapes.signed_distance(NUMPY, kind.shape, list(points.T), kind.padded_sizes(solid))
+    sizes = kind.padded_sizes(solid).tolist()
+    found = shapes.signed_distance(NUMPY, kind.shape, list(points.T), sizes)
     direction = np.empty((len(points), 3))
     for k in range(3):
         direction[:, k] = found.direction[k]

@@ -65,7 +65,7 @@ class _LeafFormula:
         self.R = [numbers[3 * i : 3 * i + 3] for i in range(3)]
         self.sizes = numbers[12:15]
         # Beginning with t, each product is fused with its sum.
-        one = [[float(i == j) for j in range(3)] for i in range(3)]
+        one: list[list[Value]] = [[float(i == j) for j in range(3)] for i in range(3)]
         turn = self.R if shape.rotated else one
         self.local = [dot([1.0, *turn[i]], [numbers[9 + i], *x]) for i in range(3)]
         if not shape.rotated:

@@ -38,11 +38,12 @@ class Moving:
 
     def __sub__(self, other: Any) -> Moving:
         """Return the difference."""
-        return self + -moving(other)
+        b = moving(other)
+        return Moving(self.value - b.value, self.rate - b.rate, self.bend - b.bend)
 
     def __rsub__(self, other: Any) -> Moving:
         """Return the difference."""
-        return -self + other
+        return moving(other) - self
 
     def __mul__(self, other: Any) -> Moving:
         """Return the product."""

@@ -89,10 +89,10 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     squared = weight * weight * lengths[0] + lengths[1]
     sizes = [tape.maximum(x, -x) for x in errors]
     solved = _all_less(tape, [*sizes, *lengths], [*given("box", 6), *given("tolerance", 2)])
-    (best,), (stalled,) = given("best", 1), given("stalled", 1)
-    progress = tape.less(squared, PROGRESS * best)
-    stalled = tape.choose(progress, 0.0, stalled + 1.0)
-    best = tape.choose(progress, squared, best)
+    (before,), (steps,) = given("best", 1), given("stalled", 1)
+    progress = tape.less(squared, PROGRESS * before)
+    stalled = tape.choose(progress, 0.0, steps + 1.0)
+    best = tape.choose(progress, squared, before)
     hopeless = tape.choose(tape.less(PATIENCE, stalled), 1.0, 0.0)
 
     flat = tracer.jacobian_elements(row)

@@ -93,8 +93,8 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
     return ops.maximum(ops.minimum(x["desired"], up), down)
 
 
-def generic_bound(rows: Array, out: Array) -> None:
-    """Clamp accelerations to the viable interval in NumPy."""
+def numpy_bound(rows: Array, out: Array) -> None:
+    """Clamp accelerations to the viable interval, in NumPy."""
     columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
     out[:] = affordable(NUMPY, columns)
 

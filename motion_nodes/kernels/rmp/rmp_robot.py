@@ -256,8 +256,9 @@ class RmpTracer:
         offset = [self._in("posture", i) - q[i] for i in range(n)]
         distance = tape.root(dot(offset, offset))
         for i in range(n):
-            bounds = (self._in(k, i) for k in ("lower", "upper", "max_velocity", "region"))
-            state = JointState(q[i], self._in("qd", i), *bounds, offset[i], distance)
+            names = ("qd", "lower", "upper", "max_velocity", "region")
+            given = {name: self._in(name, i) for name in names}
+            state = JointState(q[i], offset=offset[i], distance=distance, **given)
             for leaf in self.model.leaves:
                 if leaf.joint is not None:
                     metric, force = leaf.joint(tape, state, self._coefficients(leaf.name))
