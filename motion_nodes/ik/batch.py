@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +25,11 @@ from motion_nodes.ik.problem import (
     bad_pose,
 )
 from motion_nodes.ik.workspace_pool import MemoryPool
-from motion_nodes.kernels.ik.ik_binding import IkKernel
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
+
+if TYPE_CHECKING:
+    from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
 
 _CHUNK = 64
 """Poses per work item of a thread: less than a millisecond."""
@@ -37,7 +40,7 @@ class Batch:
     """Solves many poses with the same settings."""
 
     chain: IkChain
-    kernel: IkKernel
+    kernel: GeneratedIk
     memories: MemoryPool
     settings: IkSettings
 

@@ -59,7 +59,6 @@ class IkChain:
         *,
         limits: JointLimits | None = None,
         fixed: Mapping[str, float] | None = None,
-        generic: bool = False,
     ) -> None:
         """Build the chain.
 
@@ -70,7 +69,6 @@ class IkChain:
             joints: movable joints, in this order; default: all, base to tip.
             limits: limits of at least these joints; default: those of the tree.
             fixed: positions of the other joints [rad or m]; default 0.
-            generic: True to use kernels without generated code.
 
         Raises:
             UnknownFrame: base or tip is not a frame.
@@ -88,9 +86,7 @@ class IkChain:
                 raise UnknownJoint(name, moving, f"the joints between '{base}' and '{tip}'")
         self.robot_name, self.base, self.tip = tree.name, base, tip
         self.joint_names = moving if not joints else tuple(joints)
-        self.kinematics = Kinematics(
-            tree, self.joint_names, fixed=fixed, base=base, generic=generic
-        )
+        self.kinematics = Kinematics(tree, self.joint_names, fixed=fixed, base=base)
         self.arrays, self.row = _arrays(tree, self.joint_names, fixed or {}, base, tip)
         lower, upper = _limits(tree, self.joint_names, limits)
         self.lower, self.upper = frozen(lower), frozen(upper)
@@ -106,13 +102,12 @@ class IkChain:
         self._lower, self._upper = lower.tolist(), upper.tolist()
 
     @classmethod
-    def of_group(cls, robot: Robot, group: str, *, generic: bool = False) -> IkChain:
+    def of_group(cls, robot: Robot, group: str) -> IkChain:
         """Return the chain of a robot's group; its other joints are fixed as in ``home``.
 
         Args:
             robot: the robot.
             group: name or alias of the group.
-            generic: True to use kernels without generated code.
 
         Raises:
             UnknownGroup: lists the groups.
@@ -134,7 +129,6 @@ class IkChain:
             found.joints,
             limits=robot.limits,
             fixed=fixed,
-            generic=generic,
         )
 
     def unwrap_near(self, q: Array, to: Array) -> Array:

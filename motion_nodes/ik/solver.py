@@ -29,7 +29,6 @@ from motion_nodes.ik.problem import (
 from motion_nodes.ik.solution_search import SolutionSearch
 from motion_nodes.ik.workspace import SolverMemory
 from motion_nodes.ik.workspace_pool import MemoryPool
-from motion_nodes.kernels.ik.ik_binding import IkKernel, ik_kernel
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
@@ -38,19 +37,22 @@ from motion_nodes.model.tree import Array
 class LeastSquaresIk:
     """Solves one chain. Thread-safe; the search runs without the GIL."""
 
-    def __init__(
-        self, chain: IkChain, settings: IkSettings | None = None, *, generic: bool = False
-    ) -> None:
+    def __init__(self, chain: IkChain, settings: IkSettings | None = None) -> None:
         """Compile the solver (half a second), or load it from the cache (some milliseconds).
 
         Args:
             chain: the chain to solve.
             settings: default settings; a request may override them.
-            generic: True to use the slow kernels even if code can be generated.
+
+        Raises:
+            CodeGenerationError: code cannot be generated on this machine.
         """
+        # Imported on demand: LLVM is loaded only where something is solved.
+        from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
+
         self.chain = chain
         self.settings = settings or IkSettings()
-        self.kernel: IkKernel = ik_kernel(chain.arrays, chain.row, generic=generic)
+        self.kernel = GeneratedIk(chain.arrays, chain.row)
         chain.kinematics.warm_up([chain.tip])
         self._memories = MemoryPool(chain, self.settings)
 

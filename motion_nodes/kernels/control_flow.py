@@ -194,11 +194,6 @@ class FunctionBuilder(Writer):
         t = self.lanes.type
         return self.where(self.emit(f"fcmp olt {t} {a}, {b}"), a, b)
 
-    def size(self, a: str) -> str:
-        """Return the absolute value."""
-        t = self.lanes.type
-        return self.emit(f"call {t} @llvm.fabs.{self.lanes.suffix}({t} {a})")
-
     def sum_of_squares(self, *values: str) -> str:
         """Return the sum of the squares of values."""
         total = self.binary("fmul", values[0], values[0])

@@ -7,14 +7,11 @@ drops operations that this robot does not need, such as the motion of its base.
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 
-from motion_nodes.kernels.expression_graph import (
+from motion_nodes.kernels.expression_graph import Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import (
     Matrix,
-    Program,
-    Value,
     Vector,
     cross,
     dot,
@@ -28,12 +25,13 @@ from motion_nodes.kernels.python_form import Run, builtin
 from motion_nodes.kernels.rigid_bodies import RigidBodies, inverse_dynamics
 from motion_nodes.kernels.sources import source_digest
 
-_LOG = logging.getLogger(__name__)
 _SOURCES = ("rigid_bodies", "dynamics_codegen")
 
 
 def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, bool]:
     """Return the function for the inverse dynamics of a robot, and whether it is generated code.
+
+    Generated code does not exist for a robot without joints.
 
     ``run(x, tau)`` reads q, v and a, concatenated in one array [rad or m, and their derivatives],
     and writes the efforts [N m or N], shape (n,). It returns 1; or 0 without writing, unless both
@@ -41,7 +39,10 @@ def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, b
 
     Args:
         bodies: the robot.
-        generic: True to use the NumPy implementation in any case.
+        generic: True for the NumPy implementation, which needs no compilation.
+
+    Raises:
+        CodeGenerationError: code cannot be generated on this machine.
     """
     n = bodies.arrays.joint_count
     run = None if generic or n == 0 else _generated(bodies)
@@ -105,22 +106,14 @@ def inverse_dynamics_program(bodies: RigidBodies) -> Program:
     return Program(tape, 3 * n, (tuple(tau),))
 
 
-def _generated(bodies: RigidBodies) -> Run | None:
-    try:
-        from motion_nodes.kernels import llvm_text, native
-        from motion_nodes.kernels.robot_codegen import CodeGenerationError, load_code
-    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
-        _LOG.warning("generic inverse dynamics in use: %s", error)
-        return None
+def _generated(bodies: RigidBodies) -> Run:
+    from motion_nodes.kernels import llvm_text, native
+    from motion_nodes.kernels.robot_codegen import load_code
 
     def text() -> str:
         programs = {"efforts": inverse_dynamics_program(bodies)}
         lanes = native.host_cpu().lanes("double")
         return llvm_text.module_text(programs, {"efforts": ("one", "python")}, lanes)
 
-    try:
-        code = load_code(f"inverse dynamics {bodies.digest()} {source_digest(_SOURCES)}", text)
-    except CodeGenerationError as error:
-        _LOG.warning("generic inverse dynamics in use: %s", error)
-        return None
+    code = load_code(f"inverse dynamics {bodies.digest()} {source_digest(_SOURCES)}", text)
     return builtin(code.address("efforts_python"), "efforts")

@@ -14,8 +14,9 @@ The graph depends neither on robots nor on how it is executed.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 Operand = int | float
@@ -27,8 +28,8 @@ class Operation:
     """One operation of a graph."""
 
     name: str
-    """``input``, ``sin``, ``cos``, ``sqrt``, ``add``, ``sub``, ``mul``, ``div``, ``less`` or
-    ``choose``.
+    """``input``, ``sin``, ``cos``, ``sqrt``, ``abs``, ``add``, ``sub``, ``mul``, ``div``, ``less``
+    or ``choose``.
     """
     left: Operand
     """First operand; for ``input`` the index of the input."""
@@ -99,6 +100,11 @@ class ExpressionGraph:
             return float(x)
         return self._write("sub", 0.0, x.index).index if x.negative else x.index
 
+    def digest(self, results: Iterable[Value]) -> str:
+        """Return a hash of all operations and of some results."""
+        signs = [(x.index, x.negative) if isinstance(x, Symbol) else float(x) for x in results]
+        return hashlib.sha256(repr((self.operations, signs)).encode()).hexdigest()
+
     def input(self, index: int) -> Symbol:
         """Return the input with an index."""
         return self._write("input", index)
@@ -165,19 +171,25 @@ class ExpressionGraph:
             return math.sqrt(x)
         return self._write("sqrt", self._operand(x))
 
+    def absolute(self, x: Value) -> Value:
+        """Return the absolute value of ``x``."""
+        return self._write("abs", x.index) if isinstance(x, Symbol) else abs(x)
+
     def less(self, a: Value, b: Value) -> Symbol:
         """Return the condition ``a < b``, for :meth:`choose`; it does not hold for NaN."""
         return self._write("less", self._operand(a), self._operand(b))
 
-    def choose(self, condition: Symbol, a: Value, b: Value) -> Symbol:
+    def choose(self, condition: Symbol, a: Value, b: Value) -> Value:
         """Return ``a`` where a condition holds, else ``b``."""
+        if a is b or (isinstance(a, float) and isinstance(b, float) and a == b):
+            return a
         return self._write("choose", self._operand(a), self._operand(b), condition.index)
 
-    def minimum(self, a: Value, b: Value) -> Symbol:
+    def minimum(self, a: Value, b: Value) -> Value:
         """Return the minimum; ``b`` if one of them is NaN."""
         return self.choose(self.less(a, b), a, b)
 
-    def maximum(self, a: Value, b: Value) -> Symbol:
+    def maximum(self, a: Value, b: Value) -> Value:
         """Return the maximum; ``b`` if one of them is NaN."""
         return self.choose(self.less(b, a), a, b)
 
@@ -200,50 +212,3 @@ class Program:
                 operands = (operation.left, operation.right, operation.condition)
                 wanted.update(x for x in operands if isinstance(x, int))
         return sorted(wanted)
-
-
-Vector = list[Value]
-Matrix = list[list[Value]]
-
-
-def dot(a: Iterable[Value], b: Iterable[Value]) -> Value:
-    """Return the sum of products."""
-    total: Value = 0.0
-    for x, y in zip(a, b, strict=True):
-        total = total + x * y
-    return total
-
-
-def times_matrix(A: Matrix, B: Matrix) -> Matrix:
-    """Return the matrix product."""
-    columns = list(zip(*B, strict=True))
-    return [[dot(row, column) for column in columns] for row in A]
-
-
-def times_vector(A: Matrix, b: Sequence[Value]) -> Vector:
-    """Return the matrix-vector product."""
-    return [dot(row, b) for row in A]
-
-
-def plus(a: Sequence[Value], b: Sequence[Value]) -> Vector:
-    """Return the sum of two vectors."""
-    return [x + y for x, y in zip(a, b, strict=True)]
-
-
-def minus(a: Sequence[Value], b: Sequence[Value]) -> Vector:
-    """Return the difference of two vectors."""
-    return [x - y for x, y in zip(a, b, strict=True)]
-
-
-def scaled(factor: Value, a: Sequence[Value]) -> Vector:
-    """Return a vector times a number."""
-    return [factor * x for x in a]
-
-
-def cross(a: Sequence[Value], b: Sequence[Value]) -> Vector:
-    """Return the cross product."""
-    return [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]

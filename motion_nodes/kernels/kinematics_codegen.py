@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.expression_graph import (
-    ExpressionGraph,
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import (
     Matrix,
-    Program,
-    Value,
     Vector,
     cross,
     dot,

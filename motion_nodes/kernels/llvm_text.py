@@ -17,7 +17,7 @@ All other arguments are pointers to elements, except ``m``, a 64-bit integer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from motion_nodes.kernels.expression_graph import Operand, Operation, Program, Symbol, Value
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
@@ -61,6 +61,22 @@ class LlvmFunction:
         for index in live:
             self._need(index)
 
+    def write_constant(self, varying: Iterable[int]) -> None:
+        """Write the live operations that depend on none of some inputs, such as before a loop."""
+        varies: set[int] = set()
+        changing = set(varying)
+        for index in self._live:
+            operation = self._program.tape.operations[index]
+            operands = (operation.left, operation.right, operation.condition)
+            if operation.name == "input":
+                changes = operation.left in changing
+            else:
+                changes = any(isinstance(x, int) and x in varies for x in operands)
+            if changes:
+                varies.add(index)
+            else:
+                self._need(index)
+
     def _write_angles(self) -> None:
         """Write the sines and cosines of all angles."""
         operations = self._program.tape.operations
@@ -98,6 +114,8 @@ class LlvmFunction:
         writer, left = self._writer, self._need(operation.left)
         if operation.name == "sqrt":
             return writer.root(left)
+        if operation.name == "abs":
+            return writer.size(left)
         right = self._need(operation.right)
         if operation.name == "less":
             return writer.emit(f"fcmp olt {writer.lanes.type} {left}, {right}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobian for any robot, with plain loops over its arrays.
 
-Slower than the generated code, but independent of it: the oracle of the tests, and the fallback
-where no code can be generated. ``Model`` below contains the arrays of
+Slower than the generated code, but nothing is compiled for a robot: for trees that are looked at
+once, and the oracle of the tests. ``Model`` below contains the arrays of
 :class:`motion_nodes.kernels.kinematic_arrays.PackedArrays` in the order of :func:`model_of`.
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binding of a robot's kernels to Python: generated code if available, else the generic kernels.
+"""Binding of a robot's kernels to Python: generated code, or plain loops for a few calls.
 
 Single calls are functions ``run(q, out...)`` that return 0, or 1 without writing unless all
 arguments are contiguous float64 buffers of the right length. They hold the GIL: releasing it would
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,8 +18,6 @@ import numpy as np
 
 from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
 from motion_nodes.kernels.python_form import Run, builtin
-
-_LOG = logging.getLogger(__name__)
 
 _RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
@@ -59,27 +56,21 @@ class RobotCalls(Protocol):
 
 
 def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
-    """Return the fastest available calls for a robot.
+    """Return the calls for a robot.
 
     Args:
         arrays: the robot.
-        generic: True to use the generic kernels in any case.
+        generic: True for kernels that serve any robot: about a hundred times slower per call, but
+            nothing is compiled for the robot, which pays where only a few calls are made.
+
+    Raises:
+        CodeGenerationError: code cannot be generated on this machine.
     """
-    if not generic:
-        try:
-            from motion_nodes.kernels.robot_codegen import CodeGenerationError, check_available
-        except (ImportError, OSError) as error:  # llvmlite is missing or does not load
-            _LOG.warning("generic kernels in use: %s", error)
-            return GenericCalls(arrays)
-        try:
-            check_available()
-            calls = GeneratedCalls(arrays)
-            calls.load_frames()
-        except CodeGenerationError as error:
-            _LOG.warning("generic kernels in use: %s", error)
-        else:
-            return calls
-    return GenericCalls(arrays)
+    if generic:
+        return GenericCalls(arrays)
+    calls = GeneratedCalls(arrays)
+    calls.load_frames()
+    return calls
 
 
 class GeneratedCalls:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import threading
 from collections.abc import Callable
 
 import motion_nodes
+from motion_nodes.errors import MotionError
 from motion_nodes.kernels import cache, kinematics_codegen, native
 from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
@@ -35,18 +35,8 @@ _loaded: dict[str, native.LoadedCode] = {}
 _lock = threading.RLock()
 
 
-class CodeGenerationError(RuntimeError):
-    """Code cannot be generated on this machine; use the generic kernels."""
-
-
-def check_available() -> None:
-    """Check that code can be generated on this machine.
-
-    Raises:
-        CodeGenerationError: with the reason.
-    """
-    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        raise CodeGenerationError("NUMBA_DISABLE_JIT is set")
+class CodeGenerationError(MotionError, RuntimeError):
+    """Machine code cannot be generated for this CPU."""
 
 
 class RobotCode:
@@ -60,7 +50,6 @@ class RobotCode:
     """
 
     def __init__(self, arrays: PackedArrays, element: str = "double") -> None:
-        check_available()
         self._arrays = arrays
         self._lanes = native.host_cpu().lanes(element)
         self._digest = arrays.digest()
@@ -124,7 +113,6 @@ def load_code(name: str, text: Callable[[], str]) -> native.LoadedCode:
     Raises:
         CodeGenerationError: the code cannot be compiled on this machine.
     """
-    check_available()
     return _unit_of(hashlib.sha256(f"{_fingerprint()}\n{name}".encode()).hexdigest(), text)
 
 
@@ -144,7 +132,10 @@ def _load(key: str, text: Callable[[], str]) -> native.LoadedCode:
             cache.write_entry(key, code)
         return native.LoadedCode(code, cpu)
     except RuntimeError as error:
-        raise CodeGenerationError(f"LLVM for {cpu.name}: {error}") from error
+        raise CodeGenerationError(
+            f"{native.toolchain()} cannot compile for {cpu.triple}, {cpu.name}: {error}; "
+            "reinstall llvmlite for this platform, or see 'motion doctor'."
+        ) from error
 
 
 @functools.cache

@@ -96,6 +96,11 @@ class Writer:
         t = self.lanes.type
         return self.emit(f"call {t} @llvm.sqrt.{self.lanes.suffix}({t} {a})")
 
+    def size(self, a: str) -> str:
+        """Return the absolute value of ``a``."""
+        t = self.lanes.type
+        return self.emit(f"call {t} @llvm.fabs.{self.lanes.suffix}({t} {a})")
+
     def fused(self, a: str, b: str, c: str) -> str:
         """Return ``a * b + c``, rounded once."""
         t = self.lanes.type

@@ -3,7 +3,7 @@
 
 Defaults are those of the Franka. Each group is validated on construction, so an invalid parameter
 never reaches a policy. For the meaning of a parameter see its formula in
-:mod:`motion_nodes.rmpflow.rmps`.
+:mod:`motion_nodes.kernels.formulas.rmps`.
 
 Source of names and values: RMPflow configuration of the Franka in Isaac Sim.
 """

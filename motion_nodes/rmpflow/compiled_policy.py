@@ -1,27 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations of RMPflow, by generated code if available, else in NumPy."""
+"""Accelerations of RMPflow by generated code, and reports in NumPy."""
 
 from __future__ import annotations
 
 import functools
-import logging
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from motion_nodes.kernels.python_form import Run
+from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     FAR,
     ObstacleArrays,
-    RmpModel,
     empty_obstacles,
     new_memory,
+    obstacle_field,
     padded,
     rmp_layout,
     sphere_places,
 )
+from motion_nodes.kernels.rmp.rmp_self_collision import LinkTables
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
@@ -31,24 +32,19 @@ from motion_nodes.rmpflow.numpy_policy import (
     Goal,
     JointBounds,
     NumpyEvaluation,
-    PointMotion,
     Surroundings,
     evaluate,
     resolve,
 )
-from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.rmp_inputs import (
     buffered_limits,
     pack_capsules,
     parameter_numbers,
     rmp_model,
 )
+from motion_nodes.rmpflow.self_collision import link_tables
 from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
 
-if TYPE_CHECKING:
-    from motion_nodes.rmpflow.self_collision import SelfCollisionCode
-
-_LOG = logging.getLogger(__name__)
 _SOLVABLE = 1e-11  # min relative pivot of the factorization for a valid solution
 
 
@@ -65,8 +61,6 @@ class Evaluator:
         active: tuple[str, ...],
         tool: str,
         settings: RmpflowSettings,
-        *,
-        generic: bool = False,
     ) -> None:
         """Create the evaluator; code is compiled at the first use of a robot.
 
@@ -75,7 +69,6 @@ class Evaluator:
             active: joints moved by the policy.
             tool: frame of the targets.
             settings: parameters.
-            generic: True to use no generated code.
 
         Raises:
             UnknownJoint, UnknownFrame: for a name that the robot does not have.
@@ -87,15 +80,13 @@ class Evaluator:
         self.limits: JointLimits = robot.limits.select(active)
         self.model, self.spheres = rmp_model(robot, active, tool, settings)
         self._tool = tool
-        self._kinematics = Kinematics(
-            robot.tree, self.joint_names, base=robot.base_frame, generic=generic
-        )
+        self._kinematics = Kinematics(robot.tree, self.joint_names, base=robot.base_frame)
         self._kinematics.warm_up([tool])
         self._at = rmp_layout(self.model)
         self._robot = robot
         self._memory = new_memory(self.model)
         self._whole = self._memory.view(np.int64)
-        self._run = None if generic else _generated(self.model)
+        self._run = rmp_call(self.model)
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))
@@ -123,21 +114,11 @@ class Evaluator:
         return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
 
     @functools.cached_property
-    def _self_collision(self) -> SelfCollisionCode:
-        from motion_nodes.rmpflow.self_collision import SelfCollisionCode
-
-        return SelfCollisionCode(self.model, self.self_spheres, self._memory)
-
-    @property
-    def generated(self) -> bool:
-        """Whether generated code is used."""
-        return self._run is not None
+    def _links(self) -> LinkTables:
+        return link_tables(self.model, self.self_spheres)
 
     def set_settings(self, settings: RmpflowSettings) -> None:
         """Replace the parameters; frames of controllers do not change.
-
-        The first time self-collision avoidance is enabled, its code is loaded, or compiled once per
-        machine.
 
         Raises:
             InvalidConfig: they do not fit the robot; the previous parameters stay.
@@ -150,21 +131,26 @@ class Evaluator:
         self.bounds = JointBounds(lower, upper, fastest, region)
         for name in ("lower", "upper", "max_velocity", "region"):
             self._put(name, getattr(self.bounds, name))
-        self._put("parameters", parameter_numbers(settings))
+        self._put("parameters", parameter_numbers(self.model, settings))
         self._capsules = pack_capsules(settings.body_cylinders)
         self._point_to("capsules", self._capsules)
         radii = np.array([item.radius for item in settings.body_collision_controllers])
         self._guard_radii = radii[: len(self.model.guard_rows)]
         self._put("radius", self._guard_radii, sphere_places(self.model)[1])
         self._apart = settings.self_collision_rmp.metric_scalar > 0.0
-        if self._apart and self._run is not None:
-            self._self_collision.set_settings(settings)
+        self._whole[self._at["link_pairs"] + 1] = 0
+        if self._apart:
+            self._point_to("link_pairs", self._links.pairs)
+            for name in ("sizes", "paths", "radii", "fixed"):
+                self._whole[self._at[f"link_{name}"]] = getattr(self._links, name).ctypes.data
+            self._whole[self._at["link_fixed"] + 1] = self._links.fixed.shape[1]
+            self._whole[self._at["moving_spheres"]] = self.self_spheres.moving
 
     def set_obstacles(self, obstacles: ObstacleArrays) -> None:
         """Replace the obstacles."""
         self.obstacles = obstacles
-        self._point_to("boxes", obstacles.boxes)
-        self._point_to("rounds", obstacles.rounds)
+        for name, rows in obstacles.rows.items():
+            self._point_to(obstacle_field(name), rows)
 
     def set_carried(self, spheres: Array) -> None:
         """Set the attached spheres, which avoid obstacles, too.
@@ -193,11 +179,7 @@ class Evaluator:
 
     def acceleration(self, q: Array, qd: Array) -> Array:
         """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
-        if self._run is None:
-            return self.report(q, qd).qdd
         self._evaluate(q, qd)
-        if self._apart:
-            self._self_collision.add()
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
         if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
@@ -238,34 +220,19 @@ class Evaluator:
         Spheres are those of the robot, then the attached ones. Without obstacles: infinity.
         """
         count = len(self.spheres.radii) + len(self._carried)
-        if self._run is not None:
-            self._evaluate(q, np.zeros(len(q)))
-            nearest = self._memory[self._at["nearest"] :][:count]
-            return np.where(nearest >= FAR, np.inf, nearest)
-        return np.array(
-            [
-                distances(self.obstacles, row[:3], np.zeros(3)).value.min(initial=np.inf) - row[3]
-                for row in self.sphere_positions(q)
-            ]
-        )
+        self._evaluate(q, np.zeros(len(q)))
+        nearest = self._memory[self._at["nearest"] :][:count]
+        return np.where(nearest >= FAR, np.inf, nearest)
 
     def sphere_positions(self, q: Array) -> Array:
         """Return the robot's and the attached spheres in the base frame [m], shape (s + c, 4)."""
-        model, carried = self.model, len(self._carried)
         radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
-        if self._run is not None:
-            self._evaluate(q, np.zeros(len(q)))
-            total = sphere_places(model)[2]
-            places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
-            return np.column_stack((places[:, : len(radii)].T, radii))
-        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
-        rows = (*model.sphere_rows, *(model.tool_row,) * carried)
-        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
-        placed = [motion.point(r, c)[0] for r, c in zip(rows, centres, strict=True)]
-        return np.column_stack((np.array(placed).reshape(-1, 3), radii))
+        self._evaluate(q, np.zeros(len(q)))
+        total = sphere_places(self.model)[2]
+        places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
+        return np.column_stack((places[:, : len(radii)].T, radii))
 
     def _evaluate(self, q: Array, qd: Array) -> None:
-        assert self._run is not None
         self._q[:], self._qd[:] = q, qd
         self._run(self._memory)
 
@@ -279,21 +246,6 @@ class Evaluator:
         at = self._at[field]
         return self._memory[at : at + math.prod(shape)].reshape(shape)
 
-    def _point_to(self, field: str, rows: Array) -> None:
+    def _point_to(self, field: str, rows: NDArray[Any]) -> None:
         self._whole[self._at[field]] = rows.ctypes.data
         self._whole[self._at[field] + 1] = len(rows)
-
-
-def _generated(model: RmpModel) -> Run | None:
-    """Return the generated code, or None if it is not available."""
-    try:
-        from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
-        from motion_nodes.kernels.robot_codegen import CodeGenerationError
-    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
-        _LOG.warning("RMPflow runs without generated code: %s", error)
-        return None
-    try:
-        return rmp_call(model)
-    except CodeGenerationError as error:
-        _LOG.warning("RMPflow runs without generated code: %s", error)
-        return None

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, Bound, generated_bound, generic_bound
+from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, generated_bound
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
-_LOG = logging.getLogger(__name__)
 _REGISTER = 8  # min number of rows for the generated code
 _HARDEST = 1e6  # replaces a missing jerk limit [rad/s^3]
 
@@ -59,16 +57,13 @@ class Integrator:
     direction; then each joint is limited so that it can stop in time.
     """
 
-    def __init__(
-        self, limits: JointLimits, most: float, *, bounded_jerk: bool, generic: bool = False
-    ) -> None:
+    def __init__(self, limits: JointLimits, most: float, *, bounded_jerk: bool) -> None:
         """Create the integrator.
 
         Args:
             limits: of the active joints.
             most: acceleration limit of joints without one [rad/s^2].
             bounded_jerk: whether jerk limits are respected.
-            generic: True to use no generated code.
         """
         n = len(limits.names)
         self._limits = limits
@@ -84,7 +79,7 @@ class Integrator:
         self._columns["acceleration"][:] = self._acceleration
         self._columns["jerk"][:] = np.minimum(jerk, _HARDEST)
         self._out = np.zeros(len(self._rows))
-        self._bound = generic_bound if generic else _best_bound()
+        self._bound = generated_bound()
 
     def set_max_velocity(self, velocity: Array) -> None:
         """Set velocity limits below those of the joints, shape (n,) [rad/s or m/s]."""
@@ -118,11 +113,3 @@ class Integrator:
         state.q = held
         state.qd = np.where(stopped, 0.0, qd)
         state.qdd = np.where(stopped, 0.0, state.qdd)
-
-
-def _best_bound() -> Bound:
-    try:
-        return generated_bound()
-    except (ImportError, OSError, RuntimeError) as error:  # CodeGenerationError is a RuntimeError
-        _LOG.warning("limits of RMPflow are kept without generated code: %s", error)
-        return generic_bound

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One evaluation of the policy in plain NumPy, RMP by RMP.
 
-Slow compared with the generated code, and written differently: Jacobians of points instead of rigid
-bodies. It is the oracle of the tests, the fallback where no code can be generated, and it reports
-the contribution of each RMP.
+It reports the contribution of each RMP. Its formulas are those of the generated code; what the
+tests compare is how they are combined: by Jacobians of points, not as rigid bodies.
 """
 
 from __future__ import annotations
@@ -12,11 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from motion_nodes.kernels.formulas import rmps as formulas
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, PackedArrays
+from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, axis_coefficients, collision_coefficients
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, RmpModel
-from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.rmpflow_settings import Collision, RmpflowSettings
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow import rmps
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.self_pairs import SelfSpheres
 
@@ -71,7 +73,7 @@ class NumpyEvaluation:
 
 def resolve(M: Array, rhs: Array, most: float) -> Array:
     """Return the acceleration that resolves all RMPs, its norm limited to ``most``."""
-    return rmps.capped(np.linalg.pinv(M, rcond=_NOTHING, hermitian=True) @ rhs, most)
+    return capped(np.linalg.pinv(M, rcond=_NOTHING, hermitian=True) @ rhs, most)
 
 
 class PointMotion:
@@ -163,7 +165,7 @@ class Surroundings:
     guard_radii: Array
     """Radii of the guard spheres [m], shape (g,)."""
     capsules: Array
-    """Capsules of the base, shape (c, BOX)."""
+    """Capsules of the base as rows of boxes, shape (c, OBSTACLE)."""
     apart: SelfSpheres | None = None
     """Link pairs of self-collision avoidance."""
 
@@ -200,7 +202,6 @@ def evaluate(
     """
     motion = PointMotion(model.arrays, model.active, q, qd)
     n = model.active
-    none = np.empty((0, around.obstacles.rounds.shape[1]))
     reports = [
         *_joint_leaves(settings, bounds, goal, q[:n], qd[:n]),
         *_tool_leaves(model, settings, goal, motion),
@@ -212,7 +213,7 @@ def evaluate(
         _collision_leaf(
             "body_collision",
             *(motion, settings, around.guard_rows, np.zeros((len(around.guard_rows), 3))),
-            *(around.guard_radii, ObstacleArrays(around.capsules, none)),
+            *(around.guard_radii, ObstacleArrays({"box": around.capsules})),
         ),
     ]
     if around.apart is not None:
@@ -226,28 +227,15 @@ def evaluate(
 def _joint_leaves(
     s: RmpflowSettings, bounds: JointBounds, goal: Goal, q: Array, qd: Array
 ) -> list[LeafReport]:
-    identity = np.eye(len(q))
-    desired, weight = rmps.cspace_target(q, qd, goal.posture, s.cspace_target_rmp)
-    inertia = s.cspace_target_rmp.inertia
-    reports = [
-        LeafReport("cspace_target_rmp", weight * identity, weight * desired),
-        LeafReport("cspace_inertia", inertia * identity, np.zeros(len(q))),
-    ]
-    span = bounds.upper - bounds.lower
-    low, low_weight = rmps.joint_limit((q - bounds.lower) / span, qd / span, s.joint_limit_rmp)
-    high, high_weight = rmps.joint_limit((bounds.upper - q) / span, -qd / span, s.joint_limit_rmp)
-    reports.append(
-        LeafReport(
-            "joint_limit_rmp",
-            np.diag((low_weight + high_weight) / span**2),
-            (low_weight * low - high_weight * high) / span,
-        )
-    )
-    cap = s.joint_velocity_cap_rmp
-    slow, slow_weight = rmps.joint_velocity_cap(
-        qd, bounds.max_velocity, bounds.region, cap.damping_gain, cap.metric_weight
-    )
-    reports.append(LeafReport("joint_velocity_cap_rmp", np.diag(slow_weight), slow_weight * slow))
+    offset = goal.posture - q
+    limits = (bounds.lower, bounds.upper, bounds.max_velocity, bounds.region)
+    state = JointState(q, qd, *limits, offset, float(np.linalg.norm(offset)))
+    reports = []
+    for leaf in LEAVES:
+        if leaf.joint is not None:
+            metric, force = leaf.joint(NUMPY, state, leaf.coefficients(s))
+            M = np.diag(np.broadcast_to(metric, q.shape))
+            reports.append(LeafReport(leaf.name, M, np.broadcast_to(force, q.shape)))
     return reports
 
 
@@ -257,28 +245,42 @@ def _tool_leaves(
     row = model.tool_row
     x, xd, bias = motion.point(row, np.zeros(3))
     J, J_w = motion.jacobian(row, x)
+    at = x if goal.position is None else goal.position
+    state = ToolState(list(x), list(xd), list(at))
     reports = []
-    if goal.position is not None:
-        desired, M = rmps.target(x, xd, goal.position, s.target_rmp)
-        reports.append(LeafReport("target_rmp", J.T @ M @ J, J.T @ M @ (desired - bias)))
+    for leaf in LEAVES:
+        if leaf.tool is not None and not (leaf.needs_position and goal.position is None):
+            M, force = (np.array(part) for part in leaf.tool(NUMPY, state, leaf.coefficients(s)))
+            reports.append(LeafReport(leaf.name, J.T @ M @ J, J.T @ (force - M @ bias)))
     if goal.rotation is not None:
-        d = None if goal.position is None else float(np.linalg.norm(goal.position - x))
-        M_q, force = np.zeros((model.active, model.active)), np.zeros(model.active)
+        p = axis_coefficients(s)
+        squared, has_position = float((at - x) @ (at - x)), float(goal.position is not None)
+        weight = formulas.axis_weight(NUMPY, squared, has_position, p)
+        M_q, total = np.zeros((model.active, model.active)), np.zeros(model.active)
         w, wd = motion.w[row], motion.wd[row]
         for k in range(3):
             n = motion.R[row][:, k]
             nd = np.cross(w, n)
             J_n = np.cross(J_w.T, n).T
             n_bias = np.cross(wd, n) + np.cross(w, nd)
-            desired, weight = rmps.axis_target(n, nd, goal.rotation[:, k], d, s.axis_target_rmp)
+            desired = np.array(
+                formulas.axis_target(list(n), list(nd), list(goal.rotation[:, k]), p)
+            )
             M_q += weight * J_n.T @ J_n
-            force += weight * J_n.T @ (desired - n_bias)
-        reports.append(LeafReport("axis_target_rmp", M_q, force))
-    desired, weight = rmps.damping(xd, s.damping_rmp)
-    inertia = s.damping_rmp.inertia
-    reports.append(LeafReport("damping_rmp", weight * J.T @ J, weight * J.T @ (desired - bias)))
-    reports.append(LeafReport("damping_inertia", inertia * J.T @ J, -inertia * J.T @ bias))
+            total += weight * J_n.T @ (desired - n_bias)
+        reports.append(LeafReport("axis_target_rmp", M_q, total))
     return reports
+
+
+def collision(x: Array, rate: Array, p: Collision) -> tuple[Array, Array]:
+    """Return acceleration and metric at signed distances and their rates."""
+    return formulas.collision(NUMPY, x, rate, list(collision_coefficients(p).values()))
+
+
+def capped(acceleration: Array, most: float) -> Array:
+    """Return an acceleration with its norm limited to ``most``, same direction."""
+    norm = float(np.linalg.norm(acceleration))
+    return acceleration * (most / norm) if norm > most else acceleration
 
 
 def _collision_leaf(
@@ -297,7 +299,7 @@ def _collision_leaf(
         found = distances(obstacles, p, v)
         if not len(found.value):
             continue
-        desired, weight = rmps.collision(found.value - radius, found.rate, s.collision_rmp)
+        desired, weight = collision(found.value - radius, found.rate, s.collision_rmp)
         J = found.direction @ motion.jacobian(row, p)[0]
         M += J.T @ (weight[:, None] * J)
         force += J.T @ (weight * (desired - found.direction @ bias - found.curvature))
@@ -319,7 +321,7 @@ def _self_collision_leaf(
         rate = (n * moved).sum(axis=1)
         bend = ((moved * moved).sum(axis=1) - rate**2) / length
         x = length - apart.spheres[a, 3] - apart.spheres[b, 3]
-        desired, weight = rmps.collision(x, rate, s.self_collision_rmp)
+        desired, weight = collision(x, rate, s.self_collision_rmp)
         J_x = np.einsum("ki,kij->kj", n, J[a] - J[b])
         M += J_x.T @ (weight[:, None] * J_x)
         force += J_x.T @ (weight * (desired - bend - (n * (bias[a] - bias[b])).sum(axis=1)))

@@ -3,20 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from motion_nodes.kernels.rmp import rmp_distance
-from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.rmp.rmp_distance import distance
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, obstacle_shapes
 from motion_nodes.model.tree import Array
-
-# Written for expression graphs; with arrays and NumpyOps they are plain functions.
-_from_box: Callable[..., Any] = rmp_distance.from_box
-_from_round: Callable[..., Any] = rmp_distance.from_round
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,9 +29,10 @@ class Distances:
 
 def distances(obstacles: ObstacleArrays, p: Array, v: Array) -> Distances:
     """Return the distances of a point at p [m] with velocity v [m/s] to all obstacles."""
+    shapes = obstacle_shapes()
     found = [
-        formula(NumpyOps, list(p), list(v), list(rows.T))
-        for rows, formula in ((obstacles.boxes, _from_box), (obstacles.rounds, _from_round))
+        distance(NUMPY, shapes[name], list(p), list(v), list(rows.T))
+        for name, rows in obstacles.rows.items()
         if len(rows)
     ]
     if not found:

@@ -67,11 +67,11 @@ class ObstaclePacker:
         others = [o for o in chosen if not self._is_known(o, moving.get(o.name, _STILL))]
         fresh = self._placed(others, [moving.get(o.name, _STILL) for o in others])
         self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
-        rows = [found.rows for found in self._known.values()]
-        if not rows:
+        known = [found.rows.rows for found in self._known.values()]
+        if not known:
             return empty_obstacles()
         return ObstacleArrays(
-            np.concatenate([r.boxes for r in rows]), np.concatenate([r.rounds for r in rows])
+            {name: np.concatenate([rows[name] for rows in known]) for name in known[0]}
         )
 
     def _must_keep_off(self, scene: Scene, name: str) -> bool:
@@ -93,13 +93,14 @@ class ObstaclePacker:
         X_BO = self._X_BW @ np.stack([item.X_WO for item in items])
         R = self._X_BW[:3, :3]
         turned = (np.stack(twists).reshape(-1, 2, 3) @ R.T).reshape(-1, 6)
-        boxes, rounds = (
-            _split_placed(tables, X_BO, turned)
-            for tables in ([o.boxes for o in own], [o.rounds for o in own])
-        )
+        moved = {
+            name: _split_placed([o.rows[name] for o in own], X_BO, turned) for name in own[0].rows
+        }
         return {
-            item.name: _Packed(item, twist, mine, ObstacleArrays(b, r))
-            for item, twist, mine, b, r in zip(items, twists, own, boxes, rounds, strict=True)
+            item.name: _Packed(
+                item, twist, mine, ObstacleArrays({name: moved[name][k] for name in moved})
+            )
+            for k, (item, twist, mine) in enumerate(zip(items, twists, own, strict=True))
         }
 
     def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:

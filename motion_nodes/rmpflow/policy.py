@@ -51,7 +51,6 @@ class RmpflowPolicy(TargetedPolicy):
         bounded_jerk: bool = True,
         smoothing: SmoothingSettings | None = None,
         stuck: StuckSettings | None = None,
-        generic: bool = False,
     ) -> None:
         """Create the policy; code is compiled at the first use of a robot.
 
@@ -67,7 +66,6 @@ class RmpflowPolicy(TargetedPolicy):
                 acceleration always are.
             smoothing: time scaling at jumps; default: none.
             stuck: criteria for a stuck policy.
-            generic: True to use no generated code.
 
         Raises:
             UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot does not have.
@@ -86,13 +84,9 @@ class RmpflowPolicy(TargetedPolicy):
             )
         self.robot, self.tool = robot, frame
         self.maximum_substep_size = maximum_substep_size
-        self._evaluator = Evaluator(
-            robot, active, frame, settings or read_rmpflow(robot.directory), generic=generic
-        )
+        self._evaluator = Evaluator(robot, active, frame, settings or read_rmpflow(robot.directory))
         most = self._evaluator.settings.canonical_resolve.max_acceleration_norm
-        self._integrator = Integrator(
-            self._evaluator.limits, most, bounded_jerk=bounded_jerk, generic=generic
-        )
+        self._integrator = Integrator(self._evaluator.limits, most, bounded_jerk=bounded_jerk)
         self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
         posture = robot.named_state(self.settings.default_posture)
         self._default_posture = frozen(posture[robot.indices(active)])

@@ -39,11 +39,6 @@ class ObservedPolicy:
         return self._evaluator.watched
 
     @property
-    def generated(self) -> bool:
-        """Whether generated code is used."""
-        return self._evaluator.generated
-
-    @property
     def settings(self) -> RmpflowSettings:
         """Parameters in use."""
         return self._evaluator.settings

@@ -8,17 +8,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, UnknownFrame
+from motion_nodes.kernels.collision.shape_kinds import added_digest
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
-from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND, ObstacleArrays, RmpModel
+from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, coefficients, leaf_digest
+from motion_nodes.kernels.rmp.rmp_memory import (
+    OBSTACLE,
+    ObstacleArrays,
+    RmpModel,
+    obstacle_shapes,
+)
 from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid
+from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.solid_types import type_of
 
 _VAST = 1e3  # half size of the box that replaces a half space [m]
 _STILL = np.zeros(6)
@@ -68,7 +77,12 @@ def rmp_model(
     spheres = RobotSpheres(links, numbers[:, :3].copy(), numbers[:, 3].copy())
     sphere_rows = tuple(rows[link] for link in links)
     return (
-        RmpModel(arrays, len(active), rows[tool], sphere_rows, spheres.centres, guards),
+        RmpModel(
+            *(arrays, len(active), rows[tool], sphere_rows, spheres.centres, guards),
+            leaves=tuple(LEAVES),
+            parameters=tuple(coefficients(settings)),
+            formulas=leaf_digest(settings) + added_digest(),
+        ),
         spheres,
     )
 
@@ -82,56 +96,10 @@ def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
     return moved
 
 
-def parameter_numbers(s: RmpflowSettings) -> Array:
+def parameter_numbers(model: RmpModel, settings: RmpflowSettings) -> Array:
     """Return the coefficients of the code, in memory order."""
-    c, limit, cap = s.cspace_target_rmp, s.joint_limit_rmp, s.joint_velocity_cap_rmp
-    t, a, o, d = s.target_rmp, s.axis_target_rmp, s.collision_rmp, s.damping_rmp
-    values = {
-        "cspace.metric": c.metric_scalar,
-        "cspace.gain": c.position_gain,
-        "cspace.damping": c.damping_gain,
-        "cspace.threshold": c.robust_position_term_thresh,
-        "cspace.inertia": c.inertia,
-        "limit.metric": limit.metric_scalar,
-        "limit.per_length": 1.0 / limit.metric_length_scale,
-        "limit.eps": limit.metric_exploder_eps,
-        "limit.per_gate": 1.0 / limit.metric_velocity_gate_length_scale,
-        "limit.damper": limit.accel_damper_gain,
-        "limit.potential": limit.accel_potential_gain,
-        "limit.per_potential_length": 1.0 / limit.accel_potential_exploder_length_scale,
-        "limit.potential_eps": limit.accel_potential_exploder_eps,
-        "cap.damping": cap.damping_gain,
-        "cap.metric": cap.metric_weight,
-        "target.gain": t.accel_p_gain,
-        "target.damping": t.accel_d_gain,
-        "target.eps": t.accel_norm_eps,
-        "target.alpha_exponent": 0.5 / t.metric_alpha_length_scale**2,
-        "target.least_alpha": t.min_metric_alpha,
-        "target.near": t.max_metric_scalar,
-        "target.far": t.min_metric_scalar,
-        "target.boost": t.proximity_metric_boost_scalar,
-        "target.boost_exponent": 0.5 / t.proximity_metric_boost_length_scale**2,
-        "axis.gain": a.accel_p_gain,
-        "axis.damping": a.accel_d_gain,
-        "axis.metric": a.metric_scalar,
-        "axis.boost": a.proximity_metric_boost_scalar,
-        "axis.boost_exponent": 0.5 / a.proximity_metric_boost_length_scale**2,
-        "collision.damping": o.damping_gain,
-        "collision.per_damping_length": 1.0 / o.damping_std_dev,
-        "collision.damping_eps": o.damping_robustness_eps,
-        "collision.per_gate": 1.0 / o.damping_velocity_gate_length_scale,
-        "collision.repulsion": o.repulsion_gain,
-        "collision.per_repulsion_length": 1.0 / o.repulsion_std_dev,
-        "collision.per_radius": 1.0 / o.metric_modulation_radius,
-        "collision.metric": o.metric_scalar,
-        "collision.per_metric_length": 1.0 / o.metric_exploder_std_dev,
-        "collision.metric_eps": o.metric_exploder_eps,
-        "damping.gain": d.accel_d_gain,
-        "damping.metric": d.metric_scalar,
-        "damping.inertia": d.inertia,
-        "resolve.most": s.canonical_resolve.max_acceleration_norm,
-    }
-    return np.array([values[name] for name in PARAMETERS])
+    values = coefficients(settings)
+    return np.array([values[name] for name in model.parameters])
 
 
 def buffered_limits(
@@ -169,12 +137,12 @@ def buffered_limits(
 
 def pack_parts(parts: Iterable[Part]) -> ObstacleArrays:
     """Return the shapes of an object in its own frame, at rest."""
-    boxes: list[Array] = []
-    rounds: list[Array] = []
+    rows: dict[str, list[Array]] = {name: [] for name in obstacle_shapes()}
     for part in parts:
-        _add_solid(part.solid, part.X_OS, boxes, rounds)
+        for name, row in _rows(part.solid, part.X_OS):
+            rows[name].append(row)
     return ObstacleArrays(
-        np.array(boxes).reshape(-1, BOX).copy(), np.array(rounds).reshape(-1, ROUND).copy()
+        {name: np.array(found).reshape(-1, OBSTACLE) for name, found in rows.items()}
     )
 
 
@@ -182,7 +150,7 @@ def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
     """Return packed shapes at the poses and with the twists of their objects.
 
     Args:
-        rows: boxes or round ones in the frames of their objects, from :func:`pack_parts`, (k, _).
+        rows: shapes in the frames of their objects, from :func:`pack_parts`, shape (k, OBSTACLE).
         X_BO: pose of each row's object, shape (k, 4, 4).
         twists: in the axes of the frame B, velocity of each object's origin [m/s] and its angular
             velocity [rad/s], shape (k, 6).
@@ -197,43 +165,32 @@ def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
     return moved
 
 
-def _add_solid(solid: Solid, X: Array, boxes: list[Array], rounds: list[Array]) -> None:
-    """Add the rows of one shape."""
+def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
+    """Return the rows of one shape, each with the name of its formula."""
     if isinstance(solid, Sphere):
-        boxes.append(_box(X, (0.0, 0.0, 0.0), solid.radius))
-    elif isinstance(solid, Capsule):
-        boxes.append(_box(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))
-    elif isinstance(solid, Box):
-        boxes.append(_box(X, tuple(0.5 * x for x in solid.size), 0.0))
-    elif isinstance(solid, HalfSpace):
+        return [("box", _row(X, (0.0, 0.0, 0.0), solid.radius))]
+    if isinstance(solid, Capsule):
+        return [("box", _row(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))]
+    if isinstance(solid, HalfSpace):
         deep = X.copy()
         deep[:3, 3] -= _VAST * X[:3, 2]
-        boxes.append(_box(deep, (_VAST, _VAST, _VAST), 0.0))
-    elif isinstance(solid, Cylinder):
-        rounds.append(_round(X, 0.5 * solid.length, solid.radius, solid.radius))
-    elif isinstance(solid, Cone):
-        rounds.append(_round(X, 0.5 * solid.height, solid.radius, 0.0))
-    else:
-        for x, y, z, radius in cover(solid).spheres:
-            place = X.copy()
-            place[:3, 3] = X[:3, :3] @ (x, y, z) + X[:3, 3]
-            boxes.append(_box(place, (0.0, 0.0, 0.0), radius))
+        return [("box", _row(deep, (_VAST, _VAST, _VAST), 0.0))]
+    if isinstance(solid, TriangleMesh):
+        spheres = cover(solid).spheres
+        centres = spheres[:, :3] @ X[:3, :3].T + X[:3, 3]
+        places = [np.column_stack((X[:3, :3], centre)) for centre in centres]
+        radii = spheres[:, 3]
+        return [("box", _row(P, (0.0, 0.0, 0.0), r)) for P, r in zip(places, radii, strict=True)]
+    known = type_of(solid)
+    return [(known.shape.name, _row(X, known.padded_sizes(solid), known.rounding(solid)))]
 
 
-def _box(X: Array, half: Sequence[float], rounding: float) -> Array:
-    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], half, [rounding], _STILL))
-
-
-def _round(X: Array, half: float, below: float, above: float) -> Array:
-    slant = math.hypot(2.0 * half, below - above)
-    lengths = (2.0 * below, slant, 2.0 * above)
-    squares = [1.0 / x**2 if x > 0.0 else 0.0 for x in lengths]
-    numbers = [half, below, above, 2.0 * half / slant, (below - above) / slant, *squares]
-    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], numbers, _STILL))
+def _row(X: Array, sizes: ArrayLike, rounding: float) -> Array:
+    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], np.ravel(sizes), [rounding], _STILL))
 
 
 def pack_capsules(capsules: Iterable[BodyCapsule]) -> Array:
-    """Return the body capsules as boxes of the code, shape (c, BOX)."""
+    """Return the body capsules as boxes of the code, shape (c, OBSTACLE)."""
     rows = []
     for item in capsules:
         a, b = np.array(item.pt1), np.array(item.pt2)
@@ -245,5 +202,5 @@ def pack_capsules(capsules: Iterable[BodyCapsule]) -> Array:
             x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
             x /= np.linalg.norm(x)
             X[:3, :3] = np.column_stack((x, np.cross(z, x), z))
-        rows.append(_box(X, (0.0, 0.0, 0.5 * length), item.radius))
-    return np.array(rows).reshape(-1, BOX)
+        rows.append(_row(X, (0.0, 0.0, 0.5 * length), item.radius))
+    return np.array(rows).reshape(-1, OBSTACLE)

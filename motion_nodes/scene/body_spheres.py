@@ -18,6 +18,7 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.signed_distance import signed_distance
+from motion_nodes.scene.solid_types import type_of
 
 COUNT = 48
 """Max number of spheres per solid."""
@@ -123,15 +124,10 @@ def _row(capsule: Capsule) -> Cover:
 
 def _bounds(solid: Solid) -> Array:
     """Return min and max corner of the bounding box of a solid, shape (2, 3)."""
-    if isinstance(solid, Box):
-        half = 0.5 * np.asarray(solid.size)
-    elif isinstance(solid, Cylinder):
-        half = np.array([solid.radius, solid.radius, 0.5 * solid.length])
-    elif isinstance(solid, Cone):
-        half = np.array([solid.radius, solid.radius, 0.5 * solid.height])
-    else:
-        corners = surface_of(solid).corners.reshape(-1, 3)  # type: ignore[arg-type]
+    if isinstance(solid, TriangleMesh):
+        corners = surface_of(solid).corners.reshape(-1, 3)
         return np.stack((corners.min(axis=0), corners.max(axis=0)))
+    half = type_of(solid).half_box(solid)
     return np.stack((-half, half))
 
 
@@ -139,17 +135,25 @@ def _samples(solid: Solid, spacing: float) -> Array:
     """Return surface samples; every surface point is within ``spacing / sqrt(2)`` of one."""
     if isinstance(solid, (Cylinder, Cone)):
         return _round_surface(solid, spacing)
-    return _triangle_surface(surface_of(solid).corners, spacing)  # type: ignore[arg-type]
+    if isinstance(solid, TriangleMesh):
+        return _triangle_surface(surface_of(solid).corners, spacing)
+    # Any other shape: the points of a grid next to its surface.
+    grid = _grid(solid, math.sqrt(2.0 / 3.0) * spacing)
+    return grid[np.abs(signed_distance(solid, grid)[0]) <= spacing * math.sqrt(0.5)]
 
 
 def _inside(solid: Solid, spacing: float) -> Array:
     """Return the points of a grid that are inside."""
-    low, high = _bounds(solid)
-    axes = [_ticks(a, b, spacing) for a, b in zip(low, high, strict=True)]
-    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    grid = _grid(solid, spacing)
     if isinstance(solid, TriangleMesh):
         return grid[surface_of(solid).inside(grid) > 0.5]
     return grid[signed_distance(solid, grid)[0] <= 0.0]
+
+
+def _grid(solid: Solid, spacing: float) -> Array:
+    """Return the points of a grid in the bounding box of a solid, shape (g, 3)."""
+    axes = [_ticks(a, b, spacing) for a, b in zip(*_bounds(solid), strict=True)]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
 def _ticks(low: float, high: float, spacing: float) -> Array:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from motion_nodes.scene.compiled_checks import CompiledChecks
     from motion_nodes.scene.exact_checks import ExactChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
-
-_LOG = logging.getLogger(__name__)
 
 
 class CollisionChecker:
@@ -89,7 +86,8 @@ class CollisionChecker:
             resolution: of edges: a scalar is the max displacement of a sphere between two checked
                 configurations [m], default 2 cm; an array is the max step of each joint [rad or m],
                 shape (n,).
-            generic: True to use no generated code.
+            generic: True for checks in plain NumPy, which are hundreds of times slower and need no
+                compilation.
 
         Raises:
             UnknownJoint, UnknownGroup: for a name that the robot does not have.
@@ -115,7 +113,7 @@ class CollisionChecker:
         self.clearance = 0.0
         self._bodies = self._links
         self._generic: GenericChecks | None = None
-        self._compiled = None if generic else _compiled_checks(robot, self.joint_names)
+        self._compiled = None if generic else self._compile()
         self._table: CollisionTable | None = None
         self._exact: ExactChecks | None = None
         self._margin = 0.0
@@ -124,6 +122,12 @@ class CollisionChecker:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
         self.set_scene(scene or self.scene)
+
+    def _compile(self) -> CompiledChecks:
+        # Imported on demand: LLVM takes some time to load.
+        from motion_nodes.scene.compiled_checks import CompiledChecks
+
+        return CompiledChecks(self.robot, self.joint_names)
 
     def set_scene(self, scene: Scene) -> None:
         """Replace the scene; data of unchanged parts is reused.
@@ -437,15 +441,3 @@ class CollisionChecker:
         depth = self.clearance - pair.distance
         names = (pair.first, pair.second)
         return Contact(kind, names, depth, frozen(pair.position), frozen(pair.normal))  # type: ignore[arg-type]
-
-
-def _compiled_checks(robot: Robot, joints: tuple[str, ...]) -> CompiledChecks | None:
-    """Return the generated checks, or None if no code can be compiled."""
-    try:
-        # Imported on demand: without llvmlite the generic checks are used.
-        from motion_nodes.scene.compiled_checks import CompiledChecks
-
-        return CompiledChecks(robot, joints)
-    except (ImportError, OSError, RuntimeError) as error:
-        _LOG.warning("generic collision checks in use: %s", error)
-        return None

@@ -14,20 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.collision.collision_memory import (
-    BOX,
-    CAPSULE,
-    CONE,
-    CYLINDER,
-    HALF_SPACE,
-    PLANES,
-    SPHERE,
-    TRIANGLE,
-)
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.kernels.collision.collision_memory import BOX, PLANES, TRIANGLE
+from motion_nodes.model.tree import Array
 from motion_nodes.scene.mesh_distance import Surface, surface_of
 from motion_nodes.scene.scene import Part
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.shapes import Solid, TriangleMesh
+from motion_nodes.scene.solid_types import type_of
 
 FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
@@ -101,31 +93,15 @@ def _leaves_of(solid: Solid) -> Leaves:
 
 
 def _one(solid: Solid) -> Leaves:
-    half, size, rounding, disc = np.zeros(3), np.zeros(3), 0.0, 0.0
-    if isinstance(solid, Sphere):
-        kind, size[0], rounding = SPHERE, solid.radius, solid.radius
-    elif isinstance(solid, Box):
-        kind, size = BOX, 0.5 * np.asarray(solid.size)
-        half = size
-    elif isinstance(solid, Capsule):
-        kind, size[:2], rounding = CAPSULE, (solid.radius, 0.5 * solid.length), solid.radius
-        half[2] = size[1]
-    elif isinstance(solid, Cylinder):
-        kind, size[:2], disc = CYLINDER, (solid.radius, 0.5 * solid.length), solid.radius
-        half[2] = size[1]
-    elif isinstance(solid, Cone):
-        kind, size[:2], disc = CONE, (solid.radius, 0.5 * solid.height), solid.radius
-        half[2] = size[1]
-    else:
-        assert isinstance(solid, HalfSpace)
-        kind, rounding = HALF_SPACE, np.inf
+    known = type_of(solid)
+    rounding = known.rounding(solid) if known.bounded else np.inf
     return _leaves(
-        np.array([kind]),
+        np.array([known.kind]),
         np.eye(4)[None],
-        size[None],
-        half=half[None],
+        known.padded_sizes(solid)[None],
+        half=np.array([known.half(solid)], float),
         rounding=np.array([rounding]),
-        disc=np.array([disc]),
+        disc=np.array([known.disc(solid)]),
     )
 
 

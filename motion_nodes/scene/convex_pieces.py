@@ -28,6 +28,9 @@ from motion_nodes.scene.collision_leaves import filling_boxes
 from motion_nodes.scene.convex_decomposition import convex_parts, hull_corners
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.solid_types import type_of
+
+_KNOWN = (Sphere, Capsule, Box, HalfSpace, Cylinder, Cone)
 
 
 def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, NDArray[np.intp]]:
@@ -46,6 +49,12 @@ def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, ND
         if isinstance(solid, TriangleMesh):
             meshes.append(_mesh(solid, moving))
             mesh_owners.append(np.full(len(meshes[-1].kind), number))
+            continue
+        hulls = None if isinstance(solid, _KNOWN) else type_of(solid).hulls
+        if hulls is not None:
+            points, radii = zip(*hulls(solid), strict=True)
+            meshes.append(_hulls([np.asarray(p, float) for p in points], np.array(radii)))
+            mesh_owners.append(np.full(len(points), number))
             continue
         row, ends = _primitive(solid)
         rows.append(row)

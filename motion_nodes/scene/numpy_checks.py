@@ -17,8 +17,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene, WorldObject
-from motion_nodes.scene.shapes import bounding_radius
 from motion_nodes.scene.signed_distance import signed_distance
+from motion_nodes.scene.solid_types import bounding_radius
 
 
 @dataclass(frozen=True, eq=False)

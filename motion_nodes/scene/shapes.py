@@ -8,7 +8,7 @@ is a valid shape of the world.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -111,25 +111,6 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
 def _sizes(solid: Solid) -> list[tuple[str, float]]:
     if isinstance(solid, Box):
         return [(f"size {axis}", float(x)) for axis, x in zip("xyz", solid.size, strict=True)]
-    names = ("radius", "length", "height")
-    return [(name, float(getattr(solid, name))) for name in names if hasattr(solid, name)]
-
-
-def bounding_radius(solid: Solid) -> float:
-    """Return the radius of the sphere about the shape's frame that contains it [m].
-
-    Inf for the ground.
-    """
-    if isinstance(solid, Sphere):
-        return solid.radius
-    if isinstance(solid, Box):
-        return 0.5 * math.hypot(*solid.size)
-    if isinstance(solid, Cylinder):
-        return math.hypot(solid.radius, 0.5 * solid.length)
-    if isinstance(solid, Capsule):
-        return solid.radius + 0.5 * solid.length
-    if isinstance(solid, Cone):
-        return math.hypot(solid.radius, 0.5 * solid.height)
     if isinstance(solid, TriangleMesh):
-        return float(np.linalg.norm(solid.vertices, axis=1).max())
-    return math.inf
+        return []
+    return [(item.name, float(getattr(solid, item.name))) for item in fields(solid)]

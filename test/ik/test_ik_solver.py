@@ -398,19 +398,11 @@ CHAINS = [(1, 1), (2, 2), (3, 4), (4, 6), (5, 7), (6, 8), (9, 12)]
 
 @pytest.mark.parametrize(("seed", "joints"), CHAINS)
 def test_any_chain_revolute_prismatic_continuous_mimic(seed, joints):
-    check_random_chain(seed, joints, 40, generic=False)
-
-
-def test_without_generated_code_it_is_only_slower():
-    check_random_chain(5, 7, 2, generic=True)
-
-
-def check_random_chain(seed: int, joints: int, count: int, *, generic: bool) -> None:
     case = RandomChain(seed, joints)
     chain = case.chain
     settings = IkSettings(tolerance=TIGHT, timeout=20.0)
-    solver = LeastSquaresIk(chain, settings, generic=generic)
-    for q in draw(chain, count, seed):
+    solver = LeastSquaresIk(chain, settings)
+    for q in draw(chain, 40, seed):
         target = case.pose(q)
         result = solver.solve(IkRequest(target))
         assert result.success, result.reason

@@ -32,7 +32,7 @@ def test_the_widest_registers_are_used() -> None:
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
     if "x86_64" in cpu.triple:
         assert code.count(register) > 500
-        for function in ("leaf_box", "leaf_sphere", "self_hits", "set_off"):
+        for function in ("hits_box", "hits_sphere", "self_hits", "set_off"):
             body = code[code.index(f"\n{function}:") :].split("\n.Lfunc_end")[0]
             assert register in body, function
 

@@ -7,14 +7,8 @@ import math
 
 import numpy as np
 
-from motion_nodes.kernels.expression_graph import (
-    ExpressionGraph,
-    Program,
-    Symbol,
-    cross,
-    dot,
-    times_matrix,
-)
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Symbol
+from motion_nodes.kernels.formulas.linear_algebra import cross, dot, times_matrix
 
 
 def run(program: Program, q: list[float]) -> list[list[float]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated and generic inverse kinematics take the same steps; the log map holds everywhere."""
+"""Inverse kinematics in generated code and in NumPy take the same steps; the logarithm."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import re
 
 import numpy as np
 import pytest
+from kernels.numpy_ik import NumpyIk
 from kernels.random_trees import random_tree
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.ik.ik_binding import ik_kernel
-from motion_nodes.kernels.ik.ik_codegen import solve_text
+from motion_nodes.kernels.ik.ik_codegen import GeneratedIk, solve_text
 from motion_nodes.kernels.ik.ik_memory import (
     BLOCK,
     EXHAUSTED,
@@ -28,6 +28,8 @@ from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.model.kinematics import Kinematics
 
 BLOCKS = 12
+
+KERNELS = (GeneratedIk, NumpyIk)
 
 
 class Case:
@@ -75,12 +77,11 @@ CASES = [(3, 1), (4, 3), (5, 6), (7, 7), (8, 9), (11, 12)]
 
 @pytest.mark.parametrize(("seed", "joints"), CASES)
 @pytest.mark.parametrize("steps", [1, 2, 3, 6])
-def test_generated_and_generic_take_the_same_steps(seed, joints, steps):
+def test_generated_and_numpy_take_the_same_steps(seed, joints, steps):
     case = Case(seed, joints)
     target = case.reachable()
     works = [case.work(target, grant=steps) for _ in range(2)]
-    kernels = [ik_kernel(case.arrays, case.row, generic=generic) for generic in (False, True)]
-    assert [kernel.generated for kernel in kernels] == [True, False]
+    kernels = [kind(case.arrays, case.row) for kind in KERNELS]
     outcomes = [kernel.solve(work) for kernel, work in zip(kernels, works, strict=True)]
     assert outcomes[0] == outcomes[1]
     ours, oracle = works
@@ -97,8 +98,8 @@ def test_generated_and_generic_take_the_same_steps(seed, joints, steps):
 @pytest.mark.parametrize(("seed", "joints"), CASES[2:])
 def test_both_solve_to_the_end_and_stay_inside_the_limits(seed, joints):
     case = Case(seed, joints)
-    for generic in (False, True):
-        kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    for kind in KERNELS:
+        kernel = kind(case.arrays, case.row)
         solved = 0
         for _ in range(10):
             target = case.reachable()
@@ -114,10 +115,10 @@ def test_both_solve_to_the_end_and_stay_inside_the_limits(seed, joints):
         assert solved >= 7
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_rotation_errors_are_the_logarithm_up_to_half_a_turn(generic):
+@pytest.mark.parametrize("kind", KERNELS)
+def test_rotation_errors_are_the_logarithm_up_to_half_a_turn(kind):
     case = Case(5, 6)
-    kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    kernel = kind(case.arrays, case.row)
     rng = np.random.default_rng(1)
     axes = rng.normal(size=(40, 3))
     axes[:6] = [*np.eye(3), *-np.eye(3)]
@@ -146,7 +147,7 @@ def test_the_nearest_configuration_of_each_block_is_a_start():
     case = Case(7, 7)
     target = case.reachable()
     work = case.work(target, grant=0, attempts=LANES)
-    assert ik_kernel(case.arrays, case.row).solve(work) == PAUSED
+    assert GeneratedIk(case.arrays, case.row).solve(work) == PAUSED
     X = case.kinematics.pose_batch(case.table, case.tip)
     distance = ((X[:, :3, 3] - target[:3, 3]) ** 2).sum(axis=1)
     distance += 3.0 - np.einsum("mij,ij->m", X[:, :3, :3], target[:3, :3])
@@ -158,19 +159,19 @@ def test_starts_beyond_a_limit_or_not_a_number_begin_at_a_limit():
     case = Case(7, 7)
     given = np.full((3, 7), 5.0)
     given[1], given[2] = -5.0, np.nan
-    for generic in (False, True):
+    for kind in KERNELS:
         work = case.work(np.eye(4), given, grant=0, attempts=3)
-        ik_kernel(case.arrays, case.row, generic=generic).solve(work)
+        kind(case.arrays, case.row).solve(work)
         np.testing.assert_array_equal(work.q[:, 0], case.upper)
         np.testing.assert_array_equal(work.q[:, 1], case.lower)
-        if not generic:
+        if kind is GeneratedIk:
             np.testing.assert_array_equal(work.q[:, 2], case.lower)
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_what_is_no_pose_is_refused(generic):
+@pytest.mark.parametrize("kind", KERNELS)
+def test_what_is_no_pose_is_refused(kind):
     case = Case(5, 6)
-    kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    kernel = kind(case.arrays, case.row)
     mirror, stretched, nan, infinite = (np.eye(4) for _ in range(4))
     mirror[0, 0], stretched[1, 1], nan[2, 0], infinite[0, 3] = -1.0, 1.01, np.nan, np.inf
     for X in (mirror, stretched, nan, infinite, np.zeros((4, 4)), 2.0 * np.eye(4)):
@@ -183,10 +184,10 @@ def test_what_is_no_pose_is_refused(generic):
     assert kernel.solve(case.work(far)) == EXHAUSTED
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_a_lane_that_is_waited_for_wins(generic):
+@pytest.mark.parametrize("kind", KERNELS)
+def test_a_lane_that_is_waited_for_wins(kind):
     case = Case(7, 7)
-    kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    kernel = kind(case.arrays, case.row)
     q = case.rng.uniform(case.lower, case.upper)
     target = case.kinematics.pose(q, case.tip)
     near = case.rng.uniform(case.lower, case.upper, (1, 7))
@@ -204,10 +205,10 @@ def test_a_lane_that_is_waited_for_wins(generic):
         assert waiting.get("wait") == 0  # its lane was given up
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_pauses_do_not_change_the_answer_and_discarded_lanes_take_new_starts(generic):
+@pytest.mark.parametrize("kind", KERNELS)
+def test_pauses_do_not_change_the_answer_and_discarded_lanes_take_new_starts(kind):
     case = Case(8, 9)
-    kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    kernel = kind(case.arrays, case.row)
     target = case.reachable()
     whole, paused = case.work(target), case.work(target, grant=1)
     assert kernel.solve(whole) == FOUND
@@ -229,10 +230,10 @@ def test_pauses_do_not_change_the_answer_and_discarded_lanes_take_new_starts(gen
     assert paused.get("live") == 0
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_a_batch_gives_what_single_solves_give(generic):
+@pytest.mark.parametrize("kind", KERNELS)
+def test_a_batch_gives_what_single_solves_give(kind):
     case = Case(7, 7)
-    kernel = ik_kernel(case.arrays, case.row, generic=generic)
+    kernel = kind(case.arrays, case.row)
     targets = np.array([case.reachable() for _ in range(6)])
     targets[2, 0, 3] += 100.0
     targets[4, 0, 0] = np.nan

@@ -10,11 +10,11 @@ from rmpflow import rmp_cases
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.formulas.rmps import exponential
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.python_form import builtin
 from motion_nodes.kernels.rmp import rmp_memory
 from motion_nodes.kernels.rmp.rmp_codegen import rmp_text
-from motion_nodes.kernels.rmp.rmp_formulas import exponential
 from motion_nodes.kernels.simd import Lanes
 
 
@@ -22,7 +22,7 @@ def test_pairs_run_in_the_widest_registers():
     cpu = native.host_cpu()
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
     text = native.assembly(rmp_text(rmp_cases.case("franka").model), cpu)
-    for name in ("rmp_boxes", "rmp_rounds", "rmp_place_run", "rmp_wrenches"):
+    for name in ("rmp_box", "rmp_cylinder", "rmp_cone", "rmp_place_run", "rmp_wrenches"):
         body = re.search(rf"^{name}:(.*?)^\.Lfunc_end", text, re.S | re.M)
         assert body is not None, name
         assert body[1].count(f"%{register}") > 50, name

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 
 import numba
 import numpy as np
 import pytest
 from kernels.random_trees import random_tree
 
+from motion_nodes.errors import MotionError
 from motion_nodes.kernels import cache, native, robot_codegen
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.robot_binding import robot_calls
@@ -65,25 +65,16 @@ def test_an_unknown_function_is_an_error():
         robot_codegen.RobotCode(arrays_of(1)).address("frames_four")
 
 
-def test_without_code_generation_the_generic_kernels_run(monkeypatch, caplog):
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    with caplog.at_level(logging.WARNING):
-        assert not robot_calls(arrays_of(31)).generated
-    assert "NUMBA_DISABLE_JIT" in caplog.text
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "0")
-    assert robot_calls(arrays_of(31)).generated
-
-
-def test_where_llvm_fails_the_generic_kernels_run(monkeypatch, caplog, tmp_path):
+def test_where_llvm_fails_the_reason_is_given(monkeypatch, tmp_path):
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
 
     def fails(text, cpu):
         raise RuntimeError("no such target")
 
     monkeypatch.setattr(native, "compiled", fails)
-    with caplog.at_level(logging.WARNING):
-        assert not robot_calls(arrays_of(32)).generated
-    assert "no such target" in caplog.text
+    with pytest.raises(robot_codegen.CodeGenerationError, match="no such target"):
+        robot_calls(arrays_of(32))
+    assert issubclass(robot_codegen.CodeGenerationError, MotionError)
 
 
 @numba.njit

@@ -108,9 +108,11 @@ STEP = 1e-5
 
 def distances_by_differences(obstacles, p, v):
     """Return distances of a point at p [m] that moves with v [m/s] from all obstacles."""
-    boxes = [_one(row, p, v, _box(row), row[16:22], row[15]) for row in obstacles.boxes]
-    rounds = [_one(row, p, v, _round(row), row[20:26], 0.0) for row in obstacles.rounds]
-    found = boxes + rounds
+    found = [
+        _one(row, p, v, _SOLIDS[name](*row[12:15]), row[16:22], row[15])
+        for name, rows in obstacles.rows.items()
+        for row in rows
+    ]
     return Distances(
         np.array([f[0] for f in found]),
         np.array([f[1] for f in found]).reshape(-1, 3),
@@ -119,14 +121,11 @@ def distances_by_differences(obstacles, p, v):
     )
 
 
-def _box(row):
-    x, y, z = 2.0 * row[12:15]
-    return Box((x, y, z))
-
-
-def _round(row):
-    half, below, above = row[12:15]
-    return Cylinder(below, 2.0 * half) if above > 0.0 else Cone(below, 2.0 * half)
+_SOLIDS = {
+    "box": lambda x, y, z: Box((2.0 * x, 2.0 * y, 2.0 * z)),
+    "cylinder": lambda radius, half, _: Cylinder(radius, 2.0 * half),
+    "cone": lambda radius, half, _: Cone(radius, 2.0 * half),
+}
 
 
 def _one(row, p, v, solid, twist, rounding):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.kernels.rmp.rmp_memory import empty_obstacles
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -24,18 +24,17 @@ ROBOTS = ("franka", "ur10e")
 WORLD = from_xyz_rpy((0.02, -0.01, 0.03), (0.1, -0.2, 0.7))
 
 
-def evaluator(name, generic=False, **changes):
+def evaluator(name, **changes):
     robot = load_robot(name)
     settings = dataclasses.replace(rmp_cases.case(name).settings, **changes)
     active = robot.group("arm").joints
-    return Evaluator(robot, active, rmp_cases.TOOLS[name], settings, generic=generic)
+    return Evaluator(robot, active, rmp_cases.TOOLS[name], settings)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.parametrize("seed", range(6))
 def test_generated_code_is_the_formulas(name, seed):
     rng, case, made = np.random.default_rng(seed), rmp_cases.case(name), evaluator(name)
-    assert made.generated
     objects = rmp_cases.scene(rng, 17)
     twists = {item.name: 0.2 * rng.normal(size=6) for item in objects}
     made.set_obstacles(rmp_cases.packed(objects, WORLD, twists))
@@ -111,7 +110,7 @@ def test_curvature_is_the_second_derivative_of_the_distance():
 
 
 def test_sum_of_leaves_is_a_dense_least_squares_problem():
-    made, case = evaluator("franka", generic=True), rmp_cases.case("franka")
+    made, case = evaluator("franka"), rmp_cases.case("franka")
     rng = np.random.default_rng(7)
     made.set_obstacles(rmp_cases.packed(rmp_cases.scene(rng, 5), WORLD, {}))
     made.set_goal(rmp_cases.goal(rng, case))
@@ -242,5 +241,5 @@ def test_limits_that_are_missing_are_not_felt():
 
 def test_no_obstacles_are_infinitely_far():
     made = evaluator("franka")
-    made.set_obstacles(ObstacleArrays(np.empty((0, 22)), np.empty((0, 26))))
+    made.set_obstacles(empty_obstacles())
     assert np.isinf(made.clearances(np.zeros(9))).all()

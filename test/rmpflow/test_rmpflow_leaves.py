@@ -6,33 +6,50 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.model.rmpflow_settings import (
-    AxisTarget,
-    Collision,
-    CspaceTarget,
-    Damping,
-    JointLimit,
-    TargetSettings,
-)
-from motion_nodes.rmpflow import rmps
+from motion_nodes.kernels.formulas import rmps
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.formulas.rmps import JointState, ToolState
+from motion_nodes.kernels.rmp.rmp_leaves import LEAVES, axis_coefficients
+from motion_nodes.model.rmpflow_settings import Collision, RmpflowSettings
+from motion_nodes.rmpflow import numpy_policy
 
+DEFAULTS = RmpflowSettings()
+LEAF = {leaf.name: (leaf, leaf.coefficients(DEFAULTS)) for leaf in LEAVES}
 DISTANCES = st.floats(-0.1, 1.0)
 SPEEDS = st.floats(-5.0, 5.0)
+
+
+def joint(name, **known):
+    """Return acceleration and metric of a joint's RMP with the default settings."""
+    state = dict.fromkeys(("q", "qd", "offset", "distance"), 0.0)
+    state |= {"lower": 0.0, "upper": 1.0, "max_velocity": 4.0, "region": 1.5}
+    leaf, p = LEAF[name]
+    metric, force = leaf.joint(NUMPY, JointState(**(state | known)), p)
+    return force / np.where(metric == 0.0, 1.0, metric), metric
+
+
+def tool(name, x, v, goal=(0.0, 0.0, 0.0)):
+    """Return acceleration and metric of the tool's RMP with the default settings."""
+    leaf, p = LEAF[name]
+    M, force = leaf.tool(NUMPY, ToolState(list(x), list(v), list(goal)), p)
+    return np.linalg.solve(np.array(M), np.array(force)), np.array(M)
+
+
+def limit(x, xd):
+    return rmps.limit(NUMPY, x, xd, LEAF["joint_limit_rmp"][1])
 
 
 @pytest.mark.parametrize(("offset", "pull"), [(0.2, 20.0), (0.5, 50.0), (1.0, 50.0), (3.0, 50.0)])
 def test_posture_pulls_no_harder_beyond_the_threshold(offset, pull):
     direction = np.array([0.6, 0.0, -0.8])
-    acceleration, metric = rmps.cspace_target(
-        np.zeros(3), np.zeros(3), offset * direction, CspaceTarget()
-    )
+    acceleration, metric = joint("cspace_target_rmp", offset=offset * direction, distance=offset)
     assert acceleration == pytest.approx(pull * direction)
     assert metric == 50.0
 
 
 def test_posture_damps():
     qd = np.array([0.1, -0.2])
-    acceleration, _ = rmps.cspace_target(np.zeros(2), qd, np.zeros(2), CspaceTarget())
+    acceleration, _ = joint("cspace_target_rmp", qd=qd)
     assert acceleration == pytest.approx(-50.0 * qd)
 
 
@@ -49,7 +66,7 @@ def test_posture_damps():
     ],
 )
 def test_joint_limit(x, xd, acceleration, metric):
-    got = rmps.joint_limit(x, xd, JointLimit())
+    got = limit(x, xd)
     assert got[0] == pytest.approx(acceleration, rel=1e-4)
     assert got[1] == pytest.approx(metric, rel=1e-4)
 
@@ -59,13 +76,13 @@ def test_joint_limit(x, xd, acceleration, metric):
     [(3.0, -500.0, 112.5), (3.9, -1400.0, 775.862), (-3.0, 500.0, 112.5), (2.5, 0.0, 0.0)],
 )
 def test_velocity_cap(qd, acceleration, metric):
-    got = rmps.joint_velocity_cap(qd, 4.0, 1.5, 1000.0, 100.0)
+    got = joint("joint_velocity_cap_rmp", qd=qd)
     assert got[0] == pytest.approx(acceleration)
     assert got[1] == pytest.approx(metric, rel=1e-5)
 
 
 def test_velocity_cap_stays_finite_beyond_the_cap():
-    acceleration, metric = rmps.joint_velocity_cap([4.0, 50.0], 4.0, 1.5, 1000.0, 100.0)
+    acceleration, metric = joint("joint_velocity_cap_rmp", qd=np.array([4.0, 50.0]))
     assert np.isfinite(metric).all()
     assert (metric > 1e6).all()
     assert (acceleration < 0.0).all()
@@ -81,30 +98,28 @@ def test_velocity_cap_stays_finite_beyond_the_cap():
     ],
 )
 def test_target(d, pull, alpha, boost):
-    p, n = TargetSettings(), np.array([2.0, -1.0, 2.0]) / 3.0
-    acceleration, M = rmps.target(np.zeros(3), np.zeros(3), d * n, p)
+    n = np.array([2.0, -1.0, 2.0]) / 3.0
+    acceleration, M = tool("target_rmp", np.zeros(3), np.zeros(3), d * n)
     assert acceleration == pytest.approx(pull * n, rel=1e-6)
-    assert rmps.target_alpha(d, p) == pytest.approx(alpha, rel=1e-5)
-    assert rmps.target_boost(d, p) == pytest.approx(boost, rel=1e-5)
+    assert rmps.boosted(NUMPY, d * d, LEAF["target_rmp"][1]) == pytest.approx(boost, rel=1e-5)
     across = np.array([1.0, 2.0, 0.0]) / np.sqrt(5.0)
     assert across @ M @ across == pytest.approx(boost * alpha * 1e4, rel=1e-4)
     assert n @ M @ n == pytest.approx(boost * (alpha * 1e4 + (1.0 - alpha) * 2500.0), rel=1e-4)
 
 
 def test_target_reached_asks_for_nothing_and_stays_finite():
-    acceleration, M = rmps.target(np.ones(3), np.zeros(3), np.ones(3), TargetSettings())
+    acceleration, M = tool("target_rmp", np.ones(3), np.zeros(3), np.ones(3))
     assert acceleration == pytest.approx(np.zeros(3))
     assert np.diag(M) == pytest.approx([20.0 * 1e4] * 3)
 
 
 def test_axis_counts_more_near_the_position():
-    p, n, goal = AxisTarget(), np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
-    acceleration, alone = rmps.axis_target(n, np.zeros(3), goal, None, p)
-    assert acceleration == pytest.approx(210.0 * (goal - n))
-    assert alone == 10.0
-    assert rmps.axis_target(n, np.zeros(3), goal, 0.0, p)[1] == pytest.approx(30000.0)
-    at_scale = rmps.axis_target(n, np.zeros(3), goal, 0.08, p)[1]
+    n, goal, p = [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], axis_coefficients(DEFAULTS)
+    assert rmps.axis_target(n, [0.0] * 3, goal, p) == pytest.approx([-210.0, 210.0, 0.0])
+    assert rmps.axis_weight(NUMPY, 7.0, 0.0, p) == 10.0
+    assert rmps.axis_weight(NUMPY, 0.0, 1.0, p) == pytest.approx(30000.0)
     beta = np.exp(-0.5)
+    at_scale = rmps.axis_weight(NUMPY, 0.08**2, 1.0, p)
     assert at_scale == pytest.approx(10.0 * (3000.0 * beta + 1.0 - beta))
 
 
@@ -121,24 +136,24 @@ def test_axis_counts_more_near_the_position():
     ],
 )
 def test_collision(x, xd, acceleration, metric):
-    got = rmps.collision(x, xd, Collision())
+    got = numpy_policy.collision(x, xd, Collision())
     assert got[0] == pytest.approx(acceleration, rel=1e-5, abs=5e-7)
     assert got[1] == pytest.approx(metric, rel=1e-5, abs=1e-5)
 
 
 def test_damping_grows_with_the_square_of_the_speed():
     xd = np.array([0.3, 0.0, 0.4])
-    acceleration, metric = rmps.damping(xd, Damping())
+    acceleration, metric = tool("damping_rmp", np.zeros(3), xd)
     assert acceleration == pytest.approx(-30.0 * 0.5 * xd)
-    assert metric == pytest.approx(25.0)
+    assert metric == pytest.approx(25.0 * np.eye(3))
 
 
 @given(x=DISTANCES, xd=SPEEDS)
 @settings(derandomize=True, max_examples=200)
 def test_obstacles_and_limits_never_pull_nor_weigh_negative(x, xd):
     for acceleration, metric in (
-        rmps.collision(x, xd, Collision()),
-        rmps.joint_limit(x, min(xd, 0.0), JointLimit()),
+        numpy_policy.collision(x, xd, Collision()),
+        limit(x, min(xd, 0.0)),
     ):
         assert metric >= 0.0
         assert np.isfinite(metric)
@@ -147,5 +162,5 @@ def test_obstacles_and_limits_never_pull_nor_weigh_negative(x, xd):
 
 def test_cap_keeps_the_direction():
     a = np.array([30.0, -40.0, 120.0])
-    assert rmps.capped(a, 50.0) == pytest.approx(a * (50.0 / 130.0))
-    assert rmps.capped(a, 200.0) is a
+    assert numpy_policy.capped(a, 50.0) == pytest.approx(a * (50.0 / 130.0))
+    assert numpy_policy.capped(a, 200.0) is a

@@ -26,9 +26,8 @@ def scene_of(objects, allowed: AllowedCollisions | None = None) -> Scene:
 
 
 def rows(packed: ObstacleArrays) -> np.ndarray:
-    """Return rotations, places and motions of all rows, boxes and round ones alike."""
-    tables = [np.column_stack((t[:, :12], t[:, -6:])) for t in (packed.boxes, packed.rounds)]
-    return np.concatenate(tables)
+    """Return rotations, places and motions of all rows, of every shape."""
+    return np.concatenate([np.column_stack((t[:, :12], t[:, -6:])) for t in packed.rows.values()])
 
 
 def moved(item, twist, dt):
@@ -53,8 +52,9 @@ def test_a_packer_that_follows_packs_like_one_that_begins():
             objects[2] = replace(objects[2], enabled=False)
         one, other = packer.packed(scene_of(objects), X_BW, twists), ObstaclePacker()
         again = other.packed(scene_of(objects), X_BW, twists)
-        np.testing.assert_array_equal(one.boxes, again.boxes)
-        np.testing.assert_array_equal(one.rounds, again.rounds)
+        assert one.rows.keys() == again.rows.keys()
+        for name in one.rows:
+            np.testing.assert_array_equal(one.rows[name], again.rows[name])
 
 
 def test_each_row_moves_as_the_object_does():
@@ -93,7 +93,7 @@ def test_what_all_links_may_touch_is_none_and_back():
         ((), 1),
     ):
         allowed = said.with_pairs(pairs, True)
-        assert len(packer.packed(scene_of([ball], allowed), np.eye(4)).boxes) == count
+        assert len(packer.packed(scene_of([ball], allowed), np.eye(4)).rows["box"]) == count
 
 
 def test_seen_motion_and_its_end():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that keep away from each other: compiled code against formulas, and what it is good for."""
+"""Links that keep away from each other: generated code against formulas, and its effect."""
 
 import dataclasses
 
@@ -26,7 +26,7 @@ def evaluator(name, leaf=ON):
 
 
 @pytest.mark.parametrize("name", ROBOTS)
-def test_compiled_code_is_the_formulas(name):
+def test_generated_code_is_the_formulas(name):
     made, case, rng = evaluator(name), rmp_cases.case(name), np.random.default_rng(11)
     apart = evaluator(name, SelfCollision())
     felt = 0
@@ -57,7 +57,7 @@ def test_distances_are_those_of_the_collision_checker(name):
 
 def least_distance(made, q):
     made._evaluate(q, 0.0 * q)
-    return made._self_collision.add()
+    return made._memory[made._at["nearest_links"]]
 
 
 def test_off_in_files_without_it_on_in_ours():

@@ -13,7 +13,8 @@ from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
-from motion_nodes.scene.shapes import Solid, bounding_radius
+from motion_nodes.scene.shapes import Solid
+from motion_nodes.scene.solid_types import bounding_radius
 
 NEAR = 0.05
 """Greater distances are not told from this one [m]."""

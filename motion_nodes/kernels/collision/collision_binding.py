@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision.collision_codegen import checks_text
 from motion_nodes.kernels.collision.collision_memory import FIELDS
+from motion_nodes.kernels.collision.shape_kinds import KINDS, added_digest
 from motion_nodes.kernels.collision.sphere_distances import nearest_text
+from motion_nodes.kernels.formulas.shapes import Shape
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
@@ -27,6 +29,9 @@ _SOURCES = (
     "collision.collision_memory",
     "control_flow",
     "collision.collision_shapes",
+    "collision.shape_kinds",
+    "formulas.linear_algebra",
+    "formulas.shapes",
     "collision.collision_codegen",
     "collision.entry_points",
     "collision.sphere_distances",
@@ -61,7 +66,8 @@ class CollisionCalls:
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self._code = load_code(
-            f"collision {source_digest(_SOURCES)} {lanes}", lambda: checks_text(lanes)
+            f"collision {source_digest(_SOURCES)} {lanes}{added_digest()}",
+            lambda: checks_text(lanes),
         )
         self.state_address = self._code.address("state")
         self.edge_address = self._code.address("edge")
@@ -90,7 +96,8 @@ class NearestCalls:
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self._code = load_code(
-            f"collision nearest {source_digest(_SOURCES)} {lanes}", lambda: nearest_text(lanes)
+            f"collision nearest {source_digest(_SOURCES)} {lanes}{added_digest()}",
+            lambda: nearest_text(lanes),
         )
         self._nearest = _Nearest(self._code.address("nearest"))
 
@@ -114,17 +121,15 @@ class NearestCalls:
         return out
 
 
-@functools.cache
 def nearest_calls() -> NearestCalls:
     """Return the distance kernel; it is loaded, or compiled, at the first call.
 
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
     """
-    return NearestCalls(native.host_cpu().lanes("float"))
+    return _nearest_calls(tuple(KINDS.values()))
 
 
-@functools.cache
 def collision_calls(lane_count: int | None = None) -> CollisionCalls:
     """Return the collision checks; they are loaded, or compiled, at the first call.
 
@@ -134,5 +139,15 @@ def collision_calls(lane_count: int | None = None) -> CollisionCalls:
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
     """
+    return _collision_calls(tuple(KINDS.values()), lane_count)
+
+
+@functools.cache
+def _nearest_calls(kinds: tuple[Shape, ...]) -> NearestCalls:
+    return NearestCalls(native.host_cpu().lanes("float"))
+
+
+@functools.cache
+def _collision_calls(kinds: tuple[Shape, ...], lane_count: int | None) -> CollisionCalls:
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))

@@ -21,8 +21,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from motion_nodes.kernels.collision.collision_memory import LEAF, PLANES, array, field
-from motion_nodes.kernels.collision.collision_shapes import KINDS, centre, shape_functions
+from motion_nodes.kernels.collision.collision_shapes import centre, collision_tests
 from motion_nodes.kernels.collision.entry_points import entry_functions
+from motion_nodes.kernels.collision.shape_kinds import KINDS
 from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
@@ -47,8 +48,7 @@ def checks_text(lanes: Lanes) -> str:
     wide = [f"declare <{n} x double> @llvm.{f}.v{n}f64(<{n} x double>)" for f in ("rint", "fabs")]
     scalar = [f"declare double @llvm.{f}.f64(double)" for f in ("rint", "fabs", "sqrt", "ceil")]
     parts = [
-        shape_functions(lanes),
-        _leaf_hits(),
+        collision_tests(lanes, KINDS),
         _set_off(lanes),
         _ensure_placed(lanes),
         _self_hits(lanes),
@@ -66,29 +66,6 @@ def checks_text(lanes: Lanes) -> str:
 def _index(flow: FunctionBuilder, base: str, at: str | int) -> str:
     """Return an element of an int32 array as i64."""
     return flow.emit(f"sext i32 {flow.get(base, at, 'i32')} to i64")
-
-
-def _leaf_hits() -> str:
-    """Write the dispatch to the test of a leaf's kind."""
-    arguments = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
-    cases, ways = [], []
-    for kind, name in KINDS.items():
-        extra = ", ptr %planes" if kind == PLANES else ""
-        cases.append(f"    i32 {kind}, label %case_{name}")
-        ways.append(f"case_{name}:\n  %hits{kind} = call i64 @leaf_{name}({arguments}{extra})")
-        ways.append(f"  ret i64 %hits{kind}")
-    choice = "\n".join(cases)
-    bodies = "\n".join(ways)
-    return f"""define internal i64 @leaf_hits({arguments}, ptr %planes) nounwind {{
-  %kind = load i32, ptr %leaf
-  switch i32 %kind, label %none [
-{choice}
-  ]
-none:
-  ret i64 0
-{bodies}
-}}
-"""
 
 
 def _set_off(lanes: Lanes) -> str:
@@ -278,7 +255,7 @@ def _test_leaf(flow: FunctionBuilder, turn: Turn, bound: str, leaf: str) -> None
         kind = flow.get(leaf, 0, "i32")
         always = flow.emit(f"icmp eq i32 {kind}, {PLANES}")
         around = flow.emit(
-            f"call i64 @leaf_hits(ptr {leaf}, ptr {bound}, ptr {radii}, i64 1, i64 1, ptr {planes})"
+            f"call i64 @hits(ptr {leaf}, ptr {bound}, ptr {radii}, i64 1, i64 1, ptr {planes})"
         )
         near = flow.emit(f"or i1 {always}, {_some(flow, around)}")
         with flow.when(near, hits=("i64", test["hits"])) as close:
@@ -286,7 +263,7 @@ def _test_leaf(flow: FunctionBuilder, turn: Turn, bound: str, leaf: str) -> None
             spheres = flow.at("%spheres", flow.times(first, 3 * flow.lanes.count))
             own = flow.at(array(flow, "sphere_radii"), first)
             touching = flow.emit(
-                f"call i64 @leaf_hits(ptr {leaf}, ptr {spheres}, ptr {own}, i64 {count}, "
+                f"call i64 @hits(ptr {leaf}, ptr {spheres}, ptr {own}, i64 {count}, "
                 f"i64 %limit, ptr {planes})"
             )
             _add_hits(flow, close, touching)

@@ -1,120 +1,132 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision tests of spheres against one leaf of the world as LLVM code, one function per kind.
+"""Tests and distances of spheres to one leaf of the world as LLVM code, one function per kind.
 
-``leaf_<kind>(leaf, centres, radii, count, limit)`` tests ``count`` spheres, whose centres are
+``hits_<shape>(leaf, centres, radii, count, limit)`` tests ``count`` spheres, whose centres are
 stored as x, y, z in lanes, and returns the lanes in which any sphere collides with the leaf, as
 bits of an i64. It returns early once these bits are ``limit`` or more. NaN counts as a collision.
 
-Each kind provides the squared distance from the leaf's *core* to the sphere's centre; the leaf is
-all points within ``rounding`` of its core. Formulas: closest points as in Ericson, Real-Time
-Collision Detection (2005), chapter 5.
+``distance_<shape>(leaf, x, out)`` writes signed distance and direction, in the base frame, of one
+point per lane.
+
+The formulas are those of :mod:`motion_nodes.kernels.formulas.shapes`. Planes, the inside of a hull,
+have no formula: their number varies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
-from motion_nodes.kernels.collision.collision_memory import (
-    ALIGNED_BOX,
-    BOX,
-    CAPSULE,
-    CONE,
-    CYLINDER,
-    HALF_SPACE,
-    PARAMETERS,
-    PLANES,
-    SPHERE,
-    TRIANGLE,
-)
-from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.collision.collision_memory import PARAMETERS, PLANES
+from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import Vector, dot
+from motion_nodes.kernels.formulas.shapes import Shape, signed_distance, square_distance
+from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.simd import Lanes
 
-KINDS = {
-    SPHERE: "sphere",
-    BOX: "box",
-    ALIGNED_BOX: "aligned_box",
-    CYLINDER: "cylinder",
-    CAPSULE: "capsule",
-    CONE: "cone",
-    HALF_SPACE: "half_space",
-    TRIANGLE: "triangle",
-    PLANES: "planes",
-}
+_FIRST = 4  # Values of a leaf before R, t and sizes.
+_LEAF = 15
+"""Inputs of a formula that belong to the leaf: R (9), t (3), sizes (3); the point follows."""
+
+TEST = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
+DISTANCE = "ptr %leaf, ptr %x, ptr %out"
 
 
-@dataclass(frozen=True)
-class _Leaf:
-    """Values of a leaf that are loaded before the loop over spheres."""
-
-    flow: FunctionBuilder
-    numbers: list[str]
-    """R (9) and t (3) broadcast to all lanes, as far as the kind needs them."""
-    scalars: list[str]
-    """Sizes as scalars [m]."""
-    sizes: list[str]
-    """Sizes broadcast to all lanes [m]."""
-
-    def local(self, axis: int, x: list[str]) -> str:
-        """Return a coordinate of a point in the leaf's frame."""
-        total = self.numbers[9 + axis]
-        for k in range(3):
-            total = self.flow.fused(self.numbers[3 * axis + k], x[k], total)
-        return total
-
-    def shifted(self, axis: int, x: list[str]) -> str:
-        """Return the coordinate for a leaf without rotation."""
-        return self.flow.binary("fadd", x[axis], self.numbers[9 + axis])
+def dispatch(name: str, arguments: str, shapes: Mapping[int, Shape]) -> str:
+    """Return the function ``<name>`` that calls ``<name>_<shape>`` for a leaf's kind."""
+    names = {kind: shape.name for kind, shape in shapes.items()}
+    cases, ways = [], []
+    for kind, shape in {**names, PLANES: "planes"}.items():
+        extra = ", ptr %planes" if kind == PLANES else ""
+        cases.append(f"    i32 {kind}, label %case{kind}")
+        ways.append(f"case{kind}:\n  %result{kind} = call i64 @{name}_{shape}({arguments}{extra})")
+        ways.append(f"  ret i64 %result{kind}")
+    choice, bodies = "\n".join(cases), "\n".join(ways)
+    return f"""define internal i64 @{name}({arguments}, ptr %planes) nounwind {{
+  %kind = load i32, ptr %leaf
+  switch i32 %kind, label %none [
+{choice}
+  ]
+none:
+  ret i64 0
+{bodies}
+}}
+"""
 
 
-SquareDistance = Callable[[_Leaf, list[str]], str]
+class _LeafFormula:
+    """A formula on a point in a leaf's frame, in the graph and in the function being written."""
+
+    def __init__(self, flow: FunctionBuilder, shape: Shape) -> None:
+        self.tape = ExpressionGraph()
+        self._flow = flow
+        numbers: list[Value] = [self.tape.input(i) for i in range(_LEAF)]
+        x: Vector = [self.tape.input(_LEAF + i) for i in range(3)]
+        self.R = [numbers[3 * i : 3 * i + 3] for i in range(3)]
+        self.sizes = numbers[12:15]
+        # Beginning with t, each product is fused with its sum.
+        one: list[list[Value]] = [[float(i == j) for j in range(3)] for i in range(3)]
+        turn = self.R if shape.rotated else one
+        self.local = [dot([1.0, *turn[i]], [numbers[9 + i], *x]) for i in range(3)]
+        if not shape.rotated:
+            self.R = one
+        self.point: list[str] = []
+        """Names of x, y, z in lanes, set before a result is written."""
+
+    def body(self, *results: Value) -> LlvmFunction:
+        """Return the writer of some results."""
+        program = Program(self.tape, _LEAF + 3, (results,))
+        return LlvmFunction(program, self._flow, self._load, self._flow.lanes.count)
+
+    def _load(self, index: int) -> str:
+        if index >= _LEAF:
+            return self.point[index - _LEAF]
+        return self._flow.splat(self._flow.get("%leaf", _FIRST + index))
 
 
-def shape_functions(lanes: Lanes) -> str:
-    """Return the functions of all kinds except planes and half spaces (no distance function)."""
-    squares: dict[int, tuple[SquareDistance, bool, bool]] = {
-        # squared distance, whether rotated, whether rounded by its first size
-        SPHERE: (_point, False, True),
-        BOX: (_box, True, False),
-        ALIGNED_BOX: (_aligned_box, False, False),
-        CYLINDER: (_cylinder, True, False),
-        CAPSULE: (_capsule, True, True),
-        CONE: (_cone, True, False),
-        TRIANGLE: (_triangle, True, False),
-    }
-    parts = [_function(lanes, kind, *how) for kind, how in squares.items()]
-    return "\n".join([*parts, _half_space(lanes), _planes(lanes)])
+def collision_tests(lanes: Lanes, shapes: Mapping[int, Shape]) -> str:
+    """Return the collision tests of all kinds, and ``hits``, which selects one."""
+    parts = [_test(lanes, shape) for shape in shapes.values()]
+    return "\n".join([*parts, _planes_test(lanes), dispatch("hits", TEST, shapes)])
 
 
-_ARGUMENTS = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
+def distance_functions(lanes: Lanes, shapes: Mapping[int, Shape]) -> str:
+    """Return the distances of all kinds, and ``distance``, which selects one."""
+    parts = [_distance(lanes, shape) for shape in shapes.values()]
+    return "\n".join([*parts, _planes_distance(lanes), dispatch("distance", DISTANCE, shapes)])
 
 
-def _leaf(flow: FunctionBuilder, turned: bool) -> _Leaf:
-    first = 4
-    needed = range(12) if turned else range(9, 12)
-    numbers = [flow.splat(flow.get("%leaf", first + k)) if k in needed else "" for k in range(12)]
-    scalars = [flow.get("%leaf", first + PARAMETERS["size"] + k) for k in range(3)]
-    return _Leaf(flow, numbers, scalars, [flow.splat(s) for s in scalars])
-
-
-def _function(lanes: Lanes, kind: int, square: SquareDistance, turned: bool, rounded: bool) -> str:
+def _test(lanes: Lanes, shape: Shape) -> str:
     flow = FunctionBuilder(lanes)
-    leaf = _leaf(flow, turned)
-    with flow.loop("%count", hits=("i64", "0")) as turn:
+    leaf = _LeafFormula(flow, shape)
+    squared = square_distance(leaf.tape, shape, leaf.local, leaf.sizes)
+    body = leaf.body(squared)
+    body.write_constant(range(_LEAF, _LEAF + 3))
+    rounding = ""
+    if shape.rounding is not None:
+        rounding = flow.get("%leaf", _FIRST + PARAMETERS["size"] + shape.rounding)
+
+    def touching(turn: Turn) -> str:
+        leaf.point = centre(flow, "%centres", turn.index)
         radius = flow.get("%radii", turn.index)
-        if rounded:
-            radius = flow.emit(f"fadd float {radius}, {leaf.scalars[0]}")
+        if rounding:
+            radius = flow.emit(f"fadd float {radius}, {rounding}")
         reach = flow.splat(flow.emit(f"fmul float {radius}, {radius}"))
-        touching = flow.compare("ult", square(leaf, centre(flow, "%centres", turn.index)), reach)
-        _collect(flow, turn, touching)
+        body.write()
+        return flow.compare("ult", body.output(squared), reach)
+
+    return _over_spheres(flow, f"hits_{shape.name}", TEST, touching)
+
+
+def _over_spheres(
+    flow: FunctionBuilder, name: str, arguments: str, touching: Callable[[Turn], str]
+) -> str:
+    """Write the loop over spheres; ``touching`` writes the test of one sphere in all lanes."""
+    with flow.loop("%count", hits=("i64", "0")) as turn:
+        turn["hits"] = flow.emit(f"or i64 {turn['hits']}, {touching(turn)}")
+        flow.leave_if(turn, flow.emit(f"icmp uge i64 {turn['hits']}, %limit"))
     flow.ret("i64", turn["hits"])
-    return flow.function(f"leaf_{KINDS[kind]}", "i64", _ARGUMENTS)
-
-
-def _collect(flow: FunctionBuilder, turn: object, touching: str) -> None:
-    turn["hits"] = flow.emit(f"or i64 {turn['hits']}, {touching}")  # type: ignore[index]
-    enough = flow.emit(f"icmp uge i64 {turn['hits']}, %limit")  # type: ignore[index]
-    flow.leave_if(turn, enough)  # type: ignore[arg-type]
+    return flow.function(name, "i64", arguments)
 
 
 def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
@@ -124,128 +136,73 @@ def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
     return [flow.load(flow.at(base, k * n)) for k in range(3)]
 
 
-def _beyond(flow: FunctionBuilder, value: str, half: str) -> str:
-    """Return the distance of a value from the interval [-half, half], at least 0."""
-    zero = flow.lanes.constant(0.0)
-    return flow.greater(flow.binary("fsub", flow.size(value), half), zero)
+def _distance(lanes: Lanes, shape: Shape) -> str:
+    flow, n = FunctionBuilder(lanes), lanes.count
+    leaf = _LeafFormula(flow, shape)
+    found = signed_distance(leaf.tape, shape, leaf.local, leaf.sizes)
+    value = found.value if shape.rounding is None else found.value - leaf.sizes[shape.rounding]
+    results = [value, *(dot(column, found.direction) for column in zip(*leaf.R, strict=True))]
+    leaf.point = [flow.load(flow.at("%x", k * n)) for k in range(3)]
+    body = leaf.body(*results)
+    body.write()
+    for k, result in enumerate(results):
+        flow.store(body.output(result), flow.at("%out", k * n))
+    flow.ret("i64", "0")
+    return flow.function(f"distance_{shape.name}", "i64", DISTANCE)
 
 
-def _between(flow: FunctionBuilder, value: str, low: str, high: str) -> str:
-    return flow.smaller(flow.greater(value, low), high)
-
-
-def _point(leaf: _Leaf, x: list[str]) -> str:
-    return leaf.flow.sum_of_squares(*(leaf.shifted(k, x) for k in range(3)))
-
-
-def _box(leaf: _Leaf, x: list[str]) -> str:
-    parts = (_beyond(leaf.flow, leaf.local(k, x), leaf.sizes[k]) for k in range(3))
-    return leaf.flow.sum_of_squares(*parts)
-
-
-def _aligned_box(leaf: _Leaf, x: list[str]) -> str:
-    parts = (_beyond(leaf.flow, leaf.shifted(k, x), leaf.sizes[k]) for k in range(3))
-    return leaf.flow.sum_of_squares(*parts)
-
-
-def _capsule(leaf: _Leaf, x: list[str]) -> str:
-    a, b = leaf.local(0, x), leaf.local(1, x)
-    return leaf.flow.sum_of_squares(a, b, _beyond(leaf.flow, leaf.local(2, x), leaf.sizes[1]))
-
-
-def _from_axis(leaf: _Leaf, x: list[str]) -> str:
-    return leaf.flow.root(leaf.flow.sum_of_squares(leaf.local(0, x), leaf.local(1, x)))
-
-
-def _cylinder(leaf: _Leaf, x: list[str]) -> str:
-    flow = leaf.flow
-    across, along = _from_axis(leaf, x), leaf.local(2, x)
-    outside = flow.greater(flow.binary("fsub", across, leaf.sizes[0]), flow.lanes.constant(0.0))
-    return flow.sum_of_squares(outside, _beyond(flow, along, leaf.sizes[1]))
-
-
-def _cone(leaf: _Leaf, x: list[str]) -> str:
-    """Return the squared distance in the half plane of axis distance and height."""
-    flow = leaf.flow
-    zero, one = flow.lanes.constant(0.0), flow.lanes.constant(1.0)
-    radius, half = leaf.sizes[:2]
-    height = flow.binary("fadd", half, half)
-    beyond_rim = flow.binary("fsub", _from_axis(leaf, x), radius)
-    above_base = flow.binary("fadd", leaf.local(2, x), half)
-    # The slant runs from the rim, here (0, 0), to the apex at (-radius, height).
-    length = flow.sum_of_squares(radius, height)
-    up = flow.binary(
-        "fsub", flow.binary("fmul", above_base, height), flow.binary("fmul", beyond_rim, radius)
+def _planes_of(flow: FunctionBuilder) -> tuple[str, str]:
+    """Return address and count of a leaf's planes."""
+    at = _FIRST + PARAMETERS["size"]
+    first, faces = (
+        flow.emit(f"sext i32 {flow.get('%leaf', at + k, 'i32')} to i64") for k in range(2)
     )
-    share = _between(flow, flow.binary("fdiv", up, length), zero, one)
-    slant = flow.sum_of_squares(
-        flow.fused(share, radius, beyond_rim),
-        flow.binary("fsub", above_base, flow.binary("fmul", share, height)),
-    )
-    base = flow.sum_of_squares(flow.greater(beyond_rim, zero), above_base)
-    outside = flow.fused(beyond_rim, height, flow.binary("fmul", above_base, radius))
-    t = flow.lanes.type
-    n = flow.lanes.count
-    below_slant = flow.emit(f"fcmp olt {t} {outside}, {zero}")
-    over_base = flow.emit(f"fcmp ogt {t} {above_base}, {zero}")
-    inside = flow.emit(f"and <{n} x i1> {below_slant}, {over_base}")
-    return flow.where(inside, zero, flow.smaller(slant, base))
+    return flow.at("%planes", flow.times(first, 4)), faces
 
 
-def _triangle(leaf: _Leaf, x: list[str]) -> str:
-    """Return the squared distance to a triangle (0, 0), (b, 0), (c, d) in the plane z = 0."""
-    flow = leaf.flow
-    zero = flow.lanes.constant(0.0)
-    t, n = flow.lanes.type, flow.lanes.count
-    u, v, w = (leaf.local(k, x) for k in range(3))
-    b, c, d = leaf.sizes
-    corners = ((zero, zero), (b, zero), (c, d))
-    nearest, inside = "", ""
-    for (au, av), (bu, bv) in zip(corners, (*corners[1:], corners[0]), strict=True):
-        eu, ev = flow.binary("fsub", bu, au), flow.binary("fsub", bv, av)
-        pu, pv = flow.binary("fsub", u, au), flow.binary("fsub", v, av)
-        along = flow.fused(pu, eu, flow.binary("fmul", pv, ev))
-        share = flow.binary("fdiv", along, flow.sum_of_squares(eu, ev))
-        share = _between(flow, share, zero, flow.lanes.constant(1.0))
-        du = flow.binary("fsub", pu, flow.binary("fmul", share, eu))
-        dv = flow.binary("fsub", pv, flow.binary("fmul", share, ev))
-        square = flow.sum_of_squares(du, dv)
-        left = flow.binary("fsub", flow.binary("fmul", eu, pv), flow.binary("fmul", ev, pu))
-        held = flow.emit(f"fcmp oge {t} {left}, {zero}")
-        nearest = flow.smaller(nearest, square) if nearest else square
-        inside = flow.emit(f"and <{n} x i1> {inside}, {held}") if inside else held
-    return flow.fused(w, w, flow.where(inside, zero, nearest))
+def _beyond_plane(
+    flow: FunctionBuilder, planes: str, index: str, x: list[str]
+) -> tuple[list[str], str]:
+    """Return normal and signed distance of a plane."""
+    plane = flow.at(planes, flow.times(index, 4))
+    normal = [flow.splat(flow.get(plane, k)) for k in range(3)]
+    beyond = flow.negated(flow.splat(flow.get(plane, 3)))
+    for k in range(3):
+        beyond = flow.fused(normal[k], x[k], beyond)
+    return normal, beyond
 
 
-def _half_space(lanes: Lanes) -> str:
-    flow = FunctionBuilder(lanes)
-    leaf = _leaf(flow, True)
-    with flow.loop("%count", hits=("i64", "0")) as turn:
-        radius = flow.splat(flow.get("%radii", turn.index))
-        height = leaf.local(2, centre(flow, "%centres", turn.index))
-        _collect(flow, turn, flow.compare("ult", height, radius))
-    flow.ret("i64", turn["hits"])
-    return flow.function("leaf_half_space", "i64", _ARGUMENTS)
-
-
-def _planes(lanes: Lanes) -> str:
+def _planes_test(lanes: Lanes) -> str:
     """Write the test whether a sphere's centre is inside all planes; faces are triangles."""
     flow = FunctionBuilder(lanes)
-    size = 4 + PARAMETERS["size"]
-    first = flow.emit(f"sext i32 {flow.get('%leaf', size, 'i32')} to i64")
-    faces = flow.emit(f"sext i32 {flow.get('%leaf', size + 1, 'i32')} to i64")
-    planes = flow.at("%planes", flow.times(first, 4))
-    with flow.loop("%count", hits=("i64", "0")) as turn:
+    planes, faces = _planes_of(flow)
+
+    def touching(turn: Turn) -> str:
         x = centre(flow, "%centres", turn.index)
-        lowest = flow.lanes.constant(-1e30)
-        with flow.loop(faces, most=(flow.lanes.type, lowest)) as face:
-            plane = flow.at(planes, flow.times(face.index, 4))
-            normal = [flow.splat(flow.get(plane, k)) for k in range(3)]
-            beyond = flow.binary("fmul", normal[0], x[0])
-            for k in (1, 2):
-                beyond = flow.fused(normal[k], x[k], beyond)
-            beyond = flow.binary("fsub", beyond, flow.splat(flow.get(plane, 3)))
+        with flow.loop(faces, most=(lanes.type, lanes.constant(-1e30))) as face:
+            _, beyond = _beyond_plane(flow, planes, face.index, x)
             face["most"] = flow.greater(beyond, face["most"])
-        _collect(flow, turn, flow.compare("ult", face["most"], flow.lanes.constant(0.0)))
-    flow.ret("i64", turn["hits"])
-    return flow.function("leaf_planes", "i64", _ARGUMENTS + ", ptr %planes")
+        return flow.compare("ult", face["most"], lanes.constant(0.0))
+
+    return _over_spheres(flow, "hits_planes", TEST + ", ptr %planes", touching)
+
+
+def _planes_distance(lanes: Lanes) -> str:
+    """Write the depth below the closest plane; infinite outside, where the triangles are used."""
+    flow, n = FunctionBuilder(lanes), lanes.count
+    planes, faces = _planes_of(flow)
+    x = [flow.load(flow.at("%x", k * n)) for k in range(3)]
+    t, zero = lanes.type, lanes.constant(0.0)
+    start = {"most": (t, lanes.constant(-1e30)), **{f"n{k}": (t, zero) for k in range(3)}}
+    with flow.loop(faces, **start) as face:
+        normal, beyond = _beyond_plane(flow, planes, face.index, x)
+        nearer = flow.emit(f"fcmp ogt {t} {beyond}, {face['most']}")
+        face["most"] = flow.where(nearer, beyond, face["most"])
+        for k in range(3):
+            face[f"n{k}"] = flow.where(nearer, normal[k], face[f"n{k}"])
+    outside = flow.emit(f"fcmp oge {t} {face['most']}, {zero}")
+    flow.store(flow.where(outside, lanes.constant(float("inf")), face["most"]), "%out")
+    for k in range(3):
+        flow.store(face[f"n{k}"], flow.at("%out", (1 + k) * n))
+    flow.ret("i64", "0")
+    return flow.function("distance_planes", "i64", f"{DISTANCE}, ptr %planes")

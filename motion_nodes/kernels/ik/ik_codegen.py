@@ -16,7 +16,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value, cross, dot
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import cross, dot
 from motion_nodes.kernels.ik.ik_loop import loop_text
 from motion_nodes.kernels.ik.ik_memory import (
     LANES,
@@ -50,8 +51,6 @@ _Many = ctypes.CFUNCTYPE(
 class GeneratedIk:
     """Solver of one chain with generated code. Thread-safe."""
 
-    generated = True
-
     def __init__(self, arrays: PackedArrays, row: int) -> None:
         """Compile the code, or load it from the cache.
 
@@ -79,7 +78,14 @@ class GeneratedIk:
         return outcome
 
     def many(self, work: IkWorkspace, targets: Array, q: Array, report: Array) -> None:
-        """Solve for m poses, shape (m, 4, 4); write q (m, n) and report (m, REPORT)."""
+        """Solve for m poses one after the other.
+
+        Args:
+            work: the workspace; with ``given`` = 1, ``starts`` is the address of m seeds.
+            targets: poses of the tip in row 0, shape (m, 4, 4).
+            q: results, shape (m, n): solutions, or the configurations with the smallest error.
+            report: outcome, iterations, seeds used, errors of the solution, shape (m, REPORT).
+        """
         addresses = (targets.ctypes.data, q.ctypes.data, report.ctypes.data)
         self._many(work.address, len(targets), *addresses)
 

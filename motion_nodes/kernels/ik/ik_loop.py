@@ -5,7 +5,7 @@ Each lane descends independently. The first one to converge ends the loop; a sta
 from the next seed.
 
 The functions take the address of the workspace of :mod:`motion_nodes.kernels.ik.ik_memory`.
-:mod:`motion_nodes.kernels.ik.numpy_ik` does the same in NumPy, and is easier to read.
+``test/kernels/numpy_ik.py`` does the same in NumPy, and is easier to read.
 """
 
 from __future__ import annotations

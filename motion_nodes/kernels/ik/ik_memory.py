@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workspace of one inverse kinematics solve: memory layout, and NumPy views of it.
 
-Generated code, the generic kernels and the solver share this memory and nothing else. Eight
+Generated code and the solver share this memory and nothing else. Eight
 descents run side by side; values that differ between them are stored as eight consecutive numbers,
 one per *lane*.
 """

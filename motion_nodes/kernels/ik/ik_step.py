@@ -21,15 +21,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from motion_nodes.kernels.expression_graph import (
-    ExpressionGraph,
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Symbol, Value
+from motion_nodes.kernels.formulas.linear_algebra import (
     Matrix,
-    Program,
-    Symbol,
-    Value,
     Vector,
     dot,
+    factorized,
+    solved,
     times_matrix,
+    times_vector,
+    transposed,
 )
 from motion_nodes.kernels.ik.ik_memory import common_inputs, lane_inputs
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
@@ -88,10 +89,10 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     squared = weight * weight * lengths[0] + lengths[1]
     sizes = [tape.maximum(x, -x) for x in errors]
     solved = _all_less(tape, [*sizes, *lengths], [*given("box", 6), *given("tolerance", 2)])
-    (best,), (stalled,) = given("best", 1), given("stalled", 1)
-    progress = tape.less(squared, PROGRESS * best)
-    stalled = tape.choose(progress, 0.0, stalled + 1.0)
-    best = tape.choose(progress, squared, best)
+    (before,), (steps,) = given("best", 1), given("stalled", 1)
+    progress = tape.less(squared, PROGRESS * before)
+    stalled = tape.choose(progress, 0.0, steps + 1.0)
+    best = tape.choose(progress, squared, before)
     hopeless = tape.choose(tape.less(PATIENCE, stalled), 1.0, 0.0)
 
     flat = tracer.jacobian_elements(row)
@@ -232,11 +233,17 @@ def _without_blocked(
 
 def _damped_step(tape: ExpressionGraph, J: Matrix, r: Vector, damping: Value) -> Vector:
     """Return J^T (J J^T + damping I)^-1 r, or the equivalent (J^T J + damping I)^-1 J^T r."""
-    columns = [list(column) for column in zip(*J, strict=True)]
+    columns = transposed(J)
     if len(columns) > 6:
         y = _solve(tape, _gram(J, damping), r)
-        return [dot(column, y) for column in columns]
-    return _solve(tape, _gram(columns, damping), [dot(column, r) for column in columns])
+        return times_vector(columns, y)
+    return _solve(tape, _gram(columns, damping), times_vector(columns, r))
+
+
+def _solve(tape: ExpressionGraph, A: Matrix, b: Vector) -> Vector:
+    """Return the solution of A x = b for a positive definite A, given by its lower half."""
+    L, inverse, _ = factorized(tape, A)
+    return solved(L, inverse, b)
 
 
 def _gram(rows: Matrix, damping: Value) -> Matrix:
@@ -245,38 +252,6 @@ def _gram(rows: Matrix, damping: Value) -> Matrix:
         [dot(a, b) + (damping if i == j else 0.0) for j, b in enumerate(rows[: i + 1])]
         for i, a in enumerate(rows)
     ]
-
-
-def _solve(tape: ExpressionGraph, A: Matrix, b: Vector) -> Vector:
-    """Return the solution of A x = b for a positive definite A, given by its lower half.
-
-    Source: Golub and Van Loan, Matrix Computations, algorithm 4.1.1 (L D L^T).
-    """
-    n = len(b)
-    L: Matrix = [[0.0] * n for _ in range(n)]
-    inverse: Vector = []
-    for j in range(n):
-        scaled = [L[j][k] for k in range(j)]  # L[j][k] still holds L D
-        pivot = A[j][j]
-        for k in range(j):
-            factor = scaled[k] * inverse[k]
-            pivot = pivot - factor * scaled[k]
-            L[j][k] = factor
-        inverse.append(tape.divide(1.0, pivot))
-        for i in range(j + 1, n):
-            total = A[i][j]
-            for k in range(j):
-                total = total - L[i][k] * L[j][k]
-            L[i][j] = total
-    x: Vector = list(b)
-    for i in range(n):
-        for k in range(i):
-            x[i] = x[i] - L[i][k] * x[k]
-    x = [value * inverse[i] for i, value in enumerate(x)]
-    for i in reversed(range(n)):
-        for k in range(i + 1, n):
-            x[i] = x[i] - L[k][i] * x[k]
-    return x
 
 
 def _bounded(tape: ExpressionGraph, dq: Vector) -> Vector:

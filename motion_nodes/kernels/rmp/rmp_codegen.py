@@ -14,12 +14,15 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     FAR,
     RmpModel,
+    obstacle_field,
+    obstacle_shapes,
     rmp_layout,
     sphere_places,
     sphere_runs,
 )
 from motion_nodes.kernels.rmp.rmp_pairs import pairs_text
 from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
+from motion_nodes.kernels.rmp.rmp_self_collision import links_text
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes, Writer
 from motion_nodes.kernels.sources import source_digest
@@ -28,10 +31,15 @@ _SOURCES = (
     "rmp.rmp_codegen",
     "rmp.rmp_memory",
     "rmp.rmp_link_motion",
-    "rmp.rmp_formulas",
+    "rmp.rmp_leaves",
     "rmp.rmp_distance",
     "rmp.rmp_pairs",
     "rmp.rmp_robot",
+    "rmp.rmp_self_collision",
+    "formulas.linear_algebra",
+    "formulas.motion",
+    "formulas.rmps",
+    "formulas.shapes",
 )
 
 
@@ -51,10 +59,10 @@ def rmp_text(model: RmpModel) -> str:
     at = rmp_layout(model)
     _, guards, total = sphere_places(model)
     tracer = RmpTracer(model, at)
-    first, second = tracer.rows(), tracer.resolve()
+    first, second, third = tracer.rows(), tracer.resolve(), tracer.solve()
     joints = model.arrays.joint_count
     program = Program(
-        tracer.tape, joints + at.size, (tuple(first.values()), tuple(second.values()))
+        tracer.tape, joints + at.size, tuple(tuple(x.values()) for x in (first, second, third))
     )
     writer = Writer(Lanes("double", 1))
 
@@ -74,12 +82,13 @@ def rmp_text(model: RmpModel) -> str:
     wide = Writer(lanes, writer.lines, "n")
     for k in range(0, total, lanes.count):
         wide.store(lanes.constant(FAR), wide.address("%memory", at["nearest"] + k))
-    for name in ("boxes", "rounds", "capsules"):
+    names = tuple(obstacle_shapes())
+    for name, field in (*((n, obstacle_field(n)) for n in names), ("capsules", "capsules")):
         writer.lines += [
-            f"  %{name}_at = getelementptr i64, ptr %memory, i64 {at[name]}",
+            f"  %{name}_at = getelementptr i64, ptr %memory, i64 {at[field]}",
             f"  %{name}_address = load i64, ptr %{name}_at",
             f"  %{name} = inttoptr i64 %{name}_address to ptr",
-            f"  %{name}_count_at = getelementptr i64, ptr %memory, i64 {at[name] + 1}",
+            f"  %{name}_count_at = getelementptr i64, ptr %memory, i64 {at[field] + 1}",
             f"  %{name}_count = load i64, ptr %{name}_count_at",
         ]
     guard_blocks = f"i64 {guards // lanes.count}, i64 {total // lanes.count}"
@@ -87,18 +96,24 @@ def rmp_text(model: RmpModel) -> str:
         f"  %blocks_at = getelementptr i64, ptr %memory, i64 {at['blocks']}",
         "  %used = load i64, ptr %blocks_at",
         f"  %blocks = mul i64 %used, {per_block}",
-        "  call void @rmp_boxes(ptr %memory, i64 0, i64 %blocks, ptr %boxes, i64 %boxes_count)",
-        "  call void @rmp_rounds(ptr %memory, i64 0, i64 %blocks, ptr %rounds, i64 %rounds_count)",
-        f"  call void @rmp_boxes(ptr %memory, {guard_blocks}, ptr %capsules, i64 %capsules_count)",
+        *(
+            f"  call void @rmp_{n}(ptr %memory, i64 0, i64 %blocks, ptr %{n}, i64 %{n}_count)"
+            for n in names
+        ),
+        f"  call void @rmp_box(ptr %memory, {guard_blocks}, ptr %capsules, i64 %capsules_count)",
         "  call void @rmp_collect(ptr %memory)",
     ]
     body.write(tuple(second.values()))
     _store(writer, body, second)
+    writer.lines.append("  call void @rmp_links(ptr %memory)")
+    body.write(tuple(third.values()))
+    _store(writer, body, third)
     lines = "\n".join(writer.lines)
     return "\n".join(
         [
             bodies_text(at, total, sphere_runs(model), lanes),
-            pairs_text(at, total, lanes),
+            pairs_text(model, at, total, lanes),
+            links_text(model, at),
             f"define void @rmp_evaluate(ptr %memory) nounwind {{\n{lines}\n  ret void\n}}\n",
             python_function("rmp_python", "rmp_evaluate", [at.size]),
             DECLARATIONS,

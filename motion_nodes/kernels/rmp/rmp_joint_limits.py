@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.kinematic_arrays import Array
-from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
 from motion_nodes.kernels.sources import source_digest
 
 INPUTS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "dt")
@@ -93,10 +93,10 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
     return ops.maximum(ops.minimum(x["desired"], up), down)
 
 
-def generic_bound(rows: Array, out: Array) -> None:
-    """Clamp accelerations to the viable interval in NumPy."""
+def numpy_bound(rows: Array, out: Array) -> None:
+    """Clamp accelerations to the viable interval, in NumPy."""
     columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
-    out[:] = affordable(NumpyOps, columns)
+    out[:] = affordable(NUMPY, columns)
 
 
 def generated_bound() -> Bound:

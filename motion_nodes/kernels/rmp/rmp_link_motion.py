@@ -9,16 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from motion_nodes.kernels.expression_graph import (
-    ExpressionGraph,
-    Program,
-    Value,
-    Vector,
-    cross,
-    minus,
-    plus,
-    times_vector,
-)
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.linear_algebra import Vector, cross, minus, plus, times_vector
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.rmp.rmp_memory import MOTION, WRENCH, RmpRun

@@ -9,13 +9,17 @@ robot's own base (guards).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.kernels.collision.shape_kinds import added_shapes
+from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, Shape
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
+from motion_nodes.kernels.rmp.rmp_leaves import Leaf
 
 BLOCK = 8
 """The number of spheres is padded to a multiple of this, on every CPU."""
@@ -27,34 +31,8 @@ MOTION = 24
 """Values of pose and motion per row."""
 WRENCH = 32
 """Values of metric and force per row: 27, padded to full registers."""
-BOX, ROUND = 22, 26
+OBSTACLE = 22
 """Values per obstacle, see :class:`ObstacleArrays`."""
-
-_PARAMETERS = {
-    "cspace": ("metric", "gain", "damping", "threshold", "inertia"),
-    "limit": (
-        *("metric", "per_length", "eps", "per_gate"),
-        *("damper", "potential", "per_potential_length", "potential_eps"),
-    ),
-    "cap": ("damping", "metric"),
-    "target": (
-        *("gain", "damping", "eps", "alpha_exponent", "least_alpha"),
-        *("near", "far", "boost", "boost_exponent"),
-    ),
-    "axis": ("gain", "damping", "metric", "boost", "boost_exponent"),
-    "collision": (
-        *("damping", "per_damping_length", "damping_eps", "per_gate", "repulsion"),
-        *("per_repulsion_length", "per_radius", "metric", "per_metric_length", "metric_eps"),
-    ),
-    "damping": ("gain", "metric", "inertia"),
-    "resolve": ("most",),
-}
-
-PARAMETERS = {
-    f"{group}.{name}": index
-    for index, (group, name) in enumerate((g, n) for g, names in _PARAMETERS.items() for n in names)
-}
-"""Coefficients used by the code, and their indices among the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +50,17 @@ class RmpModel:
     """Centres of these spheres in their rows [m], shape (s, 3)."""
     guard_rows: tuple[int, ...]
     """Row of each sphere that avoids the base."""
+    leaves: tuple[Leaf, ...]
+    """RMPs of joints and of the tool."""
+    parameters: tuple[str, ...]
+    """Names of all coefficients, in memory order; see ``rmp_leaves.coefficients``."""
+    formulas: str
+    """Digest of formulas that are not part of the package."""
+
+    def places(self, group: str) -> dict[str, int]:
+        """Return the indices of a group's coefficients among all, by their own names."""
+        split = [name.partition(".") for name in self.parameters]
+        return {own: k for k, (name, _, own) in enumerate(split) if name == group}
 
     @property
     def moving_rows(self) -> tuple[int, ...]:
@@ -86,7 +75,8 @@ class RmpModel:
     def digest(self) -> str:
         """Return a hash of everything that generated code depends on."""
         rows = (self.active, self.tool_row, self.sphere_rows, self.guard_rows)
-        return f"{self.arrays.digest()} {rows} {np.asarray(self.sphere_centres).tobytes().hex()}"
+        centres = np.asarray(self.sphere_centres).tobytes().hex()
+        return f"{self.arrays.digest()} {rows} {centres} {self.formulas}"
 
 
 def padded(count: int) -> int:
@@ -129,17 +119,23 @@ def sphere_places(model: RmpModel) -> tuple[int, int, int]:
 def rmp_layout(model: RmpModel) -> FieldLayout:
     """Return the complete layout.
 
-    Integers: addresses and counts of obstacles (boxes, round ones, base capsules), and the number
-    of sphere blocks in use. Then inputs, working memory, results.
+    Integers: addresses and counts of obstacles (of each shape, and base capsules), and the number
+    of sphere blocks in use; tables of self-collision avoidance, see
+    :class:`motion_nodes.kernels.rmp.rmp_self_collision.LinkTables`. Then inputs, working memory,
+    results.
     """
     n, joints = model.active, model.arrays.joint_count
     spheres, runs = sphere_places(model)[2], len(sphere_runs(model))
     return FieldLayout(
-        boxes=2,
-        rounds=2,
+        **{obstacle_field(name): 2 for name in obstacle_shapes()},
         capsules=2,
         blocks=1,
-        unused=1,
+        link_pairs=2,
+        link_sizes=1,
+        link_paths=1,
+        link_radii=1,
+        link_fixed=2,
+        moving_spheres=1,
         q=joints,
         qd=joints,
         posture=n,
@@ -150,7 +146,7 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
         goal=3,
         goal_axes=9,
         has_goal=2,
-        parameters=len(PARAMETERS),
+        parameters=len(model.parameters),
         links=MOTION * runs,
         columns=6 * len(model.moving_rows),
         centre=3 * spheres,
@@ -165,6 +161,7 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
         sums=WRENCH * runs,
         qdd=n,
         least_pivot=1,
+        nearest_links=1,
         M=n * n,
         rhs=n,
         tool=12,
@@ -173,21 +170,28 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
 
 @dataclass(frozen=True)
 class ObstacleArrays:
-    """Obstacles as read by the generated code; both arrays are C-contiguous."""
+    """Obstacles as read by the generated code."""
 
-    boxes: Array
-    """Shape (b, BOX): rotation (9, row-major), position (3), half sizes (3), rounding radius,
-    velocity (3), angular velocity (3). A sphere is a box without size, a capsule one with a single
-    size, the ground a very large one."""
-    rounds: Array
-    """Shape (r, ROUND): rotation, position, half height, bottom radius, top radius; outward normal
-    of the side (radial, axial); inverse squared lengths of bottom, side and top in the section
-    through the axis; velocity, angular velocity. Cylinders and cones about z."""
+    rows: Mapping[str, Array]
+    """By name of the shape, C-contiguous, shape (k, OBSTACLE): rotation (9, row-major), position
+    (3), sizes of the shape's formula (3), rounding radius, velocity (3), angular velocity (3).
+    A sphere is a box without size, a capsule one with a single size, the ground a very large
+    one."""
 
 
 def empty_obstacles() -> ObstacleArrays:
     """Return no obstacles."""
-    return ObstacleArrays(np.empty((0, BOX)), np.empty((0, ROUND)))
+    return ObstacleArrays({name: np.empty((0, OBSTACLE)) for name in obstacle_shapes()})
+
+
+def obstacle_shapes() -> dict[str, Shape]:
+    """Return the shapes of obstacles, by name."""
+    return {shape.name: shape for shape in (BOX, CYLINDER, CONE, *added_shapes())}
+
+
+def obstacle_field(name: str) -> str:
+    """Return the field of the memory with address and count of the obstacles of a shape."""
+    return f"{name}_obstacles"
 
 
 def new_memory(model: RmpModel) -> NDArray[np.float64]:

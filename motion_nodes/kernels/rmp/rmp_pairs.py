@@ -8,36 +8,29 @@ the range of the RMP in all lanes stop after the distance.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value, Vector
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.rmps import collision
+from motion_nodes.kernels.formulas.shapes import Shape
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.llvm_text import LlvmFunction
-from motion_nodes.kernels.rmp.rmp_distance import Distance, from_box, from_round
-from motion_nodes.kernels.rmp.rmp_formulas import collision
+from motion_nodes.kernels.rmp.rmp_distance import distance
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, at_block, broadcast
-from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND
+from motion_nodes.kernels.rmp.rmp_memory import OBSTACLE, RmpModel, obstacle_shapes
 from motion_nodes.kernels.simd import Lanes, Writer
 
 _SPHERE = 7  # position, velocity, radius
 _SUMS = 9
-_COLLISION = [index for name, index in PARAMETERS.items() if name.startswith("collision.")]
-
-_Formula = Callable[[ExpressionGraph, Vector, Vector, list[Value]], Distance]
 
 
-def pairs_text(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
+def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     """Return the functions of the loop.
 
-    ``rmp_boxes(memory, first, end, obstacles, count)`` and ``rmp_rounds``, for the blocks of
-    spheres from ``first`` to before ``end``.
+    ``rmp_<shape>(memory, first, end, obstacles, count)`` for each shape of obstacles, for the
+    blocks of spheres from ``first`` to before ``end``.
     """
-    return "\n".join(
-        (
-            _pair_loop("rmp_boxes", from_box, BOX, at, spheres, lanes),
-            _pair_loop("rmp_rounds", from_round, ROUND, at, spheres, lanes),
-        )
-    )
+    places = list(model.places("collision").values())
+    shapes = obstacle_shapes().values()
+    return "\n".join(_pair_loop(shape, places, at, spheres, lanes) for shape in shapes)
 
 
 def _components(at: FieldLayout, spheres: int) -> list[int]:
@@ -53,15 +46,16 @@ def _sums(at: FieldLayout, spheres: int) -> list[int]:
 
 
 def _pair_loop(
-    name: str, formula: _Formula, size: int, at: FieldLayout, spheres: int, lanes: Lanes
+    shape: Shape, coefficients: list[int], at: FieldLayout, spheres: int, lanes: Lanes
 ) -> str:
+    size = OBSTACLE
     tape = ExpressionGraph()
     sphere: list[Value] = [tape.input(i) for i in range(_SPHERE)]
-    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(_COLLISION))]
-    first = _SPHERE + len(_COLLISION)
+    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(coefficients))]
+    first = _SPHERE + len(coefficients)
     obstacle: list[Value] = [tape.input(first + i) for i in range(size)]
     sums: list[Value] = [tape.input(first + size + i) for i in range(_SUMS + 1)]
-    d = formula(tape, sphere[0:3], sphere[3:6], obstacle)
+    d = distance(tape, shape, sphere[0:3], sphere[3:6], obstacle)
     x = d.value - sphere[6]
     per_radius = parameters[6]
     felt = tape.less(x * per_radius, 1.0)
@@ -76,7 +70,7 @@ def _pair_loop(
     writer = Writer(lanes)
     entry = Writer(lanes, prefix="c")
     names = [f"%sphere{i}" for i in range(_SPHERE)]
-    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in _COLLISION]
+    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in coefficients]
     places = _components(at, spheres)
 
     def load(index: int) -> str:
@@ -112,11 +106,12 @@ def _pair_loop(
     ]
     kept.append(f"  %kept{_SUMS} = phi {t} [{least}, %heavy], [{least}, %loop_body]")
     lines = [
-        f"define internal void @{name}(ptr %memory, i64 %first, i64 %end, ptr %obstacles, "
-        "i64 %count) nounwind {",
+        f"define internal void @rmp_{shape.name}(ptr %memory, i64 %first, i64 %end, "
+        "ptr %obstacles, i64 %count) nounwind {",
         "entry:",
         *entry.lines,
-        "  br label %blocks",
+        "  %none = icmp eq i64 %count, 0",
+        "  br i1 %none, label %done, label %blocks",
         "blocks:",
         "  %b = phi i64 [%first, %entry], [%b_next, %block_end]",
         "  %more = icmp ult i64 %b, %end",

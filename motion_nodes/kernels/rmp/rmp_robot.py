@@ -12,30 +12,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.kernels.expression_graph import (
-    Value,
+from motion_nodes.kernels.expression_graph import Value
+from motion_nodes.kernels.formulas import rmps as formulas
+from motion_nodes.kernels.formulas.linear_algebra import (
     Vector,
     cross,
     dot,
+    factorized,
     minus,
     plus,
     scaled,
+    solved,
     times_vector,
 )
+from motion_nodes.kernels.formulas.rmps import JointState, ToolState
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
 from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
-from motion_nodes.kernels.rmp import rmp_formulas as formulas
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, moved_point, rigid_terms
 from motion_nodes.kernels.rmp.rmp_memory import (
     MOTION,
-    PARAMETERS,
     WRENCH,
     RmpModel,
     sphere_runs,
 )
 
 _TERMS = 27
+_LEAST_PIVOT = 1e-300
 _Terms = list[Value]
 
 
@@ -50,7 +53,7 @@ class _Motion:
 
 
 class RmpTracer:
-    """Records both halves of the policy; inputs are offsets in the memory."""
+    """Records the parts of the policy; inputs are offsets in the memory."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.model = model
@@ -60,7 +63,6 @@ class RmpTracer:
         zero: Vector = [0.0, 0.0, 0.0]
         self._motions = {0: _Motion(zero, zero, zero, zero)}
         self._columns: dict[int, tuple[Vector, Vector]] = {}
-        self.p = {name: self._in("parameters", index) for name, index in PARAMETERS.items()}
 
     def _in(self, field: str, index: int = 0) -> Value:
         # Inputs 0..n-1 of the tree are the configuration; all others are shifted behind them.
@@ -126,23 +128,36 @@ class RmpTracer:
         return stored
 
     def resolve(self) -> dict[int, Value]:
-        """Return the results of the second half: the linear system and its solution."""
+        """Return the results of the second half: the linear system."""
         n, at = self.model.active, self.at
         M: list[list[Value]] = [[0.0] * n for _ in range(n)]
         f: list[Value] = [0.0] * n
         self._add_bodies(M, f)
         self._add_joints(M, f)
-        solution, least = self._solve(M, f)
-        most = self.p["resolve.most"]
-        norm = self.tape.root(dot(solution, solution))
-        share = self.tape.divide(most, self.tape.maximum(norm, most))
-        stored = {at["qdd"] + i: share * x for i, x in enumerate(solution)}
-        stored[at["least_pivot"]] = least
+        stored = {at["rhs"] + i: f[i] for i in range(n)}
         for i in range(n):
-            stored[at["rhs"] + i] = f[i]
             for j in range(n):
                 stored[at["M"] + i * n + j] = M[max(i, j)][min(i, j)]
         return stored
+
+    def solve(self) -> dict[int, Value]:
+        """Return the results of the third part: the solution of the system in memory.
+
+        A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
+        system; the min relative pivot is stored, too.
+        """
+        tape, n = self.tape, self.model.active
+        M = [[self._in("M", i * n + j) for j in range(n)] for i in range(n)]
+        f = [self._in("rhs", i) for i in range(n)]
+        L, inverse, pivots = factorized(tape, M, _LEAST_PIVOT)
+        least: Value = 1.0
+        for i, pivot in enumerate(pivots):
+            least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], _LEAST_PIVOT)), least)
+        solution, most = solved(L, inverse, f), self._coefficients("resolve")["most"]
+        norm = tape.root(dot(solution, solution))
+        share = tape.divide(most, tape.maximum(norm, most))
+        stored = {self.at["qdd"] + i: share * x for i, x in enumerate(solution)}
+        return {**stored, self.at["least_pivot"]: least}
 
     def _add_bodies(self, M: list[list[Value]], f: list[Value]) -> None:
         """Add all RMPs that act on links."""
@@ -200,24 +215,24 @@ class RmpTracer:
         return rows
 
     def _tool_terms(self) -> _Terms:
-        """Return position target, axis targets, damping and inertia of the tool."""
-        p, tape, row = self.p, self.tape, self.model.tool_row
+        """Return the RMPs of the tool's position, and its axis targets."""
+        tape, has_position = self.tape, self._in("has_goal", 0)
         x, v, bias = self._tool_point()
-        wanted, oriented = self._in("has_goal", 0), self._in("has_goal", 1)
-        desired, M, squared = formulas.target(tape, x, v, self._vector("goal"), p)
-        speed = tape.root(dot(v, v))
-        slow = p["damping.metric"] * speed
-        total = [
-            [wanted * M[i][j] + (slow + p["damping.inertia"] if i == j else 0.0) for j in range(3)]
-            for i in range(3)
-        ]
-        force = plus(
-            scaled(wanted, times_vector(M, desired)),
-            scaled(-(slow * p["damping.gain"] * speed), v),
-        )
-        terms = rigid_terms(x, total, minus(force, times_vector(total, bias)))
-        boost = formulas.boosted(tape, squared, p["axis.boost_exponent"], p["axis.boost"])
-        weight = p["axis.metric"] * (1.0 + wanted * (boost - 1.0)) * oriented
+        state = ToolState(x, v, self._vector("goal"))
+        metric: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
+        force: Vector = [0.0, 0.0, 0.0]
+        for leaf in self.model.leaves:
+            if leaf.tool is None:
+                continue
+            M, f = leaf.tool(tape, state, self._coefficients(leaf.name))
+            share = has_position if leaf.needs_position else 1.0
+            metric = [plus(a, scaled(share, b)) for a, b in zip(metric, M, strict=True)]
+            force = plus(force, scaled(share, f))
+        terms = rigid_terms(x, metric, minus(force, times_vector(metric, bias)))
+        offset, p = minus(state.goal, x), self._coefficients("axis")
+        weight = formulas.axis_weight(tape, dot(offset, offset), has_position, p)
+        weight = weight * self._in("has_goal", 1)
+        row = self.model.tool_row
         m = self.motion(row)
         R, _ = self._tree.pose(row)
         for k in range(3):
@@ -225,8 +240,7 @@ class RmpTracer:
             goal = [self._in("goal_axes", 3 * i + k) for i in range(3)]
             rate = cross(m.turn, axis)
             bend = plus(cross(m.bend, axis), cross(m.turn, rate))
-            pull = minus(scaled(p["axis.gain"], minus(goal, axis)), scaled(p["axis.damping"], rate))
-            moment = cross(axis, minus(pull, bend))
+            moment = cross(axis, minus(formulas.axis_target(axis, rate, goal, p), bend))
             for i in range(3):
                 terms[21 + i] = terms[21 + i] + weight * moment[i]
         # Over three orthogonal axes, the sum of w (1 - n n^T) is 2 w.
@@ -236,53 +250,20 @@ class RmpTracer:
         return terms
 
     def _add_joints(self, M: list[list[Value]], f: list[Value]) -> None:
-        """Add the RMPs of single joints, and the posture."""
-        p, tape, n = self.p, self.tape, self.model.active
-        q = [self.tape.input(i) for i in range(n)]
-        qd = [self._in("qd", i) for i in range(n)]
+        """Add the RMPs of single joints."""
+        tape, n = self.tape, self.model.active
+        q = [tape.input(i) for i in range(n)]
         offset = [self._in("posture", i) - q[i] for i in range(n)]
-        length = tape.root(dot(offset, offset))
-        threshold = p["cspace.threshold"]
-        pull = p["cspace.gain"] * tape.divide(threshold, tape.maximum(length, threshold))
+        distance = tape.root(dot(offset, offset))
         for i in range(n):
-            desired = pull * offset[i] - p["cspace.damping"] * qd[i]
-            metric = p["cspace.metric"] + p["cspace.inertia"]
-            force = p["cspace.metric"] * desired
-            low, high = self._in("lower", i), self._in("upper", i)
-            per_range = tape.divide(1.0, high - low)
-            for x, toward in (
-                ((q[i] - low) * per_range, per_range),
-                ((high - q[i]) * per_range, -per_range),
-            ):
-                push, weight = formulas.joint_limit(tape, x, qd[i] * toward, p)
-                metric = metric + weight * per_range * per_range
-                force = force + weight * push * toward
-            brake, weight = formulas.velocity_cap(
-                tape, qd[i], self._in("max_velocity", i), self._in("region", i), p
-            )
-            M[i][i] = M[i][i] + metric + weight
-            f[i] = f[i] + force + weight * brake
+            names = ("qd", "lower", "upper", "max_velocity", "region")
+            given = {name: self._in(name, i) for name in names}
+            state = JointState(q[i], offset=offset[i], distance=distance, **given)
+            for leaf in self.model.leaves:
+                if leaf.joint is not None:
+                    metric, force = leaf.joint(tape, state, self._coefficients(leaf.name))
+                    M[i][i], f[i] = M[i][i] + metric, f[i] + force
 
-    def _solve(self, M: list[list[Value]], f: list[Value]) -> tuple[list[Value], Value]:
-        """Return the solution by Cholesky factorization, and the min relative pivot.
-
-        A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
-        system.
-        """
-        tape, n = self.tape, len(f)
-        L: list[list[Value]] = [[0.0] * n for _ in range(n)]
-        per_pivot: list[Value] = []
-        least: Value = 1.0
-        y: list[Value] = []
-        for i in range(n):
-            for j in range(i):
-                L[i][j] = (M[i][j] - dot(L[i][:j], L[j][:j])) * per_pivot[j]
-            pivot = M[i][i] - dot(L[i][:i], L[i][:i])
-            least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], 1e-300)), least)
-            per_pivot.append(tape.divide(1.0, tape.root(tape.maximum(pivot, 1e-300))))
-            y.append((f[i] - dot(L[i][:i], y)) * per_pivot[i])
-        x: list[Value] = [0.0] * n
-        for i in range(n - 1, -1, -1):
-            below = dot([L[k][i] for k in range(i + 1, n)], x[i + 1 :])
-            x[i] = (y[i] - below) * per_pivot[i]
-        return x, least
+    def _coefficients(self, group: str) -> dict[str, Value]:
+        """Return the coefficients of a leaf, or of another group, by name."""
+        return {name: self._in("parameters", k) for name, k in self.model.places(group).items()}

@@ -25,7 +25,7 @@ RMP_DOCS = {
     "damping_rmp": "RMP of damping and inertia of the end effector",
     "canonical_resolve": "Resolution of all RMPs to a joint acceleration",
 }
-"""Purpose of each RMP; docs/rmpflow.md and rmpflow/rmps.py have the formulas."""
+"""Purpose of each RMP; docs/rmpflow.md and kernels/formulas/rmps.py have the formulas."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics of any chain in NumPy: the algorithm of the generated code, much slower.
 
-The oracle of the tests, and the fallback where no code can be generated. It shares the memory
-layout and the constants with the generated code, but no formula: the rotation vector comes from an
-eigenvector, the step from a general linear solver, the kinematics from the generic kernels.
+The oracle of the tests. It shares memory layout and constants with the generated code, but no
+formula: the rotation vector comes from an eigenvector, the step from a general linear solver, the
+kinematics from the kernels that serve any robot.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from motion_nodes.kernels.ik.ik_memory import (
 from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
 
 
-class GenericIk:
+class NumpyIk:
     """Solver of one chain with plain NumPy; same interface as the generated code."""
-
-    generated = False
 
     def __init__(self, arrays: PackedArrays, row: int) -> None:
         self._model = numpy_kinematics.model_of(arrays)

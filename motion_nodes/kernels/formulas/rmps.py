@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RMPs of RMPflow: metrics and forces of joints, of the tool and of distances.
+
+An RMP maps a state to a desired acceleration and a metric, its weight; its force is metric times
+acceleration. ``p`` holds the coefficients of an RMP by name
+(:mod:`motion_nodes.kernels.rmp.rmp_leaves` computes them from the settings).
+
+Source: Cheng, Mukadam, Issac, Birchfield, Fox, Boots, Ratliff, RMPflow: A computational graph for
+automatic motion policy generation (WAFR 2018); the forms of the RMPs are those that the parameters
+of Isaac Sim's configuration files belong to (Isaac Sim documentation, RMPflow Tuning Guide).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from motion_nodes.kernels.formulas.linear_algebra import (
+    Matrix,
+    Vector,
+    dot,
+    minus,
+    scaled,
+    times_vector,
+)
+from motion_nodes.kernels.formulas.motion import TINY
+from motion_nodes.kernels.formulas.ops import Ops
+
+_TERMS = 13
+_SQUARINGS = 6
+_RANGE = 40.0
+_MOST_OF_REGION = 1.0 - 1e-6
+
+Coefficients = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JointState:
+    """One joint; with NumPy all joints as arrays."""
+
+    q: Any
+    """Position [rad or m]."""
+    qd: Any
+    """Velocity [rad/s or m/s]."""
+    lower: Any
+    """Lower position limit [rad or m]."""
+    upper: Any
+    """Upper position limit [rad or m]."""
+    max_velocity: Any
+    """Velocity limit [rad/s or m/s]."""
+    region: Any
+    """Distance from the velocity limit at which damping begins [rad/s or m/s]."""
+    offset: Any
+    """Default posture minus position [rad or m]."""
+    distance: Any
+    """Norm of the offsets of all joints."""
+
+
+@dataclass(frozen=True)
+class ToolState:
+    """The tool, in the base frame."""
+
+    x: Vector
+    """Position [m]."""
+    v: Vector
+    """Velocity [m/s]."""
+    goal: Vector
+    """Target position, any value without one [m]."""
+
+
+def exponential(ops: Ops, z: Any) -> Any:
+    """Return exp(z), with z clamped to -40..40; relative error below 1e-10.
+
+    Source: exp(z) = exp(z / 64)^64, the inner one by its Taylor series.
+    """
+    bounded = ops.maximum(-_RANGE, ops.minimum(_RANGE, z))
+    small = bounded * 2.0**-_SQUARINGS
+    total: Any = 1.0 / math.factorial(_TERMS - 1)
+    for k in range(_TERMS - 2, -1, -1):
+        total = total * small + 1.0 / math.factorial(k)
+    for _ in range(_SQUARINGS):
+        total = total * total
+    return total
+
+
+def gate(ops: Ops, z: Any) -> Any:
+    """Return the logistic gate 1 / (1 + exp(z)): 1 far below zero, 0 far above."""
+    return ops.divide(1.0, 1.0 + exponential(ops, z))
+
+
+def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any]) -> tuple[Any, Any]:
+    """Return acceleration and metric of a sphere at a distance from an obstacle.
+
+    Args:
+        ops: operations.
+        x: signed distance [m]; below 0 counts as 0.
+        xd: its time derivative [m/s].
+        p: coefficients in the order of ``rmp_leaves.collision_coefficients``.
+    """
+    damping, per_damping, damping_eps, per_gate, repulsion = p[:5]
+    per_repulsion, per_radius, metric, per_metric, metric_eps = p[5:]
+    x = ops.maximum(x, 0.0)
+    approach = gate(ops, xd * per_gate)
+    push = repulsion * exponential(ops, -(x * per_repulsion))
+    brake = ops.divide(damping * approach * xd, x * per_damping + damping_eps)
+    fade = ops.maximum(1.0 - x * per_radius, 0.0)
+    weight = ops.divide(approach * fade * fade * metric, x * per_metric + metric_eps)
+    return push - brake, weight
+
+
+def cspace_target(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
+    """Return metric and force towards the default posture.
+
+    Beyond a threshold of the distance the position term is constant.
+    """
+    threshold = p["threshold"]
+    pull = p["gain"] * ops.divide(threshold, ops.maximum(s.distance, threshold))
+    return p["metric"], p["metric"] * (pull * s.offset - p["damping"] * s.qd)
+
+
+def inertia(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
+    """Return the metric of zero acceleration, and no force."""
+    return p["inertia"], 0.0
+
+
+def joint_limit(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
+    """Return metric and force away from both limits of a joint."""
+    per_range = ops.divide(1.0, s.upper - s.lower)
+    metric: Any = 0.0
+    force: Any = 0.0
+    for room, toward in ((s.q - s.lower, per_range), (s.upper - s.q, -per_range)):
+        push, weight = limit(ops, room * per_range, s.qd * toward, p)
+        metric = metric + weight * per_range * per_range
+        force = force + weight * push * toward
+    return metric, force
+
+
+def limit(ops: Ops, x: Any, xd: Any, p: Coefficients) -> tuple[Any, Any]:
+    """Return acceleration and metric at a distance from a limit, as a fraction of the range.
+
+    Args:
+        ops: operations.
+        x: the distance; below 0 counts as 0.
+        xd: its time derivative [1/s].
+        p: coefficients.
+    """
+    x = ops.maximum(x, 0.0)
+    stretched = x * p["per_potential_length"]
+    push = ops.divide(p["potential"], stretched * stretched + p["potential_eps"])
+    approach = gate(ops, xd * p["per_gate"])
+    weight = ops.divide(approach * p["metric"], x * p["per_length"] + p["eps"])
+    return push - p["damper"] * xd, weight
+
+
+def joint_velocity_cap(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
+    """Return metric and force that damp a joint close to its velocity limit."""
+    excess = ops.absolute(s.qd) - (s.max_velocity - s.region)
+    beyond = ops.maximum(excess, 0.0)
+    ratio = ops.minimum(ops.divide(beyond, s.region), _MOST_OF_REGION)
+    weight = ops.divide(p["metric"], 1.0 - ratio * ratio)
+    weight = ops.choose(ops.less(0.0, excess), weight, 0.0)
+    sign = ops.choose(ops.less(s.qd, 0.0), -1.0, 1.0)
+    return weight, -(weight * (p["damping"] * sign * beyond))
+
+
+def target(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
+    """Return metric and force of the tool towards its target position.
+
+    Far from it only the direction towards it is weighted, so that obstacles may push sideways.
+    """
+    offset = minus(s.goal, s.x)
+    squared = dot(offset, offset)
+    length = ops.root(squared)
+    per_length = ops.choose(ops.less(TINY, length), ops.divide(1.0, ops.maximum(length, TINY)), 0.0)
+    n = scaled(per_length, offset)
+    pull = ops.divide(p["gain"], length + p["eps"])
+    desired = minus(scaled(pull, offset), scaled(p["damping"], s.v))
+    least = p["least_alpha"]
+    alpha = (1.0 - least) * exponential(ops, -(squared * p["alpha_exponent"])) + least
+    boost = boosted(ops, squared, p)
+    near, far = boost * alpha * p["near"], boost * (1.0 - alpha) * p["far"]
+    M = [[far * n[i] * n[j] + (near if i == j else 0.0) for j in range(3)] for i in range(3)]
+    return M, times_vector(M, desired)
+
+
+def boosted(ops: Ops, squared: Any, p: Coefficients) -> Any:
+    """Return the factor of a metric at a squared distance from the target position [m^2]."""
+    beta = exponential(ops, -(squared * p["boost_exponent"]))
+    return beta * p["boost"] + 1.0 - beta
+
+
+def damping(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
+    """Return metric and force that damp the tool, increasing with its speed."""
+    speed = ops.root(dot(s.v, s.v))
+    weight = p["metric"] * speed
+    return _isotropic(weight), scaled(-(weight * p["gain"] * speed), s.v)
+
+
+def tool_inertia(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
+    """Return the metric of zero acceleration of the tool, and no force."""
+    return _isotropic(p["inertia"]), [0.0, 0.0, 0.0]
+
+
+def _isotropic(weight: Any) -> Matrix:
+    return [[weight if i == j else 0.0 for j in range(3)] for i in range(3)]
+
+
+def axis_target(n: Vector, nd: Vector, goal: Vector, p: Coefficients) -> Vector:
+    """Return the acceleration of an axis of the tool towards another.
+
+    Args:
+        n: unit axis.
+        nd: its time derivative [1/s].
+        goal: target unit axis.
+        p: coefficients.
+    """
+    return minus(scaled(p["gain"], minus(goal, n)), scaled(p["damping"], nd))
+
+
+def axis_weight(ops: Ops, squared: Any, has_position: Any, p: Coefficients) -> Any:
+    """Return the metric of an axis at a squared distance from the target position [m^2].
+
+    Args:
+        ops: operations.
+        squared: the squared distance; any value without a target position.
+        has_position: 1 with a target position, else 0.
+        p: coefficients.
+    """
+    return p["metric"] * (1.0 + has_position * (boosted(ops, squared, p) - 1.0))

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of docs/extending.md: a shape and an RMP from outside the package."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.collision.shape_kinds import added_digest
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.formulas.rmps import ToolState
+from motion_nodes.kernels.formulas.shapes import ALIGNED_BOX
+from motion_nodes.kernels.rmp.rmp_leaves import Leaf, add_leaf, remove_leaf
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.rmpflow.obstacle_distance import distances
+from motion_nodes.rmpflow.rmp_inputs import pack_parts
+from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Part, Scene, world_object
+from motion_nodes.scene.signed_distance import signed_distance
+from motion_nodes.scene.solid_types import register_solid, unregister_solid
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+
+
+def example(number: int) -> SimpleNamespace:
+    """Run an example of the page; return what it defines."""
+    names: dict[str, object] = {"__name__": "example"}
+    source = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)[number]
+    exec(compile(source, PAGE.name, "exec", dont_inherit=True), names)
+    return SimpleNamespace(**names)
+
+
+@pytest.fixture(scope="module")
+def shape():
+    page = example(0)
+    yield page
+    unregister_solid(page.Torus)
+
+
+@pytest.fixture
+def leaf():
+    yield example(1)
+    remove_leaf("floor_rmp")
+
+
+def oracle(torus, points: np.ndarray) -> np.ndarray:
+    """Return the distance from points of a fine circle, less the tube."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 20_001)
+    circle = torus.ring * np.column_stack((np.cos(angles), np.sin(angles), 0.0 * angles))
+    gaps = [np.linalg.norm(circle - point, axis=1).min() for point in points]
+    return np.array(gaps) - torus.tube
+
+
+def test_a_torus_has_distances_and_a_cover(shape):
+    torus, rng = shape.Torus(0.03, 0.12), np.random.default_rng(0)
+    points = rng.uniform(-0.2, 0.2, (60, 3)) * (1.0, 1.0, 0.2)
+    value, direction = signed_distance(torus, points)
+    np.testing.assert_allclose(value, oracle(torus, points), atol=1e-6)
+    assert (value < 0.0).sum() > 2
+    step = 1e-6
+    ahead, behind = (signed_distance(torus, points + s * direction)[0] for s in (step, -step))
+    np.testing.assert_allclose((ahead - behind) / (2.0 * step), 1.0, atol=1e-6)
+    inside = points[value <= 0.0]
+    spheres = cover(torus).spheres
+    gaps = np.linalg.norm(inside[:, None] - spheres[None, :, :3], axis=2)
+    assert (gaps <= spheres[:, 3]).any(axis=1).all()
+
+
+def test_a_torus_is_checked_for_collisions(shape):
+    robot, X = load_robot("franka"), from_xyz_rpy((0.4, 0.1, 0.5), (0.4, 0.9, -0.3))
+    torus = shape.Torus(0.04, 0.2)
+    checker = CollisionChecker(robot, "arm", scene=Scene({"ring": world_object("ring", torus, X)}))
+    alone = CollisionChecker(robot, "arm")
+    limits, rng = checker.limits, np.random.default_rng(1)
+    Q = rng.uniform(limits.lower, limits.upper, (300, 7))
+    Q = Q[alone.are_free(Q)]
+    gaps = []
+    for q in Q:
+        spheres = checker.sphere_positions(q)
+        kept = [k for k, name in enumerate(checker.sphere_bodies) if name != robot.base_frame]
+        local = (spheres[kept, :3] - X[:3, 3]) @ X[:3, :3]
+        gaps.append((signed_distance(torus, local)[0] - spheres[kept, 3]).min())
+    clear = np.abs(gaps) > 1e-5  # generated code is float32
+    assert 20 < sum(np.array(gaps) < 0.0) < len(Q) - 20
+    np.testing.assert_array_equal(checker.are_free(Q)[clear], np.array(gaps)[clear] > 0.0)
+    nearest = checker.sphere_distances(Q[0])
+    spheres = checker.sphere_positions(Q[0])
+    local = (spheres[:, :3] - X[:3, 3]) @ X[:3, :3]
+    value, direction = signed_distance(torus, local)
+    near = nearest.distance < 1.0
+    np.testing.assert_allclose(nearest.distance[near], (value - spheres[:, 3])[near], atol=1e-6)
+    np.testing.assert_allclose(nearest.direction[near], (direction @ X[:3, :3].T)[near], atol=1e-4)
+
+
+def test_rmpflow_knows_rate_and_curvature_of_a_torus(shape):
+    torus, rng = shape.Torus(0.03, 0.12), np.random.default_rng(2)
+    packed = pack_parts([Part(torus, np.eye(4))])
+    assert len(packed.rows["torus"]) == 1
+    h = 1e-4
+    for p in rng.uniform(-0.3, 0.3, (20, 3)):
+        v = rng.normal(size=3)
+        before, here, after = (distances(packed, p + t * v, v) for t in (-h, 0.0, h))
+        assert here.value[0] == pytest.approx(oracle(torus, p[None])[0], abs=1e-6)
+        assert here.rate[0] == pytest.approx((after.value - before.value)[0] / (2 * h), abs=1e-4)
+        second = (after.value - 2.0 * here.value + before.value)[0] / h**2
+        assert here.curvature[0] == pytest.approx(second, rel=1e-3, abs=1e-3)
+
+
+def test_rmpflow_avoids_a_torus_in_generated_code(shape):
+    robot = load_robot("franka")
+    made = policy(robot)
+    ring = pack_parts(
+        [Part(shape.Torus(0.05, 0.2), from_xyz_rpy((0.5, 0.0, 0.4), (1.0, 0.3, 0.2)))]
+    )
+    made.set_obstacles(ring)
+    q, qd = state(robot)
+    assert made.acceleration(q, qd) == pytest.approx(made.report(q, qd).qdd, rel=1e-6, abs=1e-6)
+    with_ring = {part.name: part.weight for part in made.report(q, qd).leaves}
+    assert made.clearances(q).min() < 0.3
+    assert with_ring["collision_rmp"] > 0.0
+
+
+def test_exact_pieces_contain_a_torus(shape):
+    torus, rng = shape.Torus(0.03, 0.12), np.random.default_rng(3)
+    points = rng.uniform(-0.16, 0.16, (4000, 3)) * (1.0, 1.0, 0.25)
+    inside = points[signed_distance(torus, points)[0] < 0.0]
+    assert len(inside) > 200
+    best = np.full(len(inside), np.inf)
+    for (a, b), radius in shape.capsules(torus):
+        along = np.clip((inside - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
+        best = np.minimum(
+            best, np.linalg.norm(inside - a - along[:, None] * (b - a), axis=1) - radius
+        )
+    assert best.max() <= 0.0
+
+
+def test_a_name_is_registered_once(shape):
+    class Other:
+        pass
+
+    with pytest.raises(InvalidConfig, match="aligned_box"):
+        register_solid(
+            Other,
+            type(ALIGNED_BOX)("aligned_box", shape.torus),
+            sizes=lambda s: (),
+            half=lambda s: (0.0, 0.0, 0.0),
+            hulls=lambda s: [],
+        )
+    assert "torus" in added_digest()
+
+
+def policy(robot) -> Evaluator:
+    return Evaluator(robot, robot.group("arm").joints, "panda_hand_tcp", RmpflowSettings())
+
+
+def state(robot):
+    rng = np.random.default_rng(4)
+    q = robot.home[robot.indices([*robot.group("arm").joints])]
+    others = len(robot.joint_names) - len(q)
+    return np.append(q + 0.1, np.zeros(others)), np.append(
+        rng.uniform(-0.3, 0.3, len(q)), np.zeros(others)
+    )
+
+
+def test_an_rmp_of_the_tool_is_in_code_and_reports(leaf):
+    robot = load_robot("franka")
+    made = policy(robot)
+    q, qd = state(robot)
+    made.set_goal(Goal(q[:7]))
+    report = made.report(q, qd)
+    by_name = {part.name: part for part in report.leaves}
+    n, at = 7, made._at
+    made.acceleration(q, qd)
+    M = made._memory[at["M"] : at["M"] + n * n].reshape(n, n)
+    assert pytest.approx(report.M, rel=1e-9, abs=1e-9 * np.abs(report.M).max()) == M
+    # Its metric in joint space is that of the height, whose gradient comes from differences.
+    z = lambda q: made.tool_pose(q)[2, 3]  # noqa: E731
+    h = 1e-6
+    J = np.array([(z(q + h * e) - z(q - h * e)) / (2 * h) for e in np.eye(len(q))[:n]])
+    near = 0.05 / (z(q) - 0.1 + 0.05)
+    weight = 1e4 * near * near
+    np.testing.assert_allclose(by_name["floor_rmp"].M, weight * np.outer(J, J), atol=1e-5 * weight)
+
+
+def test_the_force_of_an_rmp_falls_with_the_height(leaf):
+    p = {"height": 0.1, "scale": 0.05, "metric": 1e4, "gain": 20.0, "damping": 30.0}
+
+    def lift(z, rate):
+        M, force = leaf.floor(NUMPY, ToolState([0, 0, z], [0, 0, rate], [0, 0, 0]), p)
+        return force[2] / M[2][2]
+
+    heights = np.linspace(0.1, 0.6, 11)
+    lifts = np.array([lift(z, 0.0) for z in heights])
+    assert lifts[0] == pytest.approx(20.0)
+    assert (np.diff(lifts) < 0.0).all()
+    slope = (lift(0.3, -0.2) - lift(0.3, -0.1)) / -0.1
+    assert slope == pytest.approx(-30.0)
+    assert lift(0.3, 0.5) == lift(0.3, 0.0)
+
+
+def test_an_rmp_needs_one_formula(leaf):
+    with pytest.raises(InvalidConfig, match="one formula"):
+        add_leaf(Leaf("nothing", lambda s: {}))
+    with pytest.raises(InvalidConfig, match="floor_rmp"):
+        add_leaf(Leaf("floor_rmp", lambda s: {}, tool=lambda ops, s, p: ([], [])))
