@@ -13,10 +13,11 @@ The straight-line code of one robot is generated in four steps, one module each:
    and cache it on disk, so that the next start only loads it.
 
 :mod:`~motion_nodes.kernels.robot_codegen` combines these steps.
-:mod:`~motion_nodes.kernels.numpy_kinematics` computes the same from the arrays with plain loops, for
-robots that are looked at once, and as the oracle of the tests.
+:mod:`~motion_nodes.kernels.numpy_kinematics` computes the same from the arrays with plain loops,
+for robots that are used once, and as the oracle of the tests.
 
 Formulas are in ``formulas``, each once: evaluated on symbols they become generated code, with NumPy
 they serve reports. Code for one purpose has its own folder: ``collision``, ``rmp``, ``ik``,
-``search`` (trees and paths of the planners) and ``timing``. Importing this package imports neither Numba nor LLVM.
+``search`` (trees and paths of the planners) and ``timing``. Importing this package imports neither
+Numba nor LLVM.
 """
