@@ -94,9 +94,9 @@ def test_the_picture_says_which_share_of_a_limit_is_used(motion, tmp_path):
     [
         ("none.json", None, "cannot be read"),
         ("empty.csv", "", "is empty"),
-        ("short.csv", "panda_joint1,panda_joint2\n1\n", "rows must be 2 numbers each"),
+        ("short.csv", "panda_joint1,panda_joint2\n1\n", "each row must have 2 numbers"),
         ("other.yaml", "a: 1", "neither joint_names and points nor one of"),
-        ("some.json", '{"joint_names": ["panda_joint1"], "points": [{}]}', "has no positions"),
+        ("some.json", '{"joint_names": ["panda_joint1"], "points": [{}]}', "no positions found"),
         ("one.csv", "panda_joint1\n0\n", "needs at least 2"),
         ("who.json", '{"joint_names": ["elbow"], "points": [{"positions": [0]}]}', "elbow"),
         ("nan.csv", "panda_joint1\n0\nnan\n", "waypoint 1 has nan"),
