@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,7 +59,7 @@ class Obstacles:
         pose_function = pose if callable(pose) else None
         try:
             X = _pose(pose_function() if pose_function else pose, name)  # type: ignore[arg-type]
-            self.world.add(world_object(name, solid, X))
+            self.world.add(world_object(name, cast(Solid, solid), X))
         except (MotionError, ValueError, TypeError) as error:
             return self._refuse(str(error))
         self._poses[name] = pose_function
