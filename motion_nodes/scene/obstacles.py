@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +18,8 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.scene import checked_pose, world_object
-from motion_nodes.scene.shapes import Capsule, Cone, Solid
+from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
+from motion_nodes.scene.solid_types import TYPES
 from motion_nodes.scene.world import World
 
 _LOG = logging.getLogger(__name__)
@@ -52,12 +54,12 @@ class Obstacles:
         """
         if name in self._poses:
             return self._refuse(f"there is an obstacle '{name}' already")
-        if not isinstance(solid, Solid):
+        if not (isinstance(solid, TriangleMesh) or type(solid) in TYPES):
             return self._refuse(f"obstacles of type {type(solid).__name__} are not implemented")
         pose_function = pose if callable(pose) else None
         try:
             X = _pose(pose_function() if pose_function else pose, name)  # type: ignore[arg-type]
-            self.world.add(world_object(name, solid, X))
+            self.world.add(world_object(name, cast(Solid, solid), X))
         except (MotionError, ValueError, TypeError) as error:
             return self._refuse(str(error))
         self._poses[name] = pose_function

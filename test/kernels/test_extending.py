@@ -19,12 +19,14 @@ from motion_nodes.kernels.rmp.rmp_leaves import Leaf, add_leaf, remove_leaf
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.tree import Sphere
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.rmp_inputs import pack_parts
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.convex_pieces import pieces_of
 from motion_nodes.scene.scene import Part, Scene, world_object
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import register_solid, unregister_solid
@@ -135,6 +137,9 @@ def test_exact_pieces_contain_a_torus(shape):
     points = rng.uniform(-0.16, 0.16, (4000, 3)) * (1.0, 1.0, 0.25)
     inside = points[signed_distance(torus, points)[0] < 0.0]
     assert len(inside) > 200
+    pieces, owner = pieces_of([Sphere(0.1), torus, Sphere(0.2)])
+    assert owner.tolist() == [0, 2] + [1] * 24
+    np.testing.assert_array_equal(pieces.size[2:, 3], shape.capsules(torus)[0][1])
     best = np.full(len(inside), np.inf)
     for (a, b), radius in shape.capsules(torus):
         along = np.clip((inside - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
