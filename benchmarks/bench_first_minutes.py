@@ -57,25 +57,29 @@ class Newcomer:
             def printed() -> str:
                 return os.pread(log.fileno(), 1 << 20, 0).decode(errors="replace")
 
-            while process.poll() is None and time.monotonic() < begin + LIMIT:
-                if text and text in printed():
-                    break
-                time.sleep(0.02)
-            took = time.monotonic() - begin
-            good = text in printed() if text else process.poll() == 0
-            self.rows.append([label + ": FAILED" * (not good), took if good else None, within])
-            if not good:
-                self.failed = True
-                progress(f"{' '.join(words)}:\n{printed()[-2000:]}")
-            elif then is not None:
-                self.run(*then)
-            if process.poll() is None:  # make has children, so the whole group is interrupted
-                os.killpg(process.pid, signal.SIGINT)
-                try:
-                    process.wait(30.0)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+            try:
+                while process.poll() is None and time.monotonic() < begin + LIMIT:
+                    if text and text in printed():
+                        break
+                    time.sleep(0.02)
+                took, good = (
+                    time.monotonic() - begin,
+                    text in printed() if text else process.poll() == 0,
+                )
+                self.rows.append([label + ": FAILED" * (not good), took if good else None, within])
+                if not good:
+                    self.failed = True
+                    progress(f"{' '.join(words)}:\n{printed()[-2000:]}")
+                elif then is not None:
+                    self.run(*then)
+            finally:
+                if process.poll() is None:  # make has children: its whole group is interrupted
+                    os.killpg(process.pid, signal.SIGINT)
+                    try:
+                        process.wait(30.0)
+                    except subprocess.TimeoutExpired:
+                        os.killpg(process.pid, signal.SIGKILL)
+                        process.wait()
 
 
 def first_minutes(folder: Path, *, skip_setup: bool, pip_cache: bool) -> Newcomer:

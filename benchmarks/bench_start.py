@@ -58,7 +58,7 @@ def start(words: list[str], cache: Path) -> dict[str, float]:
     command = script_command("harness/marked_node.py", *words)
     child = Child(command, {"MOTION_NODES_CACHE_DIR": str(cache)})
     try:
-        child.wait_for("@@{", START)
+        child.wait_for("@@{", 3.0 * START)  # cold on a busy machine
         time.sleep(SETTLE)
         child.check()
         line = next(text for text in child.output.splitlines() if text.startswith("@@"))
