@@ -71,6 +71,8 @@ class ExecutedMotion:
         """Description of that cause."""
         self.sent: list[SentTrajectory] = []
         """Trajectories sent so far; the last one is active."""
+        self.preempted: list[SentTrajectory] = []
+        """Trajectories of motions that this one preempted."""
         self._client = client
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -204,6 +206,8 @@ class TrajectoryExecution:
         for other in others:
             older, newer = sorted((motion, other), key=lambda m: m.number)
             older.stop(StopCause.NEWER, f"{StopCause.NEWER.value}: {newer.label}")
+            if older is other:
+                motion.preempted += other.sent[-1:]
         motion.raise_if_stopped()
 
     def remove(self, motion: ExecutedMotion) -> None:
@@ -220,12 +224,15 @@ class TrajectoryExecution:
         return len(motions)
 
     def settle(self, motion: ExecutedMotion) -> None:
-        """Wait until the joints of a motion are at rest.
+        """Wait until preempted trajectories have ended and the joints of a motion are at rest.
 
         Raises:
-            RequestRejected: they keep moving, or their state is unknown.
+            RequestRejected: the joints keep moving, or their state is unknown.
         """
         self._state.wait()
+        # A cancelled trajectory may only start to move after its cancellation was requested.
+        while not all([self._client.look(sent) for sent in motion.preempted]):
+            motion.pause(MONITOR_PERIOD)
         end = time.monotonic() + SETTLE_TIMEOUT
         while True:
             speed, joint = self._state.speed(motion.joints)
