@@ -216,12 +216,12 @@ class Supervisor:
             if before is not None:
                 self._say(f"{name} answers again")
             return
-        new = before is None or before.condition is not finding.condition
         if finding.replace and self._respawn:
             self._replace(name, finding)
-        elif new:
+        elif before is None:
             self._say(f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}")
-            self._hold(name, f"{name} is {finding.condition.value}")
+            # It holds too, once it goes on.
+            self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
     def _outlook(self, finding: Finding) -> str:
         if not self._respawn:
@@ -267,7 +267,7 @@ class Supervisor:
         else:
             self._say(f"{name} {why}")
 
-    def _hold(self, name: str, why: str) -> None:
+    def _hold(self, name: str, why: str, *, itself: bool = False) -> None:
         """Have the nodes of the same robots in other processes bring these to rest."""
         lost = [spec for spec in self._everyone()[name].nodes if spec.moves_robots]
         everywhere = any(spec.is_simulation for spec in lost)
@@ -278,7 +278,7 @@ class Supervisor:
                 for spec in watched.nodes
                 if spec.moves_robots and (everywhere or spec.namespace in places)
             ]
-            if other != name and watched.health is not None and nodes:
+            if (other != name or itself) and watched.health is not None and nodes:
                 self.group.send(other, {"hold": why, "nodes": nodes})
 
     def _start_due(self) -> None:

@@ -22,7 +22,7 @@ from std_srvs.srv import Trigger
 
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}
 CONTAINER, PLANNER, SIMULATION = "container", "move_group", "mock_sim"
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 
 class SupervisedSuite:
@@ -93,10 +93,9 @@ def running(
     params.write_text(f"/**:\n  ros__parameters:\n    diagnostic_updater.period: {period}\n")
     arguments = ["robot:=franka", "backend:=mock", "viewer:=none", f"params_file:={params}"]
     process = module_suite.run([sys.executable, "-m", "motion_nodes.bringup.suite", *arguments])
-    process.wait_for("READY after", within=120.0)
+    process.wait_for("READY after", within=240.0)
     made = SupervisedSuite(process, module_client)
     made.arm.wait_for()
-    made.planner.wait()
     yield made
     made.arm.close()
 
@@ -167,7 +166,6 @@ def test_deadlocked_threads_of_the_middleware_are_noticed(running):
         assert found < 10.0
         running.replaced(PLANNER, back)
         freezer.kill()
-    running.planner.wait()
 
 
 def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
