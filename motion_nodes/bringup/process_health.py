@@ -16,6 +16,8 @@ from motion_nodes.errors import InvalidConfig
 
 BUSY_SHARE = 0.5
 """Share of a silence that a process computes, or waits for a processor, to count as busy."""
+OVERLOADED = 0.8
+"""CPU pressure of the machine from which a process is not replaced for being late."""
 STOPPED_STATES = "Tt"
 """States of /proc/PID/stat of a process that a signal or a debugger has stopped."""
 
@@ -54,8 +56,8 @@ class HealthLimits:
     executor: float = 30.0
     """The executor has not served its queue, outside lifecycle transitions."""
     overload: float = 10.0
-    """A busy or starved process is replaced only after this silence: another one would compete for
-    the same processors."""
+    """A busy or starved process, and any that is late on an overloaded machine, is replaced only
+    after this time: another one would compete for the same processors."""
     start: float = 60.0
     """From the start of a process to its first heartbeat."""
 
@@ -75,7 +77,11 @@ class Activity:
     computed: float = 0.0
     """Processor time of all threads [s]."""
     waited: float = 0.0
-    """Time that threads were runnable and waited for a processor [s]."""
+    """Time that threads waited for a processor before they got it [s]."""
+    runnable: bool = False
+    """Whether a thread runs or waits for a processor now."""
+    pressure: float = 0.0
+    """Share of the last seconds in which threads of the machine waited for a processor."""
 
 
 @dataclass(frozen=True)
@@ -115,12 +121,13 @@ class ProcessHealth:
         self._started = now
         self._heard: float | None = None
         self._heartbeat = Heartbeat()
-        self._sample: tuple[float, Activity] | None = None
+        self._samples: list[tuple[float, Activity]] = []
         self._unanswered = 0.0
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Note a heartbeat at this time [s]."""
-        self._heard, self._heartbeat, self._sample = now, heartbeat, None
+        self._heard, self._heartbeat = now, heartbeat
+        self._samples.clear()
 
     def echo(self, age: float) -> None:
         """Note that the process last answered over DDS ``age`` [s] ago; 0: nothing is known."""
@@ -143,43 +150,45 @@ class ProcessHealth:
                 return None
             text = f"no heartbeat within {silent:.0f} s of the start"
             return Finding(Condition.WEDGED, text, True)
-        if silent > 0.5 * limits.silence and self._sample is None:
-            self._sample = now, activity()
+        if silent > 0.5 * limits.silence:
+            self._samples.append((now, activity()))
         if silent > limits.silence:
-            return self._silent(silent, activity(), now)
-        return self._stalled() or self._unreachable()
+            return self._silent(silent)
+        return self._stalled(activity) or self._unreachable(activity)
 
-    def _silent(self, silent: float, activity: Activity, now: float) -> Finding:
-        text = f"no heartbeat for {silent:.1f} s"
-        if activity.state in STOPPED_STATES:
+    def _silent(self, silent: float) -> Finding:
+        text, late = f"no heartbeat for {silent:.1f} s", silent > self._limits.overload
+        (begin, before), (end, last) = self._samples[0], self._samples[-1]
+        if last.state in STOPPED_STATES:
             return Finding(Condition.STOPPED, f"{text}, stopped by a signal or a debugger", True)
-        since, before = self._sample or (now, activity)
-        observed = now - since
-        computed = max(activity.computed - before.computed, 0.0)
+        computed = max(last.computed - before.computed, 0.0)
         # Threads that have ended no longer count, so this may have become less.
-        waited = max(activity.waited - before.waited, 0.0)
-        late = silent > self._limits.overload
-        if observed <= 0.0:
-            # The supervisor itself was late; the next look tells.
-            return Finding(Condition.STARVED, text, late)
-        if computed + waited < BUSY_SHARE * observed:
-            return Finding(Condition.WEDGED, f"{text}, no processor time used", True)
-        if computed >= waited:
+        waited = max(last.waited - before.waited, 0.0)
+        # The kernel adds a time of waiting when it has ended.
+        runnable = sum(activity.runnable for _, activity in self._samples) / len(self._samples)
+        if computed > BUSY_SHARE * (end - begin):
             return Finding(Condition.BUSY, f"{text}, {computed:.1f} s of processor time used", late)
-        return Finding(Condition.STARVED, f"{text}, {waited:.1f} s waited for a processor", late)
+        if waited > BUSY_SHARE * (end - begin) or runnable > BUSY_SHARE:
+            return Finding(Condition.STARVED, f"{text}, its threads wait for a processor", late)
+        text = f"{text}, no processor time used"
+        return Finding(Condition.WEDGED, text, late or last.pressure < OVERLOADED)
 
-    def _stalled(self) -> Finding | None:
+    def _stalled(self, activity: Callable[[], Activity]) -> Finding | None:
         beat, limits = self._heartbeat, self._limits
         if beat.overdue > limits.stall:
             text = f"the loop of {beat.node} has not ticked for {beat.overdue:.1f} s"
-            return Finding(Condition.STALLED, text, True)
+            return self._late(Condition.STALLED, text, beat.overdue, activity())
         if beat.executor > limits.executor:
             text = f"services have not been served for {beat.executor:.0f} s"
-            return Finding(Condition.STALLED, text, True)
+            return self._late(Condition.STALLED, text, beat.executor, activity())
         return None
 
-    def _unreachable(self) -> Finding | None:
+    def _unreachable(self, activity: Callable[[], Activity]) -> Finding | None:
         if self._unanswered <= self._limits.reach:
             return None
         text = f"no echo over DDS for {self._unanswered:.1f} s, though the process runs"
-        return Finding(Condition.UNREACHABLE, text, True)
+        return self._late(Condition.UNREACHABLE, text, self._unanswered, activity())
+
+    def _late(self, condition: Condition, text: str, seconds: float, activity: Activity) -> Finding:
+        overloaded = activity.pressure >= OVERLOADED
+        return Finding(condition, text, not overloaded or seconds > self._limits.overload)

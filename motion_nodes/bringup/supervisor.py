@@ -226,9 +226,9 @@ class Supervisor:
     def _outlook(self, finding: Finding) -> str:
         if not self._respawn:
             return "; it is not replaced, for respawn is off"
-        if finding.condition is Condition.UNREACHABLE:
+        if finding.condition is Condition.UNREACHABLE and self._all_silent:
             return "; as all others, so it is not replaced: check the network"
-        return "" if finding.replace else f"; replaced after {self._limits.overload:g} s of silence"
+        return f"; replaced after {self._limits.overload:g} s"
 
     def _replace(self, name: str, finding: Finding) -> None:
         why = f"{finding.condition.value}, {finding.text}"

@@ -67,5 +67,11 @@ def test_names_may_hold_anything(tmp_path):
     fields = ["T", *["0"] * 10, "300", "200", *["0"] * 20]
     (tmp_path / "7" / "stat").write_text(f"7 (a) S 1 2) {' '.join(fields)}")
     (folder / "schedstat").write_text("1 2500000000 3")
+    (folder / "stat").write_text("7 (a) S 1 2) R 1")
+    (tmp_path / "pressure").mkdir()
+    pressure = tmp_path / "pressure" / "cpu"
+    pressure.write_text("some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00")
     ticks = os.sysconf("SC_CLK_TCK")
-    assert read_activity(7, tmp_path) == Activity("T", 500 / ticks, 2.5)
+    assert read_activity(7, tmp_path) == Activity("T", 500 / ticks, 2.5, True, 0.125)
+    pressure.unlink()
+    assert read_activity(7, tmp_path).pressure == 0.0

@@ -20,14 +20,15 @@ LIMITS = HealthLimits()
 class Process:
     """A simulated process: beats while it is alive, and uses processor time as it is said."""
 
-    def __init__(self, *, state="S", computes=0.0, waits=0.0):
+    def __init__(self, *, state="S", computes=0.0, waits=0.0, runnable=False, pressure=0.0):
         self.health = ProcessHealth(LIMITS, 0.0)
         self.now, self.state, self.computes, self.waits = 0.0, state, computes, waits
-        self.asked = 0
+        self.asked, self.runnable, self.pressure = 0, runnable, pressure
 
     def activity(self):
         self.asked += 1
-        return Activity(self.state, 5.0 + self.computes * self.now, 3.0 + self.waits * self.now)
+        used, waited = 5.0 + self.computes * self.now, 3.0 + self.waits * self.now
+        return Activity(self.state, used, waited, self.runnable, self.pressure)
 
     def beat(self, **fields):
         self.health.heartbeat(Heartbeat(**fields), self.now)
@@ -50,7 +51,7 @@ class Process:
 def test_a_process_that_beats_is_alive_and_its_accounting_is_not_read():
     process = Process(computes=1.0)
     assert process.run(100.0, beats={}) is None
-    assert process.asked == 0
+    assert process.asked == 0  # which costs some hundred file reads
 
 
 def test_a_process_may_take_long_to_its_first_heartbeat():
@@ -71,6 +72,8 @@ def test_a_process_may_take_long_to_its_first_heartbeat():
         ({"state": "D"}, Condition.WEDGED),
         ({"computes": 1.0, "state": "R"}, Condition.BUSY),
         ({"computes": 0.1, "waits": 3.0, "state": "R"}, Condition.STARVED),
+        ({"runnable": True}, Condition.STARVED),
+        ({"pressure": 1.0}, Condition.WEDGED),
     ],
 )
 def test_what_a_silence_means_is_found_within_three_seconds(behaviour, condition):
@@ -80,7 +83,9 @@ def test_what_a_silence_means_is_found_within_three_seconds(behaviour, condition
     assert process.finding().condition is condition
 
 
-@pytest.mark.parametrize("behaviour", [{"computes": 1.0}, {"waits": 1.0}])
+@pytest.mark.parametrize(
+    "behaviour", [{"computes": 1.0}, {"waits": 1.0}, {"runnable": True}, {"pressure": 0.9}]
+)
 def test_a_process_that_wants_processor_time_is_replaced_only_after_a_long_silence(behaviour):
     process = Process(**behaviour)
     process.beat()
@@ -117,6 +122,18 @@ def test_a_loop_that_no_longer_ticks_is_named():
     assert finding.condition is Condition.STALLED
     assert finding.replace
     assert "a/controller" in finding.text
+
+
+@pytest.mark.parametrize("late", [2.5, 11.0])
+def test_lateness_on_an_overloaded_machine_is_found_at_once_and_replaced_later(late):
+    process = Process(pressure=1.0)
+    process.beat(overdue=late, node="a/controller")
+    assert process.finding().condition is Condition.STALLED
+    assert process.finding().replace is (late > LIMITS.overload)
+    process.beat()
+    process.health.echo(late)
+    assert process.finding().condition is Condition.UNREACHABLE
+    assert process.finding().replace is (late > LIMITS.overload)
 
 
 def test_an_executor_may_take_long_but_not_for_ever():
