@@ -18,6 +18,7 @@ BUSY_SHARE = 0.5
 """Share of a silence that a process computes, or waits for a processor, to count as busy."""
 OVERLOADED = 0.8
 """CPU pressure of the machine from which a process is not replaced for being late."""
+STOPPED_BY = "stopped by a signal or a debugger"
 STOPPED_STATES = "Tt"
 """States of /proc/PID/stat of a process that a signal or a debugger has stopped."""
 
@@ -133,6 +134,11 @@ class ProcessHealth:
         """Note that the process last answered over DDS ``age`` [s] ago; 0: nothing is known."""
         self._unanswered = age
 
+    @property
+    def heard(self) -> bool:
+        """Whether there was a heartbeat."""
+        return self._heard is not None
+
     def silence(self, now: float) -> float:
         """Return the time since the newest heartbeat, or since the start [s]."""
         return now - (self._started if self._heard is None else self._heard)
@@ -146,21 +152,26 @@ class ProcessHealth:
         """
         silent, limits = self.silence(now), self._limits
         if self._heard is None:
-            if silent <= limits.start:
-                return None
-            text = f"no heartbeat within {silent:.0f} s of the start"
-            return Finding(Condition.WEDGED, text, True)
+            return self._starting(silent, activity)
         if silent > 0.5 * limits.silence:
             self._samples.append((now, activity()))
         if silent > limits.silence:
             return self._silent(silent)
         return self._stalled(activity) or self._unreachable(activity)
 
+    def _starting(self, silent: float, activity: Callable[[], Activity]) -> Finding | None:
+        text = f"no heartbeat within {silent:.0f} s of the start"
+        if silent > self._limits.start:
+            return Finding(Condition.WEDGED, text, True)
+        if silent > self._limits.overload and activity().state in STOPPED_STATES:
+            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
+        return None
+
     def _silent(self, silent: float) -> Finding:
         text, late = f"no heartbeat for {silent:.1f} s", silent > self._limits.overload
         (begin, before), (end, last) = self._samples[0], self._samples[-1]
         if last.state in STOPPED_STATES:
-            return Finding(Condition.STOPPED, f"{text}, stopped by a signal or a debugger", True)
+            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
         computed = max(last.computed - before.computed, 0.0)
         # Threads that have ended no longer count, so this may have become less.
         waited = max(last.waited - before.waited, 0.0)

@@ -175,11 +175,13 @@ class Supervisor:
         else:
             if report.state == FAILED:
                 watched.failed_start = True
-            elif report.state in (READY, ASLEEP) and report.node in watched.unready:
-                self._node_back(name, watched, report.node)
             self._hear(name, report)
+            if report.state in (READY, ASLEEP) and report.node in watched.unready:
+                self._node_back(name, watched, report.node)
 
     def _take_echo(self, echo: Echo) -> None:
+        if echo.silent <= self._limits.reach:
+            self._probe_trusted = True
         for name, watched in self._watched.items():
             if watched.health is not None and self.group.pid(name) == echo.target:
                 watched.health.echo(echo.silent)
@@ -319,8 +321,6 @@ class Supervisor:
         findings = [h.finding(self._activity_of(name), self._now) for name, h in running.items()]
         silent = [f is not None and f.condition is Condition.UNREACHABLE for f in findings]
         self._all_silent = bool(silent) and all(silent)
-        if not any(silent):
-            self._probe_trusted = True
         if self._all_silent and self._probe_trusted and self._probe.health is not None:
             self._probe_trusted = self._all_silent = False
             if self.group.kill(PROBE):

@@ -54,6 +54,12 @@ def test_a_process_that_beats_is_alive_and_its_accounting_is_not_read():
     assert process.asked == 0  # which costs some hundred file reads
 
 
+def test_a_process_that_is_stopped_while_it_starts_is_found():
+    process = Process(state="T")
+    assert process.run(20.0) == pytest.approx(LIMITS.overload, abs=0.2)
+    assert process.finding().condition is Condition.STOPPED
+
+
 def test_a_process_may_take_long_to_its_first_heartbeat():
     process = Process()
     assert process.run(LIMITS.start - 0.5) is None

@@ -133,7 +133,7 @@ def test_a_stopped_planner_is_replaced_and_plans_again(running):
     call = running.arm.follow(smooth(goal, 6.0))
     running.arm.moving(above=0.02)
     begin = running.send(PLANNER, signal.SIGSTOP)
-    found = running.until_said(f"motion: {PLANNER} stopped") - begin
+    found = running.until_said(f"motion: {PLANNER}:? stopped") - begin
     print(f"SIGSTOP of {PLANNER}: said after {found:.2f} s")
     # Generous, for tests share their machine; what is measured is in benchmarks/RESULTS.md.
     assert found < 10.0
@@ -144,7 +144,7 @@ def test_a_stopped_planner_is_replaced_and_plans_again(running):
     running.replaced(PLANNER, back)
     running.planner.wait()
     answer = running.planner.plan(at({"panda_joint1": 0.9}))
-    assert answer.motion_plan_response.error_code.val == Codes.SUCCESS
+    assert answer.error_code.val == Codes.SUCCESS
     running.ready()
     status, result = running.planner.move(at(home)).result(within=120.0)
     assert status == SUCCEEDED, result
@@ -175,7 +175,7 @@ def test_deadlocked_threads_of_the_middleware_are_noticed(running):
         if not names:
             freezer.kill()
             pytest.skip("threads cannot be stopped by ptrace here")
-        found = running.until_said(f"motion: {PLANNER} unreachable") - begin
+        found = running.until_said(f"motion: {PLANNER}:? unreachable") - begin
         print(f"{names} frozen: said after {found:.2f} s")
         assert found < 30.0
         running.replaced(PLANNER, back)

@@ -12,7 +12,7 @@ import pytest
 from motion_nodes.bringup.compose import NodeSpec
 from motion_nodes.bringup.process_health import HealthLimits
 from motion_nodes.bringup.restart_budget import RestartLimits
-from motion_nodes.bringup.supervisor import Supervisor
+from motion_nodes.bringup.supervisor import PROBE, Supervisor
 from motion_nodes.control.stop_state import StopState
 from motion_nodes.ros.supervision.records import (
     STOP_VARIABLE,
@@ -107,7 +107,9 @@ def make(tmp_path, monkeypatch):
     def start(**settings):
         suite = Suite(tmp_path, **settings)
         entered.append(suite.supervisor.group.__enter__())
-        suite.until(lambda: all(suite.starts(name) for name in suite.specs))
+        watched = suite.supervisor._watched.values()
+        if not {"ends", "stall"} & settings.keys():
+            suite.until(lambda: all(w.health is not None and w.health.heard for w in watched))
         return suite
 
     yield start
@@ -179,7 +181,6 @@ def test_without_respawn_it_is_only_said(make):
 
 def test_a_delay_of_the_supervisor_itself_is_no_silence(make):
     suite = make(health=HealthLimits())
-    suite.until(lambda: all(w.health for w in suite.supervisor._watched.values()))
     ahead = 0.0
     clock = suite.supervisor._clock
     for _ in range(5):
@@ -189,6 +190,39 @@ def test_a_delay_of_the_supervisor_itself_is_no_silence(make):
         end = time.monotonic() + 0.2
         suite.until(lambda end=end: time.monotonic() > end)
     assert suite.said == []
+
+
+def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_named(
+    make, monkeypatch
+):
+    probe = [sys.executable, "-c", PROCESS, "probe", "60", "0", os.devnull]
+    monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_COMMAND", probe)
+    suite = make(health=HealthLimits())
+    monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_AFTER", 0.0)
+    group = suite.supervisor.group
+    suite.until(lambda: group.runs(PROBE))
+    first = group.pid(PROBE)
+
+    def silent(seconds, *names):
+        for name in names:
+            suite.supervisor._take(PROBE, Echo(1, group.pid(name), seconds))
+
+    silent(0.1, *suite.specs)
+    suite.supervisor.watch(settled=True)
+    assert suite.said == []
+    silent(3.0, *suite.specs)
+    suite.until(lambda: group.runs(PROBE) and group.pid(PROBE) != first)
+    assert len(suite.said) == 1
+    assert suite.said_of(PROBE, "reached no process over DDS")
+    silent(3.0, *suite.specs)
+    suite.until(lambda: len(suite.said) == 3)
+    assert all(suite.said_of(name, "check the network") for name in suite.specs)
+    # One that is reached again shows that the others are to blame.
+    pid = group.pid("planner")
+    silent(0.1, "controller")
+    monkeypatch.setattr("motion_nodes.bringup.process_activity.cpu_pressure", lambda _: 0.0)
+    suite.until(lambda: suite.said_of("planner", "is back"))
+    assert group.pid("planner") != pid
 
 
 @pytest.mark.parametrize(
