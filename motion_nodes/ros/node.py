@@ -105,19 +105,14 @@ class MotionNode(NodeHooks[P], StoppableNode):
         return self._parameters_set is not None
 
     @property
-    def held(self) -> str:
-        """Why the supervisor holds the node at rest, or nothing."""
-        return "" if self.stop_latch is None else self.stop_latch.held
-
-    @property
     def overdue(self) -> float:
-        """Time since the next tick of the loop should have begun [s]; 0 where no loop runs."""
+        """Time since the next cycle of the loop should have begun [s]; 0 if no loop runs."""
         loop = self._loop
         return 0.0 if loop is None else loop.overdue
 
     @property
     def in_transition(self) -> bool:
-        """Whether another thread carries out a lifecycle transition."""
+        """Whether another thread executes a lifecycle transition."""
         if not self._in_transition.acquire(blocking=False):
             return True
         self._in_transition.release()
@@ -210,11 +205,6 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Return to unconfigured after an error."""
         return self._guarded("recover", self._shut_down)
-
-    def hold(self, why: str) -> None:
-        """Bring to rest what the node drives and end its goals, once; any thread may call this."""
-        if self.stop_latch is not None:
-            self.stop_latch.hold(why)
 
     def stop(self) -> None:
         """Halt the robot and never activate again; thread-safe."""

@@ -36,8 +36,8 @@ from motion_nodes.ros.supervision.records import (
 LOOK_PERIOD = 0.1
 """[s] Polling period of the report thread; relevant while no loop runs."""
 HOLD_TIME = 1.0
-"""[s] Time for which a hold of the supervisor refuses commands. The nodes of a process that replaces
-another one are held from activation, so that streams that never paused have been discovered."""
+"""[s] Time for which a hold of the supervisor refuses commands. The nodes of a process that
+replaces another one are held from activation; streams that never paused are discovered by then."""
 MAX_AHEAD_NS = 86_400_000_000_000
 """[ns] Max difference of the wall clocks of a suite's machines."""
 MAX_NODES = 1000

@@ -93,7 +93,7 @@ class RateLoop:
 
     @property
     def overdue(self) -> float:
-        """Time since the next tick should have begun [s]; 0 where it is not due yet."""
+        """Time since the next cycle should have begun [s]; 0 if it is not due yet."""
         return max(time.monotonic() - self.deadline - self.period, 0.0)
 
     def statistics(self) -> LoopStatistics:
