@@ -181,7 +181,7 @@ class ProcessHealth:
             return Finding(Condition.BUSY, f"{text}, {computed:.1f} s of processor time used", late)
         if waited > BUSY_SHARE * (end - begin) or runnable > BUSY_SHARE:
             return Finding(Condition.STARVED, f"{text}, its threads wait for a processor", late)
-        text = f"{text}, no processor time used"
+        text = f"{text}, {computed:.1f} s of processor time used"
         return Finding(Condition.WEDGED, text, late or last.pressure < OVERLOADED)
 
     def _stalled(self, activity: Callable[[], Activity]) -> Finding | None:

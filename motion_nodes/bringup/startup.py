@@ -78,7 +78,7 @@ class Startup:
         self._states[news.node] = news
         name = news.node.strip("/")
         if news.state == READY:
-            note = f"; it {news.text}" if news.text else ""
+            note = f"; {news.text}" if news.text else ""
             self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
         elif news.state == FAULT:
             self._say(f"{name} has a fault: {news.text}")

@@ -111,7 +111,7 @@ def test_each_node_then_all():
     start.hear(News(READY, "/stranger"))
     start.hear(News(READY, "/b/ctl", at=begin + 2.0))
     assert start.complete
-    assert said[0] == "sim is ready (0.0 s); it shows it"
+    assert said[0] == "sim is ready (0.0 s); shows it"
     assert said[1].startswith("b/ctl is ready (")
     assert said[2].startswith("READY after ")
     assert said[2].endswith("s, 2 nodes. go on")
