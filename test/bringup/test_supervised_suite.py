@@ -195,13 +195,15 @@ def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
 
 
 def test_a_node_that_always_dies_stays_down_and_the_rest_goes_on(running):
-    name = "rmpflow_policy"
-    for restart in range(4):
+    name, down = "rmpflow_policy", "it stays down after 3 restarts within 60 s"
+    for times in range(1, 12):  # on a slow machine some restarts are more than a window ago
         os.kill(running.pid(name), signal.SIGKILL)
-        if restart < 3:
-            running.until_said(f"motion: {name} ended with signal 9; restart {restart + 1} of 3")
-            running.until_said(f"motion: {name} is back", restart + 1)
-    running.until_said(f"motion: {name} .*it stays down after 3 restarts")
+        running.until_said(f"motion: {name} ended with signal 9", times)
+        if running.count(f"motion: {name} .*{down}"):
+            break
+        running.until_said(f"motion: {name} is back", times)
+    assert running.count(f"motion: {name} .*{down}") == 1
+    assert times >= 4
     running.client.wait(
         lambda: getattr(running.report(name), "level", None) == DiagnosticStatus.ERROR,
         "its state on /diagnostics",
