@@ -166,7 +166,10 @@ class Supervisor:
         if isinstance(report, Beat):
             if watched.health is not None:
                 beat = Heartbeat(report.overdue, report.loop.strip("/"), report.executor)
+                first = not watched.health.heard
                 watched.health.heartbeat(beat, self._now)
+                if first:
+                    self._send_targets()
         elif isinstance(report, Echo):
             self._take_echo(report)
         elif isinstance(report, StopReport):
@@ -335,7 +338,9 @@ class Supervisor:
         return lambda: self._activity(self.group.pid(name))
 
     def _send_targets(self) -> None:
-        running = [n for n, w in self._watched.items() if w.health is not None]
+        # A process that starts has no endpoints to answer with before its first heartbeat.
+        watched = self._watched.items()
+        running = [n for n, w in watched if w.health is not None and w.health.heard]
         self.group.send(PROBE, {"targets": {str(self.group.pid(n)): n for n in running}})
 
     # ---- reports

@@ -39,7 +39,7 @@ PERIOD = 0.2
 """[s] Between two looks for echoes, after which the next ping is sent."""
 RESEND = 1.2
 """[s] Without an echo for so long, the next ping is sent: three times its regular max delay."""
-CONNECTION_TIME = 15.0
+CONNECTION_TIME = 30.0
 """[s] A process that was never reached is reported after this time."""
 LONGEST_STEP = 0.5
 """[s] A delay of the probe itself beyond this does not count as silence of the others."""
