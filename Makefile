@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: fuzz demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
+.PHONY: dying-listeners fuzz demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -52,6 +52,11 @@ pytest:
 MESSAGES ?= 20000
 fuzz: setup-test
 	@PYTHONPATH=test $(BIN)/python -m fuzz --messages $(MESSAGES) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
+
+# Participants that come and are killed while a supervised suite runs; does it stay reachable?
+LISTENERS ?= 1000
+dying-listeners: setup-test
+	@$(BIN)/python benchmarks/bench_dying_listeners.py --listeners $(LISTENERS) $(LISTENER_ARGS)
 
 # Those that need no folder and no hour; one: make bench BENCH=suite
 BENCH ?= kinematics ik rmpflow retiming verification recovery stop control_loop start suite viewer

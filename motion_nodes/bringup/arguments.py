@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of the launch file, as words, and the bring-up configuration they make."""
+"""The arguments of the launch files, and the bring-up configuration that follows from them."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ class Argument:
 
 ARGUMENTS = (
     Argument("robot", "franka", "Robots, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
-    Argument("backend", "mujoco", "What stands behind joint_command and joint_states.", BACKENDS),
-    Argument("viewer", "browser", "What shows the robots.", VIEWERS),
+    Argument("backend", "mujoco", "Receiver of joint_command and source of joint_states.",
+             BACKENDS),
+    Argument("viewer", "browser", "Visualization of the robots.", VIEWERS),
     Argument("viewer_port", "8080", "TCP port of the browser page."),
-    Argument("namespace", "", "Put before the namespaces of all robots."),
-    Argument("use_sim_time", "auto", "Take time from /clock; auto: with a simulation.",
+    Argument("namespace", "", "Prefix of the namespaces of all robots."),
+    Argument("use_sim_time", "auto", "Time source /clock; auto: with a simulation.",
              ("auto", *YES_NO)),
     Argument("params_file", "", "ROS parameter file, read last."),
     Argument("autostart", "true", "Configure and activate the nodes.", YES_NO),
     Argument("use_composition", "true",
              "Run nodes in one process, except computationally heavy ones.", YES_NO),
+    Argument("respawn", "true", "Replace processes that end or no longer respond.", YES_NO),
     Argument("log_level", "info", "Level of the nodes' log.", LOG_LEVELS),
     Argument("stamped_cmd_vel", "true",
              "Message type of the topic cmd_vel: TwistStamped, else Twist.", YES_NO),
@@ -48,17 +50,17 @@ ARGUMENTS = (
 CELL_ARGUMENTS = (
     Argument("robots", "a:=jetbot@0,0,0; b:=franka@1,0,0",
              "Robots, separated by ';', each with its own namespace: NAMESPACE:=ROBOT[@X,Y,YAW]."),
-    Argument("rviz", "false", "Also show all of them in RViz.", YES_NO),
+    Argument("rviz", "false", "Also show the robots in RViz.", YES_NO),
     *(argument for argument in ARGUMENTS if argument.name != "robot"),
 )  # fmt: skip
 """Of the launch file for several robots."""
 
 
 def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[str, str]:
-    """Return the text of every argument; one left out has its default.
+    """Return the text of every argument, the default where it is not given.
 
     Raises:
-        InvalidConfig: for an argument or word that is not known.
+        InvalidConfig: for an unknown argument or value.
     """
     known = {argument.name: argument for argument in arguments}
     for name in values:
@@ -79,10 +81,10 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
     """Return the configuration that launch arguments describe.
 
     Args:
-        values: text by argument name; an argument left out has its default.
+        values: text by argument name; arguments that are not given have their default.
 
     Raises:
-        InvalidConfig: for an argument or word that is not known, and what BringupConfig refuses.
+        InvalidConfig: for an unknown argument or value, and for what BringupConfig rejects.
     """
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one source of what runs for a set of robots: which nodes, under which names and settings."""
+"""The nodes of a suite for a set of robots, with their names and parameters.
+
+The single source for ``motion up`` and the launch files.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from motion_nodes.ros.names import (
 )
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
-"""What stands behind joint_command and joint_states; the last two are started elsewhere."""
+"""Sources of joint_states and receivers of joint_command; the last two are started elsewhere."""
 
 VIEWERS = ("browser", "none")
 
@@ -38,7 +41,10 @@ BASE_EXECUTABLES = {
 }
 
 ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy")
-"""Executables that compute so much that loops in the same process would come late."""
+"""Executables whose computational load would delay the loops of other nodes in their process."""
+
+WITHOUT_MOTION = ("robot_state", "ik_service", "controller_manager", "browser_viewer")
+"""Executables whose loss does not affect a motion under way."""
 
 CONTAINER = "container"
 """Name of the process that several nodes share."""
@@ -51,7 +57,7 @@ Value = bool | int | float | str | Sequence[str]
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node: what to run, its name, its namespace and its settings."""
+    """One node: executable, name, namespace and parameters."""
 
     executable: str
     name: str
@@ -62,25 +68,30 @@ class NodeSpec:
 
     @property
     def full_name(self) -> str:
-        """The node's name in the graph."""
+        """Fully qualified name."""
         return "/" + under(self.namespace, self.name)
 
     @property
     def is_simulation(self) -> bool:
-        """True for the node that plays the robots; it has a process of its own."""
+        """True for the simulation; it has a process of its own."""
         return self.executable.endswith("_sim")
 
     @property
-    def stands_alone(self) -> bool:
-        """True for a node that shares its process with no other.
+    def moves_robots(self) -> bool:
+        """True for a node that takes part in motions: its robot is held when it is lost."""
+        return self.executable not in WITHOUT_MOTION
 
-        The simulation plays the robots; what plans, times motions or makes steps all the time holds
-        Python's lock again and again, so that loops beside it would come late.
+    @property
+    def stands_alone(self) -> bool:
+        """True for a node with a process of its own.
+
+        The simulation stands for the robots; planning, trajectory generation and the reactive
+        policy hold the interpreter lock for long, which would delay other loops of the process.
         """
         return self.is_simulation or self.executable in ALONE
 
     def ros_args(self) -> list[str]:
-        """Return the ROS arguments that say all this on a command line."""
+        """Return the ROS arguments of a command line."""
         args = ["--ros-args", "-r", f"__node:={self.name}"]
         args += ["-r", f"__ns:=/{self.namespace}"]
         for key, value in self.parameters.items():
@@ -96,7 +107,7 @@ class BringupConfig:
     """What to bring up.
 
     Raises:
-        InvalidConfig: for a backend, viewer or log level that is not known, or a missing file.
+        InvalidConfig: for an unknown backend, viewer or log level, or a missing file.
     """
 
     placements: tuple[Placement, ...]
@@ -105,24 +116,24 @@ class BringupConfig:
     viewer_port: int = 8080
     viewer_host: str = "127.0.0.1"
     namespace: str = ""
-    """Put before the namespaces of all robots."""
+    """Prefix of the namespaces of all robots."""
     use_sim_time: bool | None = None
     """None: true with a simulation, false without."""
     autostart: bool = True
     stamped_cmd_vel: bool = True
-    """Whether the robot's plain ``cmd_vel`` topic carries TwistStamped or Twist."""
+    """Message type of the topic ``cmd_vel``: TwistStamped or Twist."""
     params_file: str | None = None
-    """The user's parameter file, read last."""
+    """Parameter file of the user; overrides all other values."""
     log_level: str = "info"
     floor: bool | None = None
-    """Whether planning scenes hold the floor; None: true with a simulation, false without."""
+    """Whether planning scenes contain the floor; None: true with a simulation, false without."""
     floor_height: float = 0.0
-    """Of the floor in the world, in planning scenes and in MuJoCo [m]."""
+    """Height of the floor in the world, in planning scenes and in MuJoCo [m]."""
     scene_bodies: bool = False
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
 
     def __post_init__(self) -> None:
-        """Check the words."""
+        """Check the values."""
         for what, word, allowed in (
             ("backend", self.backend, BACKENDS),
             ("viewer", self.viewer, VIEWERS),
@@ -138,36 +149,36 @@ class BringupConfig:
             )
         if self.scene_bodies and self.backend != "mujoco":
             raise InvalidConfig(
-                f"scene_bodies needs the backend mujoco; '{self.backend}' has no physics of ours"
+                f"scene_bodies needs the backend mujoco; '{self.backend}' has no MuJoCo model"
             )
 
     @property
     def has_floor(self) -> bool:
-        """Whether planning scenes hold the floor."""
+        """Whether planning scenes contain the floor."""
         return self.simulated if self.floor is None else self.floor
 
     @property
     def within_namespace(self) -> tuple[Placement, ...]:
-        """The robots with their whole namespaces."""
+        """The robots with their full namespaces."""
         return tuple(_within(self.namespace, place) for place in self.placements)
 
     @property
     def simulated(self) -> bool:
-        """True when the suite runs the simulation itself."""
+        """True where the suite runs a simulation."""
         return self.backend in ("mujoco", "mock")
 
     @property
     def sim_time(self) -> bool:
-        """Whether nodes take their time from /clock."""
+        """Whether the time source of the nodes is /clock."""
         return self.simulated if self.use_sim_time is None else self.use_sim_time
 
 
 def nodes_for(config: BringupConfig) -> list[NodeSpec]:
-    """Return the nodes that run, the simulation first.
+    """Return the nodes of the suite, the simulation first.
 
     Raises:
-        RobotNotFound: for a robot that there is not.
-        InvalidDescription: for one that cannot be used.
+        RobotNotFound: for an unknown robot.
+        InvalidDescription: for an unusable description.
     """
     placements = config.within_namespace
     words = [place.word for place in placements]
@@ -192,11 +203,11 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
 
 
 def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:
-    """Return the processes to start: a name for each, and its command line.
+    """Return the command lines of the processes, by name.
 
     Args:
-        specs: what runs.
-        composed: all nodes but those that stand alone in one process; else each in its own.
+        specs: the nodes.
+        composed: True: one process for all nodes but those that stand alone; else one for each.
     """
     python = [sys.executable, "-m", "motion_nodes.nodes"]
     commands = {}
@@ -210,7 +221,7 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
 
 
 def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[NodeSpec]]:
-    """Return which nodes run in which process, by the process' name; see :func:`commands_for`."""
+    """Return the nodes of each process, by its name; see :func:`commands_for`."""
     alone = [s for s in specs if not composed or s.stands_alone]
     together = [s for s in specs if s not in alone]
     shared = {CONTAINER: together} if together else {}
@@ -228,7 +239,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
     if robot.arm_joints:
-        # Drives of real arms carry the arm's weight themselves, plain PD drives sag under it.
+        # Drives of real arms compensate gravity; plain PD drives do not.
         physics = config.backend == "mujoco"
         led = settings | {"feed_forward": physics, "contact_detection": physics}
         specs.append(
@@ -251,7 +262,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if any(group.tip is not None for group in robot.groups.values()):
-        # The last, for it takes longest to configure.
+        # The last, since it takes longest to configure.
         around = framed | {
             "floor": config.has_floor,
             "floor_height": config.floor_height,
@@ -269,7 +280,7 @@ def _spec(
     settings: Mapping[str, Value],
 ) -> NodeSpec:
     common: dict[str, Value] = {"autostart": config.autostart}
-    # The simulation is where simulated time comes from.
+    # The simulation is the source of simulated time.
     common["use_sim_time"] = config.sim_time and not executable.endswith("_sim")
     return NodeSpec(
         executable,

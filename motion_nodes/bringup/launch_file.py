@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every launch file is: arguments, and what is started by their values.
+"""The launch description of all launch files: arguments, and actions made from their values.
 
-Only launch files import this, for it needs launch_ros, which only an installed ROS has.
+Imported by launch files only: launch_ros is part of an installed ROS.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def describe(
 
     Args:
         arguments: of the launch file.
-        start: returns the actions that the arguments' texts, by name, ask for.
+        start: returns the actions for the texts of the arguments, by name.
     """
     declared = [
         DeclareLaunchArgument(

@@ -1,40 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the suite's processes, watches them, and stops them in order."""
+"""Starts the processes of the suite, reads what they report, and stops them."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
+from motion_nodes.ros.supervision.records import CONTROL_VARIABLE, Record, read_record
 from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 
 STOP_GRACE = 6.0
 """[s] A process that has not ended this long after SIGINT is killed."""
 
-RESPAWN_PAUSE = 1.0
-"""[s] Pause before an ended process is started again."""
+KILL_GRACE = 1.0
+"""[s] A killed process that has not ended by then is blocked in the kernel."""
 
 _PR_SET_PDEATHSIG = 1
+
+Report = News | Record
 
 
 @dataclass
 class _Running:
-    command: list[str]
     process: subprocess.Popen[bytes]
+    control: int
+    """File descriptor on which the process receives."""
+
+
+def how_it_ended(code: int) -> str:
+    """Return an exit code of :mod:`subprocess` in words."""
+    return f"ended with signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 class ProcessGroup:
     """Processes that belong together; leaving the context stops all of them.
 
-    A process that ends by itself is reported; the others go on, and it is started again where
-    ``respawn`` says so.
+    Each has two pipes: one that all share, on which nodes report to this process, and one of its
+    own, on which it receives (:mod:`motion_nodes.ros.supervision.records`).
     """
 
     def __init__(
@@ -42,51 +53,50 @@ class ProcessGroup:
         commands: Mapping[str, list[str]],
         say: Callable[[str], None],
         *,
-        respawn: bool = False,
         environment: Mapping[str, str] | None = None,
-        hear: Callable[[str, News], None] | None = None,
+        hear: Callable[[str, Report], None] | None = None,
+        on_end: Callable[[str, int], None] | None = None,
     ) -> None:
         """Prepare; nothing runs before the context is entered.
 
         Args:
             commands: a name for each process, and its command line.
-            say: takes one line of news.
-            respawn: start a process again when it ends by itself.
-            environment: of the processes; None: this one's.
-            hear: takes news of nodes, with the name of their process; called by :meth:`watch`.
+            say: prints one line.
+            environment: of the processes; None: that of this process.
+            hear: called by :meth:`watch` with the name of a process and what it reports.
+            on_end: called by :meth:`watch` with the name and the exit code of a process that ended
+                by itself; None: print it and note it in :attr:`failed`.
         """
         self._commands = dict(commands)
         self._say = say
-        self._respawn = respawn
         self._environment = dict(os.environ if environment is None else environment)
         # A viewer that is restarted keeps the address of its page.
         self._environment.setdefault(TOKEN_VARIABLE, page_token())
         self._hear = hear
-        self._news: tuple[int, int] | None = None
+        self._on_end = on_end or self._note_end
+        self._reports: tuple[int, int] | None = None
         self._unread = b""
         self._names: dict[int, str] = {}
         self._running: dict[str, _Running] = {}
-        self._due: dict[str, float] = {}
         self.failed: dict[str, int] = {}
-        """Exit code by name, of processes that ended by themselves and were not started again."""
+        """Exit code by name, of processes that ended by themselves and do not run again."""
 
     def __enter__(self) -> ProcessGroup:
         """Start all processes."""
-        if self._hear is not None:
-            self._news = os.pipe()
-            for end in self._news:
-                os.set_blocking(end, False)
-            self._environment[VARIABLE] = str(self._news[1])
+        reader, writer = self._reports = os.pipe()
+        for end in (reader, writer):
+            os.set_blocking(end, False)
+        self._environment[VARIABLE] = str(writer)
         for name in self._commands:
-            self._start(name)
+            self.start(name)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop all processes."""
         self.stop()
-        for end in self._news or ():
+        for end in self._reports or ():
             os.close(end)
-        self._news = None
+        self._reports = None
 
     @property
     def alive(self) -> tuple[str, ...]:
@@ -97,66 +107,108 @@ class ProcessGroup:
         """Return the process id of a running process."""
         return self._running[name].process.pid
 
+    def runs(self, name: str) -> bool:
+        """Return whether a process was started and its end was not noted."""
+        return name in self._running
+
+    def add(self, name: str, command: list[str]) -> None:
+        """Add a process, and start it."""
+        self._commands[name] = command
+        self.start(name)
+
+    def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
+        """Start a process that does not run.
+
+        Args:
+            name: of the process.
+            environment: variables in addition to those of all processes.
+        """
+        assert self._reports is not None, "the context was not entered"
+        control, writer = os.pipe()
+        os.set_blocking(writer, False)
+        try:
+            process = subprocess.Popen(
+                self._commands[name],
+                env={**self._environment, **(environment or {}), CONTROL_VARIABLE: str(control)},
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+                pass_fds=(self._reports[1], control),
+            )
+        finally:
+            os.close(control)
+        self._running[name] = _Running(process, writer)
+        self._names[process.pid] = name
+
+    def send(self, name: str, content: Mapping[str, Any]) -> None:
+        """Send a line of JSON to a process; one that does not read it does not block this one."""
+        running = self._running.get(name)
+        if running is not None:
+            with contextlib.suppress(OSError):
+                os.write(running.control, json.dumps(content).encode() + b"\n")
+
     def watch(self) -> bool:
-        """Look once after all processes; False when none runs and none will."""
+        """Read what was reported and note which processes ended; False when none runs."""
         codes = {name: running.process.poll() for name, running in self._running.items()}
-        # After the poll, so that the last words of a process come before the news of its end.
-        self._read_news()
+        # After the poll, so that the last report of a process comes before its end.
+        self._read_reports()
         for name, code in codes.items():
-            if code is None:
-                continue
-            del self._running[name]
-            how = f"signal {-code}" if code < 0 else f"code {code}"
-            if self._respawn:
-                self._say(f"{name} ended with {how}; starting it again")
-                self._due[name] = time.monotonic() + RESPAWN_PAUSE
-            else:
-                self._say(f"{name} ended with {how}")
-                self.failed[name] = code
-        for name, due in list(self._due.items()):
-            if time.monotonic() >= due:
-                del self._due[name]
-                self._start(name)
-        return bool(self._running or self._due)
+            if code is not None:
+                self._forget(name)
+                self._on_end(name, code)
+        return bool(self._running)
+
+    def kill(self, name: str) -> bool:
+        """Kill a process; False where the kernel does not let it end.
+
+        Its end is not reported to ``on_end``.
+        """
+        running = self._running[name]
+        _signal(running.process, signal.SIGKILL)
+        try:
+            running.process.wait(KILL_GRACE)
+        except subprocess.TimeoutExpired:
+            return False
+        self._forget(name)
+        return True
 
     def stop(self) -> None:
         """Ask all to stop, wait for them, and kill what does not."""
-        self._due.clear()
         for running in self._running.values():
             _signal(running.process, signal.SIGINT)
         deadline = time.monotonic() + STOP_GRACE
-        for name, running in self._running.items():
+        for name, running in list(self._running.items()):
             try:
                 running.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 self._say(f"{name} did not stop within {STOP_GRACE:.0f} s and was killed")
                 _signal(running.process, signal.SIGKILL)
                 running.process.wait()
-        self._running.clear()
+            self._forget(name)
 
-    def _start(self, name: str) -> None:
-        command = self._commands[name]
-        process = subprocess.Popen(
-            command,
-            env=self._environment,
-            start_new_session=True,
-            preexec_fn=_die_with_parent,
-            pass_fds=self._news[1:] if self._news else (),
-        )
-        self._running[name] = _Running(command, process)
-        self._names[process.pid] = name
+    def _forget(self, name: str) -> None:
+        os.close(self._running.pop(name).control)
 
-    def _read_news(self) -> None:
-        if self._news is None or self._hear is None:
-            return
+    def _note_end(self, name: str, code: int) -> None:
+        self._say(f"{name} {how_it_ended(code)}")
+        self.failed[name] = code
+
+    def _read_reports(self) -> None:
+        assert self._reports is not None, "the context was not entered"
         with contextlib.suppress(BlockingIOError):
-            while part := os.read(self._news[0], 1 << 16):
+            while part := os.read(self._reports[0], 1 << 16):
                 self._unread += part
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
-            news = read_news(line)
-            if news is not None and news.pid in self._names:
-                self._hear(self._names[news.pid], news)
+            self._take_report(line)
+
+    def _take_report(self, line: bytes) -> None:
+        report: Report | None = read_news(line) or read_record(line)
+        name = None if report is None else self._names.get(report.pid)
+        # What a process reported before it was killed says nothing of the one that replaces it.
+        current = name in self._running and self._running[name].process.pid
+        if report is None or name is None or current != report.pid or self._hear is None:
+            return
+        self._hear(name, report)
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

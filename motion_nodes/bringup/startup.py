@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a suite from its start until every node is ready, and says so to people."""
+"""Follows a suite from its start until every node is ready, and prints the progress."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterable
 from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 REMIND = (10.0, 60.0)
-"""[s] What is not ready by then is named; every so often again."""
+"""[s] Nodes that are not ready by then are named; period of further reminders."""
 
 
 class Startup:
     """Which nodes are ready, which are not, and why.
 
-    A node that does not start by itself (``autostart``) counts as up once it can be configured.
+    A node that is not configured by itself (``autostart: false``) counts as up once it can be
+    configured.
     """
 
     def __init__(
@@ -28,8 +29,8 @@ class Startup:
 
         Args:
             nodes: full names.
-            say: takes one line of news.
-            then: returns what to do next.
+            say: prints one line.
+            then: returns the next step for the user.
         """
         self._states: dict[str, News | None] = {name: None for name in nodes}
         self._say = say
@@ -46,7 +47,7 @@ class Startup:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Names of the nodes that are not up, and what is known of why."""
+        """Names of the nodes that are not up, each with the reason as far as it is known."""
         return {
             name: _why(news)
             for name, news in self._states.items()
@@ -54,16 +55,16 @@ class Startup:
         }
 
     def came_up(self, names: Iterable[str]) -> bool:
-        """Return whether some nodes got so far that they could be talked to."""
+        """Return whether all of these nodes reported a state other than FAILED."""
         known = (self._states.get(name) for name in names)
         return all(news is not None and news.state != FAILED for news in known)
 
     def hear(self, news: News, process: Iterable[str] = ()) -> None:
-        """Take news of a node.
+        """Note what a node reports.
 
         Args:
-            news: of it.
-            process: the nodes that run in its process.
+            news: its state.
+            process: full names of the nodes of its process.
         """
         if news.state == FAILED:
             # All nodes of a process end with the one that cannot start.
@@ -77,7 +78,7 @@ class Startup:
         self._states[news.node] = news
         name = news.node.strip("/")
         if news.state == READY:
-            note = f"; it {news.text}" if news.text else ""
+            note = f"; {news.text}" if news.text else ""
             self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
         elif news.state == FAULT:
             self._say(f"{name} has a fault: {news.text}")
@@ -88,14 +89,14 @@ class Startup:
             self._say(self._summary())
 
     def remind(self) -> None:
-        """Name what is missing, when it is time to."""
+        """Name the nodes that are not up, when it is time to."""
         if self.complete or time.monotonic() < self._remind_at:
             return
         self._remind_at = time.monotonic() + REMIND[1]
         self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}")
 
     def missing_text(self) -> str:
-        """Return the nodes that are not up, with why, in words."""
+        """Return the nodes that are not up, grouped by the reason."""
         by_reason: dict[str, list[str]] = {}
         for name, why in self.missing.items():
             by_reason.setdefault(why, []).append(name.strip("/"))
@@ -106,9 +107,9 @@ class Startup:
         asleep = [name for name, news in known.items() if news.state == ASLEEP]
         if asleep:
             return f"all up after {self.seconds:.1f} s; {len(asleep)} nodes wait to be activated"
-        told = f"READY after {self.seconds:.1f} s, {len(known)} nodes"
+        summary = f"READY after {self.seconds:.1f} s, {len(known)} nodes"
         next_steps = self._then()
-        return f"{told}. {next_steps}" if next_steps else told
+        return f"{summary}. {next_steps}" if next_steps else summary
 
 
 def _why(news: News | None) -> str:

@@ -81,7 +81,9 @@ def up(
     composed: Annotated[
         bool, typer.Option(help="Run nodes in one process, except computationally heavy ones.")
     ] = True,
-    respawn: Annotated[bool, typer.Option(help="Restart processes that exit.")] = False,
+    respawn: Annotated[
+        bool, typer.Option(help="Replace processes that end or no longer respond.")
+    ] = True,
     autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
     floor: Annotated[
         bool | None,
@@ -96,7 +98,7 @@ def up(
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig
-    from motion_nodes.cli.up import bring_up
+    from motion_nodes.bringup.suite import run_suite
     from motion_nodes.model.placement import parse_placements
 
     config = BringupConfig(
@@ -114,7 +116,7 @@ def up(
         floor_height=floor_height,
         scene_bodies=scene_bodies,
     )
-    raise typer.Exit(bring_up(config, composed=composed, respawn=respawn))
+    raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
 
 
 @app.command()

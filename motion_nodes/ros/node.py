@@ -105,6 +105,20 @@ class MotionNode(NodeHooks[P], StoppableNode):
         return self._parameters_set is not None
 
     @property
+    def overdue(self) -> float:
+        """Time since the next cycle of the loop should have begun [s]; 0 if no loop runs."""
+        loop = self._loop
+        return 0.0 if loop is None else loop.overdue
+
+    @property
+    def in_transition(self) -> bool:
+        """Whether another thread executes a lifecycle transition."""
+        if not self._in_transition.acquire(blocking=False):
+            return True
+        self._in_transition.release()
+        return False
+
+    @property
     def leaving(self) -> bool:
         """True after :meth:`stop`."""
         return self._leaving
@@ -358,7 +372,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             report.note("WARN", self.stop_reason)
         if loop is not None:
             report_loop(report, loop, self._steps.take_skipped())
-            missing = self.lacks()
+            missing = self.lacks() or self.held
             report.value("ready", f"no: {missing}" if missing else "yes")
             if self.time_stands:
                 report.note("WARN", "/clock does not advance (use_sim_time is set)")

@@ -82,6 +82,9 @@ class Startable(Protocol):
     @property
     def state_label(self) -> str: ...  # noqa: D102
 
+    @property
+    def held(self) -> str: ...  # noqa: D102
+
     def get_fully_qualified_name(self) -> str: ...  # noqa: D102
 
     def lacks(self) -> str: ...  # noqa: D102
@@ -118,7 +121,7 @@ class Readiness:
                 return False
             state, text = ASLEEP, node.state_label
         else:
-            text = node.lacks()
+            text = node.lacks() or node.held
             state = WAITING if text else READY
         if (state, text) != self._reported:
             self._reported = state, text

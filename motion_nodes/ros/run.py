@@ -31,6 +31,7 @@ from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.dds_security import check_security, explained
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
+from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
 
 SWITCH_INTERVAL = 0.0005
 """[s] Interval at which threads release the GIL to waiting ones. The default of 5 ms would delay
@@ -96,10 +97,13 @@ def _serve_until_stopped(
     spinner = threading.Thread(
         target=_serve, args=(executor, nodes, failed), name="executor", daemon=True
     )
+    heartbeat = HeartbeatThread(nodes, executor) if supervised() else None
     spinner.start()
     signals.STOP.wait()
     for node in nodes:
         node.stop()
+    if heartbeat is not None:
+        heartbeat.end()
     executor.shutdown(timeout_sec=EXECUTOR_GRACE)
     spinner.join(EXECUTOR_GRACE)
     if spinner.is_alive():

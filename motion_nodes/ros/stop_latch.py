@@ -9,6 +9,7 @@ runs and by the report thread, so neither the executor nor the lifecycle state d
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -25,9 +26,18 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.report_thread import RegularCall
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
+from motion_nodes.ros.supervision.records import (
+    REPLACED_VARIABLE,
+    StopReport,
+    inherited_stop,
+    report,
+)
 
 LOOK_PERIOD = 0.1
 """[s] Polling period of the report thread; relevant while no loop runs."""
+HOLD_TIME = 1.0
+"""[s] Time for which a hold of the supervisor refuses commands. The nodes of a process that
+replaces another one are held from activation; streams that never paused are discovered by then."""
 MAX_AHEAD_NS = 86_400_000_000_000
 """[ns] Max difference of the wall clocks of a suite's machines."""
 MAX_NODES = 1000
@@ -51,7 +61,10 @@ class StopLatch:
         """
         self._node, self._rest = node, rest
         self._lock = threading.RLock()
-        self._state, self._risen, self._holding = StopState(), False, False
+        # A process that replaces another one inherits the stop.
+        self._state, self._risen, self._holding = inherited_stop(), False, False
+        self._held, self._held_until = "", 0.0
+        self._replaces = os.environ.get(REPLACED_VARIABLE, "")
         self._resume_reason = ""
         """Why commands from before a resume are refused; set while they are discarded."""
         self.heard: dict[str, DiagnosticStatus] = {}
@@ -68,10 +81,22 @@ class StopLatch:
     @property
     def reason(self) -> str:
         """Why commands are refused, as text; empty if they are not."""
-        state = self._state
+        state, held = self._state, self.held
         if state.stopped:
             return f"stopped by {state.reason}; {HOW_TO_RESUME}"
-        return self._resume_reason
+        return f"held for {HOLD_TIME:g} s: {held}" if held else self._resume_reason
+
+    @property
+    def held(self) -> str:
+        """Why the supervisor holds the node, as text; empty if it does not."""
+        return self._held if time.monotonic() < self._held_until else ""
+
+    def hold(self, why: str) -> None:
+        """Bring this node to rest; it accepts commands again after :data:`HOLD_TIME`."""
+        with self._lock:
+            self._held, self._held_until = why, time.monotonic() + HOLD_TIME
+            self._risen = True
+            self._node.get_logger().warning(f"held: {why}")
 
     def stop(self, who: str) -> None:
         """Stop all nodes of the suite.
@@ -119,7 +144,7 @@ class StopLatch:
         if risen:
             self._holding = True
             stopped(reason)
-        if self._holding and not self._state.stopped:
+        if self._holding and not self._state.stopped and not self.held:
             self._holding = False
             # Pending commands were sent before the resume; the node refuses them in the callback.
             self._resume_reason = "it was sent before the resume"
@@ -131,7 +156,10 @@ class StopLatch:
     def begin(self) -> None:
         """Apply a stop that is in force at the next :meth:`obey`; the loop is about to start."""
         with self._lock:
-            self._risen, self._holding = self._state.stopped, False
+            if self._replaces:
+                self.hold(self._replaces)
+                self._replaces = ""
+            self._risen, self._holding = self._state.stopped or bool(self.held), False
 
     def end(self) -> None:
         """Stop polling: the node is being destroyed."""
@@ -141,6 +169,8 @@ class StopLatch:
 
     def _set(self, state: StopState) -> None:
         before, self._state = self._state, state
+        if state != before:
+            report(StopReport(os.getpid(), state.stopped_ns, state.resumed_ns, state.reason))
         if state.stopped and not before.stopped:
             self._risen = True
             self._node.get_logger().warning(self.reason)

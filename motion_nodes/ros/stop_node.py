@@ -29,6 +29,16 @@ class StoppableNode(EndpointNode):
         """Why commands are refused since a stop, empty if they are not; thread-safe."""
         return "" if self.stop_latch is None else self.stop_latch.reason
 
+    @property
+    def held(self) -> str:
+        """Why the supervisor holds the node at rest, empty if it does not; thread-safe."""
+        return "" if self.stop_latch is None else self.stop_latch.held
+
+    def hold(self, why: str) -> None:
+        """Bring the robot to rest and end goals, once; thread-safe."""
+        if self.stop_latch is not None:
+            self.stop_latch.hold(why)
+
     def stopped(self, why: str) -> None:
         """Bring the robot to rest; called in the loop, once per stop."""
 

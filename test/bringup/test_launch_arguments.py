@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.bringup.arguments import ARGUMENTS, config_from
-from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.errors import InvalidConfig
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"
@@ -36,8 +35,8 @@ def test_every_argument_has_an_effect():
         "floor_height": "-0.2",
         "scene_bodies": "true",
     }
-    # How processes are cut is the launch file's own matter.
-    assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition"}
+    # How nodes share processes, and what becomes of these, is no matter of the configuration.
+    assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}
     for name, value in other.items():
         assert config_from({name: value}) != config_from({}), name
 
@@ -61,7 +60,7 @@ def test_wrong_arguments_are_told(name, value, text):
         config_from({name: value})
 
 
-def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
+def test_the_launch_file_describes_every_argument_and_starts_the_supervisor():
     pytest.importorskip("launch_ros", reason="launch_ros not installed")
     from launch.actions import DeclareLaunchArgument
 
@@ -71,10 +70,11 @@ def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
     description = module.generate_launch_description()
     declared = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
     assert [entity.name for entity in declared] == [argument.name for argument in ARGUMENTS]
-    values = {a.name: a.default for a in ARGUMENTS}
-    specs = nodes_for(config_from({}))
-    alone = [spec for spec in specs if spec.stands_alone]
-    # One process more says when they are ready.
-    assert len(module.start(values)) == len(alone) + 2
-    assert len(module.start(values | {"use_composition": "false"})) == len(specs) + 1
-    assert len(module.start(values | {"autostart": "false"})) == len(alone) + 1
+    (supervisor,) = module.start({a.name: a.default for a in ARGUMENTS})
+    words = [part.text for parts in supervisor.cmd for part in parts]
+    assert words[2:] == [
+        "motion_nodes.bringup.suite",
+        *(f"{a.name}:={a.default}" for a in ARGUMENTS),
+    ]
+    with pytest.raises(InvalidConfig):
+        module.start({"robot": "franka", "viewer": "none", "backend": "gazebo"})

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes are started, watched, started again, and stopped; none is left behind."""
+"""Processes are started, watched and stopped; none is left behind."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -46,16 +45,6 @@ def test_one_that_ends_is_reported_and_the_others_go_on():
         assert group.failed == {"b": 3}
         assert group.alive == ("a",)
         assert news == ["b ended with code 3"]
-
-
-def test_one_that_was_killed_is_started_again():
-    news = []
-    with ProcessGroup({"a": SLEEP}, news.append, respawn=True) as group:
-        first = group.pid("a")
-        os.kill(first, signal.SIGKILL)
-        wait_until(lambda: group.watch() and bool(group.alive) and group.pid("a") != first)
-        assert not group.failed
-    assert "starting it again" in news[0]
 
 
 def test_a_stubborn_one_is_killed(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from motion_nodes.bringup import startup as module
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.startup import Startup
-from motion_nodes.cli.up import bring_up
+from motion_nodes.bringup.suite import run_suite
 from motion_nodes.ros.readiness import (
     ASLEEP,
     FAILED,
@@ -29,6 +29,7 @@ class FakeNode:
 
     def __init__(self, *, autostart=True):
         self.autostart, self.active, self.missing = autostart, False, ""
+        self.held = ""
         self.state_label = "unconfigured"
 
     def get_fully_qualified_name(self):
@@ -110,7 +111,7 @@ def test_each_node_then_all():
     start.hear(News(READY, "/stranger"))
     start.hear(News(READY, "/b/ctl", at=begin + 2.0))
     assert start.complete
-    assert said[0] == "sim is ready (0.0 s); it shows it"
+    assert said[0] == "sim is ready (0.0 s); shows it"
     assert said[1].startswith("b/ctl is ready (")
     assert said[2].startswith("READY after ")
     assert said[2].endswith("s, 2 nodes. go on")
@@ -174,7 +175,8 @@ def test_news_come_from_processes_with_the_name_of_the_process():
     assert group.failed == {"bad": 1}
 
 
-def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys):
+@pytest.mark.parametrize("respawn", [False, True])
+def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, respawn):
     from motion_nodes.bringup.compose import BringupConfig
     from motion_nodes.model.placement import parse_placements
 
@@ -186,13 +188,13 @@ def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys):
             "container": [sys.executable, "-c", TELLING, FAILED, names[bad], "no wheels"],
         }
 
-    monkeypatch.setattr("motion_nodes.cli.up.commands_for", commands)
+    monkeypatch.setattr("motion_nodes.bringup.suite.commands_for", commands)
     for name in ("stop_quietly", "nodes_exist"):
-        monkeypatch.setattr(f"motion_nodes.cli.up.signals.{name}", lambda: None)
+        monkeypatch.setattr(f"motion_nodes.bringup.suite.signals.{name}", lambda: None)
     config = BringupConfig(
         placements=parse_placements(["jetbot"]), backend="mock", viewer="none"
     )  # fmt: skip
-    assert bring_up(config, composed=True, respawn=False) == 1
+    assert run_suite(config, composed=True, respawn=respawn) == 1
     told = capsys.readouterr().out
     assert "diff_drive_controller cannot start: no wheels" in told
     assert "stopping all" in told

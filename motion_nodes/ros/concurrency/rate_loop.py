@@ -91,6 +91,11 @@ class RateLoop:
         """True if called from within a cycle."""
         return self._thread is threading.current_thread()
 
+    @property
+    def overdue(self) -> float:
+        """Time since the next cycle should have begun [s]; 0 if it is not due yet."""
+        return max(time.monotonic() - self.deadline - self.period, 0.0)
+
     def statistics(self) -> LoopStatistics:
         """Return the statistics since the last call."""
         now = time.monotonic()

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Classification of one process of the suite: alive, wedged, unreachable or starved.
+
+The inputs are what the supervisor observes from outside: heartbeats on a pipe, echoes over DDS, and
+the process accounting of the kernel. All times are those of the supervisor, which are passed in, so
+that the object has no clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from motion_nodes.errors import InvalidConfig
+
+BUSY_SHARE = 0.5
+"""Share of a silence that a process computes, or waits for a processor, to count as busy."""
+OVERLOADED = 0.8
+"""CPU pressure of the machine from which a process is not replaced for being late."""
+STOPPED_BY = "stopped by a signal or a debugger"
+STOPPED_STATES = "Tt"
+"""States of /proc/PID/stat of a process that a signal or a debugger has stopped."""
+
+
+class Condition(Enum):
+    """What is wrong with a process."""
+
+    STOPPED = "stopped"
+    """By a signal (SIGSTOP) or a debugger."""
+    WEDGED = "wedged"
+    """No heartbeat, and no processor time is used: a deadlock, or blocked in the kernel."""
+    BUSY = "busy"
+    """No heartbeat, but processor time is used: native code that holds the interpreter lock."""
+    STARVED = "starved"
+    """No heartbeat, and threads wait for a processor."""
+    STALLED = "stalled"
+    """The loop of a node no longer ticks, or the executor serves nobody."""
+    UNREACHABLE = "unreachable"
+    """Heartbeats on the pipe, but no echo over DDS."""
+
+
+@dataclass(frozen=True)
+class HealthLimits:
+    """Timeouts of the classification [s].
+
+    Raises:
+        InvalidConfig: for a timeout that is not above 0.
+    """
+
+    silence: float = 2.0
+    """Without a heartbeat."""
+    stall: float = 2.0
+    """A tick of a node's loop is overdue."""
+    reach: float = 2.0
+    """Without an echo over DDS, once there was one."""
+    executor: float = 30.0
+    """The executor has not served its queue, outside lifecycle transitions."""
+    overload: float = 10.0
+    """A busy or starved process, and any that is late on an overloaded machine, is replaced only
+    after this time: another one would compete for the same processors."""
+    start: float = 60.0
+    """From the start of a process to its first heartbeat."""
+
+    def __post_init__(self) -> None:
+        """Check the timeouts."""
+        for name, value in vars(self).items():
+            if not 0.0 < value < float("inf"):
+                raise InvalidConfig(f"timeout {name} is {value:g} s; it must be above 0")
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Process accounting of the kernel since the start of a process."""
+
+    state: str = "S"
+    """Letter of /proc/PID/stat."""
+    computed: float = 0.0
+    """Processor time of all threads [s]."""
+    waited: float = 0.0
+    """Time that threads waited for a processor before they got it [s]."""
+    runnable: bool = False
+    """Whether a thread runs or waits for a processor now."""
+    pressure: float = 0.0
+    """Share of the last seconds in which threads of the machine waited for a processor."""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """What a process reports of itself, some times a second."""
+
+    overdue: float = 0.0
+    """Of the loop that is most overdue: time since its next tick should have begun [s]."""
+    node: str = ""
+    """Full name of that loop's node."""
+    executor: float = 0.0
+    """Time for which the executor has not served its queue [s]; 0 in lifecycle transitions."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A process that does not do its work."""
+
+    condition: Condition
+    text: str
+    """What was observed."""
+    replace: bool
+    """Whether it is to be replaced now."""
+
+
+class ProcessHealth:
+    """Observations of one process, and the finding that follows from them."""
+
+    def __init__(self, limits: HealthLimits, now: float) -> None:
+        """Begin at the start of the process.
+
+        Args:
+            limits: timeouts.
+            now: time of the start [s].
+        """
+        self._limits = limits
+        self._started = now
+        self._heard: float | None = None
+        self._heartbeat = Heartbeat()
+        self._samples: list[tuple[float, Activity]] = []
+        self._unanswered = 0.0
+
+    def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
+        """Note a heartbeat at this time [s]."""
+        self._heard, self._heartbeat = now, heartbeat
+        self._samples.clear()
+
+    def echo(self, age: float) -> None:
+        """Note that the process last answered over DDS ``age`` [s] ago; 0: nothing is known."""
+        self._unanswered = age
+
+    @property
+    def heard(self) -> bool:
+        """Whether there was a heartbeat."""
+        return self._heard is not None
+
+    def silence(self, now: float) -> float:
+        """Return the time since the newest heartbeat, or since the start [s]."""
+        return now - (self._started if self._heard is None else self._heard)
+
+    def finding(self, activity: Callable[[], Activity], now: float) -> Finding | None:
+        """Return what is wrong with the process, None where nothing is.
+
+        Args:
+            activity: returns the process accounting of the kernel; called only in a silence.
+            now: time [s].
+        """
+        silent, limits = self.silence(now), self._limits
+        if self._heard is None:
+            return self._starting(silent, activity)
+        if silent > 0.5 * limits.silence:
+            self._samples.append((now, activity()))
+        if silent > limits.silence:
+            return self._silent(silent)
+        return self._stalled(activity) or self._unreachable(activity)
+
+    def _starting(self, silent: float, activity: Callable[[], Activity]) -> Finding | None:
+        text = f"no heartbeat within {silent:.0f} s of the start"
+        if silent > self._limits.start:
+            return Finding(Condition.WEDGED, text, True)
+        if silent > self._limits.overload and activity().state in STOPPED_STATES:
+            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
+        return None
+
+    def _silent(self, silent: float) -> Finding:
+        text, late = f"no heartbeat for {silent:.1f} s", silent > self._limits.overload
+        (begin, before), (end, last) = self._samples[0], self._samples[-1]
+        if last.state in STOPPED_STATES:
+            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
+        computed = max(last.computed - before.computed, 0.0)
+        # Threads that have ended no longer count, so this may have become less.
+        waited = max(last.waited - before.waited, 0.0)
+        # The kernel adds a time of waiting when it has ended.
+        runnable = sum(activity.runnable for _, activity in self._samples) / len(self._samples)
+        if computed > BUSY_SHARE * (end - begin):
+            return Finding(Condition.BUSY, f"{text}, {computed:.1f} s of processor time used", late)
+        if waited > BUSY_SHARE * (end - begin) or runnable > BUSY_SHARE:
+            return Finding(Condition.STARVED, f"{text}, its threads wait for a processor", late)
+        text = f"{text}, {computed:.1f} s of processor time used"
+        return Finding(Condition.WEDGED, text, late or last.pressure < OVERLOADED)
+
+    def _stalled(self, activity: Callable[[], Activity]) -> Finding | None:
+        beat, limits = self._heartbeat, self._limits
+        if beat.overdue > limits.stall:
+            text = f"the loop of {beat.node} has not ticked for {beat.overdue:.1f} s"
+            return self._late(Condition.STALLED, text, beat.overdue, activity())
+        if beat.executor > limits.executor:
+            text = f"services have not been served for {beat.executor:.0f} s"
+            return self._late(Condition.STALLED, text, beat.executor, activity())
+        return None
+
+    def _unreachable(self, activity: Callable[[], Activity]) -> Finding | None:
+        if self._unanswered <= self._limits.reach:
+            return None
+        text = f"no echo over DDS for {self._unanswered:.1f} s, though the process runs"
+        return self._late(Condition.UNREACHABLE, text, self._unanswered, activity())
+
+    def _late(self, condition: Condition, text: str, seconds: float, activity: Activity) -> Finding:
+        overloaded = activity.pressure >= OVERLOADED
+        return Finding(condition, text, not overloaded or seconds > self._limits.overload)

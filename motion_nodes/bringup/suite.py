@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a supervised suite until it is stopped: behind ``motion up`` and the launch file.
+
+``python -m motion_nodes.bringup.suite NAME:=VALUE...`` takes the arguments of the launch file.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from motion_nodes.bringup.arguments import config_from
+from motion_nodes.bringup.compose import (
+    BringupConfig,
+    commands_for,
+    nodes_for,
+    processes_for,
+)
+from motion_nodes.bringup.startup import Startup
+from motion_nodes.bringup.supervisor import Supervisor
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.placement import Placement
+from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.ros import signals
+
+PERIOD, PERIOD_STARTING = 0.2, 0.02
+"""[s] Between two looks at the processes, once all nodes are ready and before."""
+
+
+def say(text: str) -> None:
+    """Print a line at once."""
+    print(f"motion: {text}", flush=True)
+
+
+def run_suite(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
+    """Run the suite until a signal comes or no process runs any more.
+
+    Args:
+        config: what to run.
+        composed: whether nodes share a process.
+        respawn: whether lost processes are replaced.
+
+    Returns:
+        The exit code: 1 where a process failed and was not replaced.
+    """
+    specs = nodes_for(config)
+    names = [spec.full_name for spec in specs]
+    signals.stop_quietly()
+    signals.nodes_exist()
+    say(f"starting {', '.join(names)}; Ctrl-C stops")
+    startup = Startup(names, say, lambda: _next_steps(config))
+    supervisor = Supervisor(
+        processes_for(specs, composed=composed),
+        commands_for(specs, composed=composed),
+        say,
+        respawn=respawn,
+        hear=lambda process, news: startup.hear(news, supervisor.nodes_of(process)),
+    )
+    with supervisor.group:
+        while not signals.STOP.wait(PERIOD if startup.complete else PERIOD_STARTING):
+            if not supervisor.watch(settled=startup.complete):
+                break
+            startup.remind()
+            missing = _did_not_come_up(supervisor, startup, respawn=respawn)
+            if missing:
+                say(f"stopping all, for these did not come up: {', '.join(missing)}")
+                break
+        return 1 if any(supervisor.failed.values()) else 0
+
+
+def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:
+    """Return the nodes of processes that ended while they started: the rest is of no use then.
+
+    Where processes are replaced, only a node that reports an error of its configuration counts.
+    """
+    lost = supervisor.failed_to_start if respawn else list(supervisor.failed)
+    return [
+        node.strip("/")
+        for name in lost
+        if name in supervisor.failed and not startup.came_up(supervisor.nodes_of(name))
+        for node in supervisor.nodes_of(name)
+    ]
+
+
+def _next_steps(config: BringupConfig) -> str:
+    """Return a command for a suite that is up."""
+    moves = [move for place in config.within_namespace if (move := _a_move(place))]
+    return f"In a second terminal: {moves[0]}" if moves else ""
+
+
+def _a_move(place: Placement) -> str:
+    """Return a command that moves a robot; empty for one without joints to move."""
+    robot = load_description(place.robot)
+    named = f"{place.namespace}:={place.robot}" if place.namespace else place.robot
+    if robot.base is not None:
+        return f"motion go {named} --to 0.5,0.2"
+    if not any(group.tip is not None for group in robot.groups.values()):
+        return ""
+    state = next((name for name in ("ready", *robot.state_names) if name in robot.states), "home")
+    return f"motion go {named} --to {state}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the suite that arguments of the launch file describe; return the exit code."""
+    try:
+        values = dict(_pair(argument) for argument in arguments)
+        config = config_from(values)
+        composed = values.get("use_composition", "true") == "true"
+        return run_suite(config, composed=composed, respawn=values.get("respawn") != "false")
+    except MotionError as error:
+        print(f"motion: {error}", file=sys.stderr)
+        return 2
+
+
+def _pair(argument: str) -> tuple[str, str]:
+    name, sign, value = argument.partition(":=")
+    if not sign:
+        raise InvalidConfig(f"argument '{argument}' is not of the form NAME:=VALUE")
+    return name, value
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

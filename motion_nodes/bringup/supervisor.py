@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Supervises the processes of a suite: detects dead and wedged ones, holds the robots, restarts.
+
+What counts as wedged is decided by :mod:`motion_nodes.bringup.process_health`, how often a process
+is restarted by :mod:`motion_nodes.bringup.restart_budget`. The supervisor does not load ROS: over
+DDS its probe asks (motion_nodes/nodes/clients/dds_probe.py), a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from motion_nodes.bringup.compose import NodeSpec
+from motion_nodes.bringup.process_activity import read_activity
+from motion_nodes.bringup.process_health import (
+    Activity,
+    Condition,
+    Finding,
+    HealthLimits,
+    Heartbeat,
+    ProcessHealth,
+)
+from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
+from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
+from motion_nodes.control.stop_state import StopState
+from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
+from motion_nodes.ros.supervision.records import (
+    ECHO_VARIABLE,
+    REPLACED_VARIABLE,
+    STOP_VARIABLE,
+    Beat,
+    Echo,
+    StopReport,
+    stop_text,
+)
+
+PROBE = "supervisor_probe"
+"""Name of the process that asks over DDS."""
+PROBE_COMMAND = [sys.executable, "-m", "motion_nodes.nodes.clients.dds_probe"]
+PROBE_AFTER = 10.0
+"""[s] The probe is started when all nodes are ready, or after this time."""
+LONGEST_STEP = 0.5
+"""[s] A delay of the supervisor itself beyond this does not count as silence of the processes."""
+REPORT_PERIOD = 1.0
+"""[s] Between two reports on /diagnostics."""
+
+
+class Watched:
+    """What the supervisor knows of one process."""
+
+    def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
+        """Begin for a process of these nodes."""
+        self.nodes = tuple(nodes)
+        self.budget = RestartBudget(budget)
+        self.health: ProcessHealth | None = None
+        """None while the process does not run."""
+        self.finding: Finding | None = None
+        """What is wrong with it and was said."""
+        self.delay = 0.0
+        """Of the newest echo over DDS [s]."""
+        self.due: float | None = None
+        """When it is started again [s]."""
+        self.lost_at = 0.0
+        """When it was found lost [s]."""
+        self.last = ""
+        """Why it was replaced last."""
+        self.unready: set[str] = set()
+        """Nodes of a replaced process that are not ready yet."""
+        self.failed_start = False
+        """Whether a node reported that it cannot start."""
+        self.down = ""
+        """Why it is not started again."""
+
+
+class Supervisor:
+    """Watches a group of processes; :meth:`watch` is called some times a second."""
+
+    def __init__(
+        self,
+        processes: Mapping[str, Sequence[NodeSpec]],
+        commands: Mapping[str, list[str]],
+        say: Callable[[str], None],
+        *,
+        respawn: bool = True,
+        hear: Callable[[str, News], None] = lambda _name, _news: None,
+        health: HealthLimits | None = None,
+        budget: RestartLimits | None = None,
+        activity: Callable[[int], Activity] = read_activity,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; the processes start when the context of :attr:`group` is entered.
+
+        Args:
+            processes: the nodes of each process by its name.
+            commands: their command lines.
+            say: prints one line.
+            respawn: replace processes; False: only report.
+            hear: called with the name of a process and what a node of it reports.
+            health: timeouts.
+            budget: how often a process is replaced.
+            activity: returns the process accounting of a process id.
+            clock: returns the time [s].
+        """
+        self._respawn, self._say, self._hear = respawn, say, hear
+        self._limits = health or HealthLimits()
+        self._activity, self._clock = activity, clock
+        budget = budget or RestartLimits()
+        self._watched = {name: Watched(specs, budget) for name, specs in processes.items()}
+        self._probe = Watched((), RestartLimits(burst=budget.burst, delays=(1.0,)))
+        self._probe_trusted, self._all_silent = True, False
+        self._now, self._last = 0.0, clock()
+        self._stop = StopState()
+        self._report_due = 0.0
+        environment = {**os.environ, ECHO_VARIABLE: f"s{secrets.token_hex(4)}"}
+        self.group = ProcessGroup(
+            commands, say, environment=environment, hear=self._take, on_end=self._ended
+        )
+
+    @property
+    def failed(self) -> dict[str, int]:
+        """Exit code by name, of processes that do not run and are not started again."""
+        return self.group.failed
+
+    @property
+    def failed_to_start(self) -> list[str]:
+        """Names of processes that ended with an error of their configuration."""
+        return [name for name, watched in self._watched.items() if watched.failed_start]
+
+    def nodes_of(self, name: str) -> list[str]:
+        """Return the full names of the nodes of a process."""
+        return [spec.full_name for spec in self._watched[name].nodes]
+
+    def watch(self, *, settled: bool) -> bool:
+        """Look once after all processes.
+
+        Args:
+            settled: whether all nodes came up, so that starting the probe delays nothing.
+
+        Returns:
+            Whether a process runs or is going to.
+        """
+        wall = self._clock()
+        self._now, self._last = self._now + min(wall - self._last, LONGEST_STEP), wall
+        for name in self._everyone():
+            self._note_start(name)
+        self.group.watch()
+        self._see_to_probe(settled)
+        self._distrust_probe()
+        for name in self._everyone():
+            self._judge(name)
+        self._start_due()
+        if self._now >= self._report_due:
+            self._report_due = self._now + REPORT_PERIOD
+            self._report()
+        return any(w.health is not None or w.due is not None for w in self._watched.values())
+
+    # ---- what comes in
+
+    def _take(self, name: str, report: Report) -> None:
+        watched = self._everyone()[name]
+        if isinstance(report, Beat):
+            if watched.health is not None:
+                beat = Heartbeat(report.overdue, report.loop.strip("/"), report.executor)
+                first = not watched.health.heard
+                watched.health.heartbeat(beat, self._now)
+                if first:
+                    self._send_targets()
+        elif isinstance(report, Echo):
+            self._take_echo(report)
+        elif isinstance(report, StopReport):
+            state = report.state()
+            self._stop = self._stop if state is None else self._stop.merge(state)
+        else:
+            if report.state == FAILED:
+                watched.failed_start = True
+            self._hear(name, report)
+            if report.state in (READY, ASLEEP) and report.node in watched.unready:
+                self._node_back(name, watched, report.node)
+
+    def _take_echo(self, echo: Echo) -> None:
+        if echo.silent <= self._limits.reach:
+            self._probe_trusted = True
+        for name, watched in self._watched.items():
+            if watched.health is not None and self.group.pid(name) == echo.target:
+                watched.health.echo(echo.silent)
+                watched.delay = echo.delay
+
+    def _node_back(self, name: str, watched: Watched, node: str) -> None:
+        watched.unready.discard(node)
+        if not watched.unready:
+            self._say(f"{name} is back after {self._now - watched.lost_at:.1f} s")
+
+    def _ended(self, name: str, code: int) -> None:
+        watched = self._everyone()[name]
+        if watched.failed_start and not watched.budget.total:
+            # A wrong configuration: the next start would end in the same way.
+            self._say(f"{name} {how_it_ended(code)}")
+            watched.health = None
+            self.group.failed[name] = code
+            return
+        watched.failed_start = False
+        self._lost(name, how_it_ended(code), code)
+
+    # ---- what follows
+
+    def _judge(self, name: str) -> None:
+        watched = self._everyone()[name]
+        if watched.health is None:
+            return
+        finding = watched.health.finding(self._activity_of(name), self._now)
+        if finding is not None and finding.condition is Condition.UNREACHABLE and self._all_silent:
+            # The same cause for all, such as the network: other processes would not be better off.
+            finding = replace(finding, replace=len(self._watched) == 1)
+        before, watched.finding = watched.finding, finding
+        if finding is None:
+            if before is not None:
+                self._say(f"{name} answers again")
+            return
+        if finding.replace and self._respawn:
+            self._replace(name, finding)
+        elif before is None:
+            self._say(f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}")
+            # It holds too, once it goes on.
+            self._hold(name, f"{name} is {finding.condition.value}", itself=True)
+
+    def _outlook(self, finding: Finding) -> str:
+        if not self._respawn:
+            return "; it is not replaced, for respawn is off"
+        if finding.condition is Condition.UNREACHABLE and self._all_silent:
+            return "; as all others, so it is not replaced: check the network"
+        return f"; replaced after {self._limits.overload:g} s"
+
+    def _replace(self, name: str, finding: Finding) -> None:
+        why = f"{finding.condition.value}, {finding.text}"
+        if not self.group.kill(name):
+            self._say(f"{name}: {why}; it cannot be killed: blocked in the kernel")
+            return
+        self._lost(name, f"{why}; killed", -9)
+
+    def _lost(self, name: str, why: str, code: int) -> None:
+        """Hold the robots, and plan the restart of a process that does not run any more."""
+        watched = self._everyone()[name]
+        watched.health, watched.finding, watched.last = None, None, why
+        watched.lost_at = self._now
+        if name == PROBE:
+            self._forget_echoes()
+        self._hold(name, f"{name} {why}")
+        self._send_targets()
+        limits = watched.budget.limits
+        delay = watched.budget.take(self._now) if self._respawn else None
+        if delay is not None:
+            watched.due = self._now + delay
+            used = watched.budget.used(self._now)
+            self._say(f"{name} {why}; restart {used} of {limits.burst} within {limits.window:g} s")
+            return
+        watched.down = why
+        if name == PROBE:
+            self._say(f"{name} {why}; reachability over DDS is no longer supervised")
+            return
+        self.group.failed[name] = code
+        if self._respawn:
+            nodes = ", ".join(node.strip("/") for node in self.nodes_of(name))
+            self._say(
+                f"{name} {why}; it stays down after {limits.burst} restarts within "
+                f"{limits.window:g} s. Not available: {nodes}"
+            )
+        else:
+            self._say(f"{name} {why}")
+
+    def _hold(self, name: str, why: str, *, itself: bool = False) -> None:
+        """Have the nodes of the same robots in other processes bring these to rest."""
+        lost = [spec for spec in self._everyone()[name].nodes if spec.moves_robots]
+        everywhere = any(spec.is_simulation for spec in lost)
+        places = {spec.namespace for spec in lost}
+        for other, watched in self._watched.items():
+            nodes = [
+                spec.full_name
+                for spec in watched.nodes
+                if spec.moves_robots and (everywhere or spec.namespace in places)
+            ]
+            if (other != name or itself) and watched.health is not None and nodes:
+                self.group.send(other, {"hold": why, "nodes": nodes})
+
+    def _start_due(self) -> None:
+        for name, watched in self._everyone().items():
+            if watched.due is None or self._now < watched.due:
+                continue
+            watched.due = None
+            watched.unready = {spec.full_name for spec in watched.nodes}
+            variables = {
+                STOP_VARIABLE: stop_text(self._stop),
+                REPLACED_VARIABLE: f"{name} was replaced ({watched.last})",
+            }
+            self.group.start(name, variables)
+            self._note_start(name)
+            self._send_targets()
+
+    def _note_start(self, name: str) -> None:
+        watched = self._everyone()[name]
+        if watched.health is None and self.group.runs(name):
+            watched.health = ProcessHealth(self._limits, self._now)
+
+    # ---- the probe
+
+    def _everyone(self) -> dict[str, Watched]:
+        return {**self._watched, PROBE: self._probe}
+
+    def _see_to_probe(self, settled: bool) -> None:
+        probe = self._probe
+        idle = probe.health is None and probe.due is None and not probe.down
+        if idle and (settled or self._now > PROBE_AFTER):
+            self.group.add(PROBE, PROBE_COMMAND)
+            self._note_start(PROBE)
+            self._send_targets()
+
+    def _distrust_probe(self) -> None:
+        """Replace the probe, not the processes, where it reaches none of them."""
+        running = {n: w.health for n, w in self._watched.items() if w.health is not None}
+        findings = [h.finding(self._activity_of(name), self._now) for name, h in running.items()]
+        silent = [f is not None and f.condition is Condition.UNREACHABLE for f in findings]
+        self._all_silent = bool(silent) and all(silent)
+        if self._all_silent and self._probe_trusted and self._probe.health is not None:
+            self._probe_trusted = self._all_silent = False
+            if self.group.kill(PROBE):
+                self._lost(PROBE, "reached no process over DDS", -9)
+
+    def _forget_echoes(self) -> None:
+        for watched in self._watched.values():
+            if watched.health is not None:
+                watched.health.echo(0.0)
+
+    def _activity_of(self, name: str) -> Callable[[], Activity]:
+        return lambda: self._activity(self.group.pid(name))
+
+    def _send_targets(self) -> None:
+        # A process that starts has no endpoints to answer with before its first heartbeat.
+        watched = self._watched.items()
+        running = [n for n, w in watched if w.health is not None and w.health.heard]
+        self.group.send(PROBE, {"targets": {str(self.group.pid(n)): n for n in running}})
+
+    # ---- reports
+
+    def _report(self) -> None:
+        if self._probe.health is None:
+            return
+        entries = [self._entry(name, watched) for name, watched in self._watched.items()]
+        self.group.send(PROBE, {"diagnostics": entries})
+
+    def _entry(self, name: str, watched: Watched) -> dict[str, object]:
+        health, values = watched.health, {"restarts": str(watched.budget.total)}
+        if watched.last:
+            values["last restart"] = watched.last
+        if health is not None:
+            values["pid"] = str(self.group.pid(name))
+            values["time since heartbeat [s]"] = f"{health.silence(self._now):.1f}"
+            values["echo over DDS [s]"] = f"{watched.delay:.2f}"
+        if watched.down or name in self.group.failed:
+            level, message = "ERROR", f"down: {watched.down or 'it could not start'}"
+        elif watched.finding is not None:
+            level = "ERROR"
+            message = f"{watched.finding.condition.value}: {watched.finding.text}"
+        elif health is None or watched.unready:
+            level, message = "WARN", f"being replaced: {watched.last}"
+        else:
+            level, message = "OK", "running"
+        values["nodes"] = ", ".join(node.strip("/") for node in self.nodes_of(name))
+        return {"level": level, "name": f"supervisor: {name}", "message": message, "values": values}

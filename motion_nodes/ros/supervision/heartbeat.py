@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The side of a process that its supervisor watches: heartbeats, holds and echoes over DDS.
+
+One thread for each process. A heartbeat reports how far the loops of the nodes and the executor are
+behind, so a process whose threads run and whose work does not is noticed too. An echo answers a
+ping of the supervisor's probe (nodes/clients/dds_probe.py) with its number. Both ends are reliable:
+the acknowledgement of a ping comes from the event thread of the participant and the ping itself
+through a receiver thread, so a deadlock of these shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from rclpy.executors import Executor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from std_msgs.msg import UInt64
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.readiness import VARIABLE
+from motion_nodes.ros.supervision.records import (
+    CONTROL_VARIABLE,
+    ECHO_VARIABLE,
+    HEARTBEAT_PERIOD,
+    Beat,
+    report,
+)
+
+EXECUTOR_PERIOD = 2.0
+"""[s] Between two jobs for the executor: each wakes it, which costs some milliseconds."""
+
+
+class Supervised(Protocol):
+    """What :class:`HeartbeatThread` needs of a node."""
+
+    @property
+    def overdue(self) -> float:
+        """Time since the next tick of the node's loop should have begun [s]."""
+        ...
+
+    @property
+    def in_transition(self) -> bool:
+        """Whether a lifecycle transition is under way."""
+        ...
+
+    def hold(self, why: str) -> None:
+        """Bring what the node drives to rest and end its goals."""
+        ...
+
+    def get_fully_qualified_name(self) -> str: ...  # noqa: D102
+
+
+def echo_topics(word: str, pid: int) -> tuple[str, str]:
+    """Return the topics of pings to a process and of its echoes; hidden ones of ROS.
+
+    Args:
+        word: of the supervisor, see :data:`ECHO_VARIABLE`.
+        pid: of the process.
+    """
+    return tuple(f"/_supervision/{word}/process_{pid}/{end}" for end in ("ping", "echo"))  # type: ignore[return-value]
+
+
+def quiet_node(name: str) -> Node:
+    """Return a hidden node that offers no services and logs nothing to /rosout."""
+    no_service = Parameter("start_type_description_service", value=False)
+    return Node(
+        f"_{name}_{os.getpid()}",
+        use_global_arguments=False,
+        enable_rosout=False,
+        start_parameter_services=False,
+        parameter_overrides=[no_service],
+    )
+
+
+class HeartbeatThread:
+    """Answers the supervisor until :meth:`end`."""
+
+    def __init__(self, nodes: Sequence[Supervised], executor: Executor) -> None:
+        """Begin to answer for ``nodes``, which ``executor`` serves."""
+        self._nodes = nodes
+        self._node = quiet_node("supervised")
+        executor.add_node(self._node)
+        self._jobs = ExecutorJobs(self._node)
+        self._asked: float | None = None
+        self._next_job = time.monotonic()
+        word = os.environ.get(ECHO_VARIABLE, "")
+        self._pings: PolledSubscription[Any] | None = None
+        if word:
+            ping, echo = echo_topics(word, os.getpid())
+            self._pings = PolledSubscription(self._node, UInt64, ping, qos.NEWEST_RELIABLE)
+            self._echoes = self._node.create_publisher(UInt64, echo, qos.NEWEST_RELIABLE)
+        number = os.environ.get(CONTROL_VARIABLE, "")
+        self._control = int(number) if number.isdecimal() else None
+        self._unread = b""
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Answer no more, and leave the graph."""
+        self._end.set()
+        self._thread.join(2.0 * HEARTBEAT_PERIOD)
+        if not self._thread.is_alive():
+            self._node.destroy_node()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._end.is_set():
+            self._receive(max(due - time.monotonic(), 0.0))
+            if time.monotonic() < due:
+                continue
+            due = time.monotonic() + HEARTBEAT_PERIOD
+            # First by the pipe: a publisher may block where the middleware is deadlocked.
+            report(self._beat())
+            self._echo()
+
+    def _beat(self) -> Beat:
+        overdue = [(node.overdue, node.get_fully_qualified_name()) for node in self._nodes]
+        worst, name = max(overdue, default=(0.0, ""))
+        return Beat(os.getpid(), round(worst, 3), name if worst > 0.0 else "", self._behind())
+
+    def _behind(self) -> float:
+        """Return for how long the executor has not served its queue [s]."""
+        now = time.monotonic()
+        if any(node.in_transition for node in self._nodes):
+            # It configures, which may compile.
+            self._asked, self._next_job = None, now + EXECUTOR_PERIOD
+        elif self._asked is not None:
+            return round(now - self._asked, 3)
+        elif now >= self._next_job:
+            self._asked, self._next_job = now, now + EXECUTOR_PERIOD
+            self._jobs.ask(self._served)
+        return 0.0
+
+    def _served(self) -> None:
+        self._asked = None
+
+    def _echo(self) -> None:
+        if self._pings is None:
+            return
+        newest = self._pings.newest()
+        if newest is not None:
+            self._echoes.publish(newest)
+
+    def _receive(self, seconds: float) -> None:
+        """Wait, and obey what the supervisor sends meanwhile."""
+        if self._control is None:
+            self._end.wait(seconds)
+            return
+        readable, _, _ = select.select([self._control], [], [], seconds)
+        if not readable:
+            return
+        part = os.read(self._control, 1 << 12)
+        if not part:
+            # The supervisor has closed its end.
+            self._control = None
+        *lines, self._unread = (self._unread + part).split(b"\n")
+        for line in lines:
+            self._obey(line)
+
+    def _obey(self, line: bytes) -> None:
+        try:
+            order = json.loads(line)
+            why, names = str(order["hold"]), set(order["nodes"])
+        except (ValueError, TypeError, KeyError):
+            return
+        for node in self._nodes:
+            if node.get_fully_qualified_name() in names:
+                node.hold(why)
+
+
+def supervised() -> bool:
+    """Return whether a supervisor has started this process."""
+    return VARIABLE in os.environ and CONTROL_VARIABLE in os.environ

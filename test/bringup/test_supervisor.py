@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that end, stop or stall are replaced a bounded number of times, and it is said."""
+
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from motion_nodes.bringup.compose import NodeSpec
+from motion_nodes.bringup.process_health import HealthLimits
+from motion_nodes.bringup.restart_budget import RestartLimits
+from motion_nodes.bringup.supervisor import PROBE, Supervisor
+from motion_nodes.control.stop_state import StopState
+from motion_nodes.ros.supervision.records import (
+    STOP_VARIABLE,
+    Beat,
+    Echo,
+    StopReport,
+    inherited_stop,
+    read_record,
+    stop_text,
+)
+
+QUICK = HealthLimits(silence=0.5, stall=0.5, overload=2.0)
+BUDGET = RestartLimits(burst=2, window=60.0, delays=(0.05,))
+
+PROCESS = """
+import json, os, sys, threading, time
+from motion_nodes.ros.readiness import READY, tell
+from motion_nodes.ros.supervision.records import Beat, StopReport, report
+
+node, ends, stall, out = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+log = open(out, "a")
+print(json.dumps({k: os.environ.get(f"MOTION_NODES_{k}") for k in ("STOP_STATE", "REPLACES")}),
+      file=log, flush=True)
+
+def hear():
+    control = os.fdopen(int(os.environ["MOTION_NODES_CONTROL_FD"]))
+    for line in control:
+        print(line, end="", file=log, flush=True)
+
+threading.Thread(target=hear, daemon=True).start()
+report(StopReport(os.getpid(), 7, 3, "a test"))
+tell(READY, node)
+began = time.monotonic()
+while time.monotonic() - began < ends:
+    report(Beat(os.getpid(), stall, node))
+    time.sleep(0.05)
+os._exit(4)
+"""
+"""A process as its supervisor sees it."""
+
+
+class Suite:
+    """Supervised processes of one node each."""
+
+    def __init__(self, folder, *, ends=None, stall=None, **settings):
+        self.said, self.folder = [], folder
+        names = ("planner", "controller")
+        self.specs = {
+            "planner": NodeSpec("rrt_planner", "planner", "arm"),
+            "controller": NodeSpec("articulation_controller", "controller", "arm"),
+        }
+        ends, stall = {} if ends is None else ends, {} if stall is None else stall
+        commands = {
+            name: [sys.executable, "-c", PROCESS, f"/arm/{name}", str(ends.get(name, 60.0)),
+                   str(stall.get(name, 0.0)), str(self._log(name))]
+            for name in names
+        }  # fmt: skip
+        self.supervisor = Supervisor(
+            {name: [spec] for name, spec in self.specs.items()},
+            commands,
+            self.said.append,
+            **{"health": QUICK, "budget": BUDGET} | settings,
+        )
+
+    def _log(self, name):
+        return self.folder / f"{name}.jsonl"
+
+    def received(self, name):
+        if not self._log(name).exists():
+            return []
+        return [json.loads(line) for line in self._log(name).read_text().splitlines()]
+
+    def until(self, condition, limit=30.0):
+        end = time.monotonic() + limit
+        while not condition():
+            assert time.monotonic() < end, self.said
+            self.supervisor.watch(settled=False)
+            time.sleep(0.02)
+
+    def said_of(self, name, text):
+        return [line for line in self.said if line.startswith(name) and text in line]
+
+    def starts(self, name):
+        return sum("STOP_STATE" in line for line in self.received(name))
+
+
+@pytest.fixture
+def make(tmp_path, monkeypatch):
+    monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_AFTER", float("inf"))
+    entered = []
+
+    def start(**settings):
+        suite = Suite(tmp_path, **settings)
+        entered.append(suite.supervisor.group.__enter__())
+        watched = suite.supervisor._watched.values()
+        if not {"ends", "stall"} & settings.keys():
+            suite.until(lambda: all(w.health is not None and w.health.heard for w in watched))
+        return suite
+
+    yield start
+    for group in entered:
+        group.__exit__()
+
+
+def test_a_killed_process_is_replaced_and_the_other_holds(make):
+    suite = make()
+    pid = suite.supervisor.group.pid("planner")
+    suite.until(lambda: suite.supervisor._stop.stopped)
+    os.kill(pid, signal.SIGKILL)
+    suite.until(lambda: suite.said_of("planner", "is back"))
+    assert suite.said_of("planner", "ended with signal 9; restart 1 of 2")
+    assert suite.supervisor.group.pid("planner") != pid
+    holds = [line for line in suite.received("controller") if "hold" in line]
+    assert [line["nodes"] for line in holds] == [["/arm/controller"]]
+    assert "ended with signal 9" in holds[0]["hold"]
+    assert not any("hold" in line for line in suite.received("planner"))
+    # The new process knows of the stop from its first moment; the first one did not.
+    first, second = (line for line in suite.received("planner") if "STOP_STATE" in line)
+    assert first["STOP_STATE"] is None
+    assert json.loads(second["STOP_STATE"]) == [7, 3, "a test"]
+    assert "signal 9" in second["REPLACES"]
+    assert not suite.supervisor.failed
+
+
+def test_a_stopped_process_is_killed_and_replaced(make):
+    suite = make()
+    pid = suite.supervisor.group.pid("controller")
+    os.kill(pid, signal.SIGSTOP)
+    suite.until(lambda: suite.said_of("controller", "is back"))
+    assert suite.said_of("controller", "stopped")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
+    suite = make(stall={"planner": 3.0})
+    suite.until(lambda: suite.said_of("planner", "it stays down after 2 restarts"))
+    assert suite.starts("planner") == 3
+    assert suite.supervisor.failed == {"planner": -9}
+    assert suite.said_of("planner", "Not available: arm/planner")
+    assert suite.supervisor.watch(settled=False)
+    assert suite.supervisor.group.alive == ("controller",)
+
+
+def test_one_that_always_ends_is_restarted_a_bounded_number_of_times(make):
+    suite = make(ends={"planner": 0.1})
+    suite.until(lambda: suite.supervisor.failed)
+    assert suite.starts("planner") == 3
+    assert suite.supervisor.failed == {"planner": 4}
+    suite.until(lambda: suite.supervisor.watch(settled=False))
+
+
+def test_without_respawn_it_is_only_said(make):
+    suite = make(respawn=False)
+    pid = suite.supervisor.group.pid("planner")
+    os.kill(pid, signal.SIGSTOP)
+    suite.until(lambda: suite.said_of("planner", "stopped"))
+    assert suite.said_of("planner", "respawn is off")
+    os.kill(pid, signal.SIGCONT)
+    suite.until(lambda: suite.said_of("planner", "answers again"))
+    os.kill(pid, signal.SIGKILL)
+    suite.until(lambda: suite.supervisor.failed)
+    assert suite.supervisor.failed == {"planner": -9}
+    assert suite.starts("planner") == 1
+
+
+def test_a_delay_of_the_supervisor_itself_is_no_silence(make):
+    suite = make(health=HealthLimits())
+    ahead = 0.0
+    clock = suite.supervisor._clock
+    for _ in range(5):
+        ahead += 1000.0
+        suite.supervisor._clock = lambda at=ahead: clock() + at
+        suite.until(lambda: suite.supervisor.watch(settled=False))
+        end = time.monotonic() + 0.2
+        suite.until(lambda end=end: time.monotonic() > end)
+    assert suite.said == []
+
+
+def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_named(
+    make, monkeypatch
+):
+    probe = [sys.executable, "-c", PROCESS, "probe", "60", "0", os.devnull]
+    monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_COMMAND", probe)
+    suite = make(health=HealthLimits())
+    monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_AFTER", 0.0)
+    group = suite.supervisor.group
+    suite.until(lambda: group.runs(PROBE))
+    first = group.pid(PROBE)
+
+    def silent(seconds, *names):
+        for name in names:
+            suite.supervisor._take(PROBE, Echo(1, group.pid(name), seconds))
+
+    silent(0.1, *suite.specs)
+    suite.supervisor.watch(settled=True)
+    assert suite.said == []
+    silent(3.0, *suite.specs)
+    suite.until(lambda: group.runs(PROBE) and group.pid(PROBE) != first)
+    assert len(suite.said) == 1
+    assert suite.said_of(PROBE, "reached no process over DDS")
+    silent(3.0, *suite.specs)
+    suite.until(lambda: len(suite.said) == 3)
+    assert all(suite.said_of(name, "check the network") for name in suite.specs)
+    # One that is reached again shows that the others are to blame.
+    pid = group.pid("planner")
+    silent(0.1, "controller")
+    monkeypatch.setattr("motion_nodes.bringup.process_activity.cpu_pressure", lambda _: 0.0)
+    suite.until(lambda: suite.said_of("planner", "is back"))
+    assert group.pid("planner") != pid
+
+
+@pytest.mark.parametrize(
+    "record", [Beat(3, 0.5, "/a", 1.0), Echo(1, 3, 0.5, 0.1), StopReport(5, 9, 2, "somebody")]
+)
+def test_records_come_back_from_their_lines(record, monkeypatch):
+    from motion_nodes.ros.readiness import VARIABLE, read_news
+    from motion_nodes.ros.supervision.records import report
+
+    reader, writer = os.pipe()
+    monkeypatch.setenv(VARIABLE, str(writer))
+    report(record)
+    line = os.read(reader, 1 << 12)
+    assert read_record(line) == record
+    assert read_news(line) is None
+    os.close(reader)
+    report(record)
+    os.close(writer)
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"{}", b'{"record": "beat"}', b'{"record": "x", "pid": 1}', b"\xff", b"3"]
+)
+def test_what_is_no_record_is_left_out(line):
+    assert read_record(line) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2, 3, 4]", '["a", "b", "c"]', "[1, 5, 'x']"])
+def test_a_wrong_inherited_stop_is_none(monkeypatch, text):
+    monkeypatch.setenv(STOP_VARIABLE, text)
+    assert inherited_stop() == StopState()
+
+
+def test_a_stop_is_inherited(monkeypatch):
+    state = StopState(20, 10, 'somebody "else"')
+    monkeypatch.setenv(STOP_VARIABLE, stop_text(state))
+    assert inherited_stop() == state
