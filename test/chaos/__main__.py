@@ -29,6 +29,7 @@ def main() -> int:
     parser.add_argument("--phases", default="", help="comma-separated; default: all")
     parser.add_argument("--wait", type=float, default=1.0, help="longest wait of a probe [s]")
     parser.add_argument("--robots", default=ROBOTS)
+    parser.add_argument("--without", default="", help="executables that are left out")
     parser.add_argument("--backend", default="mujoco", choices=("mujoco", "mock"))
     parser.add_argument("--supervised", action="store_true",
                         help="motion up starts processes again, not the test")  # fmt: skip
@@ -68,9 +69,11 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
     environment = ENVIRONMENT | (pair.environment if pair else {})
     suite = Suite(folder, environment | (home.environment if home else {}))
     words = robot_words(options.robots)
-    running = (SupervisedSuite if options.supervised else RunningSuite)(
-        suite, words, options.backend
-    )
+    without = [name for name in options.without.split(",") if name]
+    if options.supervised:
+        running: RunningSuite = SupervisedSuite(suite, words, options.backend)
+    else:
+        running = RunningSuite(suite, words, options.backend, without)
     if pair is not None:
         running.prefix[running.simulation] = pair.prefix(1)
     else:
