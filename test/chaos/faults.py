@@ -10,7 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from ros_processes import RosClient
+from ros_processes import BEST_EFFORT, RosClient
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 from two_hosts.hosts import TwoHosts
@@ -258,7 +258,7 @@ class ClockJump(Fault):
         def note(message: Clock) -> None:
             newest.append(message.clock.sec + 1e-9 * message.clock.nanosec)
 
-        subscription = client.node.create_subscription(Clock, "/clock", note, 1)
+        subscription = client.node.create_subscription(Clock, "/clock", note, BEST_EFFORT)
         publisher = client.node.create_publisher(Clock, "/clock", 10)
         client.wait(lambda: newest, "/clock")
         client.spin(0.3)
