@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: dying-listeners fuzz demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
+.PHONY: dying-listeners fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -57,6 +57,18 @@ fuzz: setup-test
 LISTENERS ?= 1000
 dying-listeners: setup-test
 	@$(BIN)/python benchmarks/bench_dying_listeners.py --listeners $(LISTENERS) $(LISTENER_ARGS)
+
+# Faults of processes, disks, clocks and, with CHAOS_ARGS=--network, of the network in a working suite
+# (test/chaos). One of them again: make chaos SEED=7 FAULT=12
+FAULTS ?= 100
+chaos: setup-test
+	@PYTHONPATH=test $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(FAULT),--fault $(FAULT)) $(CHAOS_ARGS)
+
+# Valid random work, and the drift of memory, handles, threads and latencies (test/soak).
+MINUTES ?= 120
+soak: setup-test
+	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
 # Those that need no folder and no hour; one: make bench BENCH=suite
 BENCH ?= kinematics ik rmpflow retiming verification recovery stop control_loop start suite viewer

@@ -8,10 +8,11 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from ros_processes import BEST_EFFORT, RELIABLE
 from sensor_msgs.msg import JointState
+
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 
 class ScriptedRobot:
@@ -21,12 +22,14 @@ class ScriptedRobot:
         self.q = dict(home)
         self.blocked: dict[str, tuple[float, float]] = {}
         """Range that a joint cannot leave, as if something were in its way."""
+        self.frozen = False
+        """Whether the last measurement is sent again and again, with new stamps."""
+        self._velocities = dict.fromkeys(home, 0.0)
         self._targets = dict(home)
         self._node = Node("test_scripted_robot", use_global_arguments=False)
         self._out = self._node.create_publisher(JointState, "/joint_states", RELIABLE)
-        self._node.create_subscription(JointState, "/joint_command", self._hear, BEST_EFFORT)
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self._node)
+        # All that waits is taken at once: a robot does not fall behind its commands.
+        self._commands = PolledSubscription(self._node, JointState, "/joint_command", BEST_EFFORT)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scripted robot")
         self._thread.start()
@@ -35,19 +38,20 @@ class ScriptedRobot:
         """Leave the graph."""
         self._stop.set()
         self._thread.join()
-        self._executor.shutdown()
         self._node.destroy_node()
 
     def _hear(self, message: JointState) -> None:
         for name, position in zip(message.name, message.position, strict=True):
-            if np.isfinite(position):
+            if name in self.q and abs(position) < 1e6:
                 self._targets[name] = position
 
     def _run(self) -> None:
         before = time.monotonic()
         due = before
         while not self._stop.is_set():
-            self._executor.spin_once(timeout_sec=max(due - time.monotonic(), 0.0))
+            time.sleep(max(due - time.monotonic(), 0.0))
+            for command in self._commands.all():
+                self._hear(command)
             now = time.monotonic()
             if now >= due:
                 self._publish(max(now - before, 1e-3))
@@ -57,9 +61,11 @@ class ScriptedRobot:
         message = JointState(name=list(self.q))
         for name, target in self._targets.items():
             lower, upper = self.blocked.get(name, (-np.inf, np.inf))
-            q = float(min(max(target, lower), upper))
-            message.position.append(q)
-            message.velocity.append((q - self.q[name]) / dt)
-            self.q[name] = q
+            if not self.frozen:
+                q = float(min(max(target, lower), upper))
+                self._velocities[name] = (q - self.q[name]) / dt
+                self.q[name] = q
+            message.position.append(self.q[name])
+            message.velocity.append(self._velocities[name])
         message.header.stamp = self._node.get_clock().now().to_msg()
         self._out.publish(message)

@@ -21,7 +21,7 @@ from motion_nodes.control.guard_defaults import GRIPPER_GROUP
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.resync import REST_SPEED
-from motion_nodes.control.state_plausibility import StatePlausibility
+from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
@@ -37,6 +37,7 @@ from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.articulation.gripper_actions import GripperServer
 from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
+from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.nodes.articulation.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
@@ -100,9 +101,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         )
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
         plausibility = StatePlausibility(robot.limits.select(joints).velocity)
-        self._state = JointStateReader(states, joints, plausibility=plausibility)
+        sources = SourceWatch(len(joints))
+        self._state = JointStateReader(states, joints, plausibility=plausibility, sources=sources)
+        self._monitor = StateMonitor(self, robot, self._state, self.runner)
         self._streams = StreamInputs(self)
-        self._status = ControllerStatus(self, self._state, self._streams)
+        self._status = ControllerStatus(self, self._state, self._streams, self._monitor)
         listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -132,7 +135,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         fresh = self._state.update()
         # Kept until the next reference, which may be that of a later cycle.
         self._fresh = self._fresh or fresh
-        if fresh and self._unstarted and not self._before_jump(now_ns):
+        if self._monitor.update(self._outputs.sent, fresh=fresh, started=not self._unstarted):
+            self._update_actions(0.0)
+        if fresh and self._unstarted and not self._state.rival and not self._before_jump(now_ns):
             self._start()
         self._streams.take(now_ns * 1e-9)
         self._status.update(self.stop_reason or self.runner.trouble)
@@ -198,6 +203,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._unstarted = True
         self._outputs.reset()
         self._state.forget()
+        self._monitor.reset()
         self._jumped_at = time.monotonic()
 
     def lacks(self) -> str:
@@ -217,13 +223,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def refusal(self) -> str | None:
         """Return why commands are refused, None if they are accepted."""
-        return self.stop_reason or self._state_fault()
+        return self.stop_reason or self._state_fault() or self._monitor.fault or None
 
     # ---- loop
 
     @property
     def _state_lost(self) -> bool:
-        return self._state.age() > self.params.state_timeout
+        return self._state.age() > self.params.state_timeout or bool(self._state.rival)
 
     def _state_fault(self) -> str | None:
         """Return why the robot's state is unknown, None if it is known."""
@@ -276,6 +282,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             known[:] = False
         self.controller.reset(np.where(known, last, measured))
         self._guard.reset()
+        self._monitor.reset()
         self._unstarted = False
 
     def _brake_after_loss(self) -> bool:
@@ -297,8 +304,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if not deadlines:
             return
         state, period, scaling = self._state, self.period, self._streams.scaling
-        fresh = self._fresh and not self._state_lost
-        residual = self._guard.measure(state) if self._fresh else None
+        usable = self._fresh and not self._monitor.frozen
+        fresh = usable and not self._state_lost
+        residual = self._guard.measure(state) if usable else None
         self._fresh = False
         for stamp in deadlines:
             reference = self.runner.step(
@@ -307,6 +315,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             # A state is used once, for however many references.
             fresh, residual = False, None
             self._outputs.send(reference, state, period, stamp)
+            self._monitor.command(reference, period)
         if self.runner.trouble != self._logged_fault:
             self._logged_fault = self.runner.trouble
             if self._logged_fault:
@@ -352,8 +361,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         return respond_from_loop(self, response, self._reset)
 
     def _reset(self) -> str:
-        refusal = self.refusal()
-        if refusal is not None:
+        refusal = self.stop_reason or self._state_fault()
+        if refusal:
             raise MotionError(refusal)
         self.runner.abort_all("the controller was reset")
         self.runner.take(self.controller.joint_names, "a reset of the controller")
@@ -363,6 +372,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._streams.scaling = 1.0
         self.controller.reset(self._state.position)
         self._guard.reset()
+        self._monitor.reset()
         return "holding the measured positions"
 
 

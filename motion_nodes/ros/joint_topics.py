@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.state_plausibility import StatePlausibility
+from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -73,6 +75,7 @@ class JointStateReader:
         joints: Sequence[str],
         by_velocity: Sequence[str] = (),
         plausibility: StatePlausibility | None = None,
+        sources: SourceWatch | None = None,
     ) -> None:
         """Create the reader.
 
@@ -81,7 +84,9 @@ class JointStateReader:
             joints: names of the joints, in the order of the arrays.
             by_velocity: joints of which the velocity is required instead of the position.
             plausibility: check of changes of position; None to accept all.
+            sources: detects several publishers of the same joints; None to accept them.
         """
+        self._sources = sources
         self._plausibility = plausibility
         self.rejected = 0
         """Number of messages rejected as implausible."""
@@ -120,7 +125,7 @@ class JointStateReader:
 
     def update(self) -> bool:
         """Read pending messages; return whether they updated a state that is complete."""
-        messages = self._subscription.all()
+        messages = self._pending()
         if not messages:
             return False
         fresh = np.zeros(len(self.joint_names), dtype=bool)
@@ -158,8 +163,30 @@ class JointStateReader:
             if len(late) < len(self.joint_names):
                 text += f" of {', '.join(late)}"
         else:
-            return ""
+            return self.rival
         return f"{text} ({self.problem})" if self.problem else text
+
+    @property
+    def rival(self) -> str:
+        """Description of several publishers of the same joint, empty if there are none."""
+        joint = None if self._sources is None else self._sources.rival(time.monotonic())
+        if joint is None:
+            return ""
+        topic = self._subscription.topic
+        return f"several publishers on {topic} report {self.joint_names[joint]}"
+
+    def _pending(self) -> Sequence[Any]:
+        """Return pending messages, and note which publisher reports which joints."""
+        if self._sources is None:
+            return self._subscription.all()
+        numbered = self._subscription.numbered()
+        now = time.monotonic()
+        for message, number in numbered:
+            with contextlib.suppress(InvalidMessage):
+                layout = self._layout(self._messages.read(message))
+                if layout is not None:
+                    self._sources.note(layout.places, number, now)
+        return [message for message, _ in numbered]
 
     def _older_than(self, moment: float) -> tuple[str, ...]:
         received = zip(self.joint_names, self._received_at, strict=True)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT and SIGTERM: halt the robot, shut down cleanly, exit with 0.
+"""SIGINT, SIGTERM and SIGHUP: halt the robot, shut down cleanly, exit with 0.
+
+SIGHUP, the end of the terminal, is left alone where it is ignored, as under ``nohup``.
 
 Imports nothing heavy, so that a process can call :func:`stop_quietly` first and handles signals
 while it imports and compiles.
@@ -17,15 +19,15 @@ import signal
 import threading
 
 STOP = threading.Event()
-"""Set by SIGINT or SIGTERM."""
+"""Set by one of the signals."""
 
-_NUMBERS = (signal.SIGINT, signal.SIGTERM)
+_NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _settled = False
 _listening = False
 
 
 def stop_quietly() -> None:
-    """Handle SIGINT and SIGTERM: exit with 0 before :func:`nodes_exist`, set STOP after it.
+    """Handle the signals: exit with 0 before :func:`nodes_exist`, set STOP after it.
 
     Only the main thread may call this; repeated calls have no effect.
     """
@@ -38,7 +40,8 @@ def stop_quietly() -> None:
     threading.Thread(target=_listen, args=(reader,), name="signals", daemon=True).start()
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in _NUMBERS:
-        signal.signal(number, lambda _number, _frame: None)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda _number, _frame: None)
 
 
 def nodes_exist() -> None:

@@ -14,6 +14,7 @@ from conftest import ENVIRONMENT
 from ros_processes import Suite
 
 from fuzz.campaign import PHASES, Campaign
+from fuzz.robot_words import robot_words
 
 ROBOTS = "arm:=franka,base:=jetbot@3,0,0,car:=leatherback@6,0,0"
 
@@ -31,7 +32,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="for failures")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
-    robots = _robots(options.robots)
+    robots = robot_words(options.robots)
 
     import rclpy
 
@@ -61,17 +62,6 @@ def main() -> int:
         print(f"FOUND  {failure}")
     print(f"logs are in {kept}; again: make fuzz SEED={seed} MESSAGES={options.messages}")
     return 1
-
-
-def _robots(text: str) -> list[str]:
-    """Return the words of placement in a list whose words contain commas themselves."""
-    words: list[str] = []
-    for part in text.split(","):
-        if ":=" in part:
-            words.append(part)
-        else:
-            words[-1] += f",{part}"
-    return words
 
 
 if __name__ == "__main__":

@@ -3,14 +3,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from lifecycle_msgs.msg import Transition
@@ -20,6 +15,8 @@ from std_srvs.srv import SetBool
 
 from fuzz.attacker import Attacker, states_of
 from fuzz.endpoints import OWN, find_endpoints
+from fuzz.processes import Usage, tracebacks, usage_of
+from fuzz.watcher import WatcherProcess
 from motion_nodes.bringup.compose import BringupConfig, nodes_for
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
@@ -38,26 +35,6 @@ class Findings:
 
     failures: list[str] = field(default_factory=list)
     figures: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What a process holds."""
-
-    memory: float
-    """[MB]"""
-    handles: int
-    threads: int
-
-
-def usage_of(pid: int) -> Usage:
-    """Return what a process holds now."""
-    status = dict(
-        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
-        if ":" in line
-    )  # fmt: skip
-    handles = len(os.listdir(f"/proc/{pid}/fd"))
-    return Usage(int(status["VmRSS"].split()[0]) / 1024, handles, int(status["Threads"]))
 
 
 class Campaign:
@@ -114,24 +91,16 @@ class Campaign:
 
     def _attack(self, attacker: Attacker, processes: dict[str, SuiteProcess]) -> None:
         nodes = self._wait_until_active(attacker)
-        watcher = subprocess.Popen(
-            [sys.executable, "-m", "fuzz.watcher", *(f"{s}={r}" for s, r in self._places.items())],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env={**self._suite.environment, "PYTHONPATH": _python_path()},
-        )  # fmt: skip
-        assert watcher.stdout is not None
-        assert watcher.stdin is not None
-        watcher.stdout.readline()
+        watcher = WatcherProcess(self._places, self._suite.environment)
         endpoints = find_endpoints(attacker.node)
         self.findings.figures["endpoints"] = len(endpoints)
         before = {name: usage_of(process.pid) for name, process in processes.items()}
         for phase in self._phases:
             chosen = [each for each in endpoints if each.phase == phase]
-            watcher.stdin.write(f"{phase}\n")
-            watcher.stdin.flush()
-            self._run_phase(attacker, processes, nodes, chosen, int(PHASES[phase] * self._messages))
-            watcher.stdin.write("between\n")
-            watcher.stdin.flush()
+            watcher.exact(phase == "messages")
+            count = int(PHASES[phase] * self._messages)
+            self._run_phase(phase, attacker, processes, nodes, chosen, count)
+            watcher.exact(False)
             self._restore(attacker, nodes, phase)
             if self._gone(processes):
                 break
@@ -140,13 +109,13 @@ class Campaign:
         for name, process in processes.items():
             if process.running:
                 self._compare(name, before[name], usage_of(process.pid))
-        watcher.stdin.close()
-        self._take(json.loads(watcher.stdout.readline()))
-        watcher.wait(10.0)
+        self._take(watcher.ask())
+        watcher.close()
         self._summarize(attacker, processes)
 
     def _run_phase(
         self,
+        phase: str,
         attacker: Attacker,
         processes: dict[str, SuiteProcess],
         nodes: list[str],
@@ -154,12 +123,15 @@ class Campaign:
         count: int,
     ) -> None:
         done = 0
+        begin, sent = time.monotonic(), attacker.tally.count
         while done < count and not self._gone(processes):
             part = min(100, count - done)
             attacker.attack(endpoints, part, self._rate)
             done += part
             # Services of the nodes are served by one thread each process: ask one of them.
             self._probe(attacker, nodes[(done // 100) % len(nodes)])
+        rate = (attacker.tally.count - sent) / max(time.monotonic() - begin, 1e-9)
+        self.findings.figures.setdefault("messages per second", {})[phase] = round(rate, 1)
 
     def _probe(self, attacker: Attacker, node: str) -> None:
         label, waited = states_of(attacker, [node])[node]
@@ -245,10 +217,11 @@ class Campaign:
 
     def _take(self, seen: dict[str, Any]) -> None:
         self.findings.failures += [f"limit: {text}" for text in seen["violations"]]
-        self.findings.figures["commands watched"] = seen["commands"]
+        robots = seen["robots"]
+        self.findings.figures["commands watched"] = {s: r["commands"] for s, r in robots.items()}
         self.findings.figures["largest share of limits"] = {
-            space: {what: round(share, 3) for what, share in peaks.items()}
-            for space, peaks in seen["peaks"].items()
+            space: {what: round(share, 3) for what, share in report["peaks"].items()}
+            for space, report in robots.items()
         }
 
     def _summarize(self, attacker: Attacker, processes: dict[str, SuiteProcess]) -> None:
@@ -266,32 +239,10 @@ class Campaign:
         for name, process in processes.items():
             if not process.running:
                 self._fail(f"process {name} ended with code {process.exit_code()}")
-            for line in _tracebacks(process.output):
+            for line in tracebacks(process.output):
                 self._fail(f"{name}: {line}")
         figures["faults in the logs"] = sum(p.output.count("[FATAL]") for p in processes.values())
 
     def _fail(self, text: str) -> None:
         if text not in self.findings.failures:
             self.findings.failures.append(text)
-
-
-def _tracebacks(output: str) -> list[str]:
-    """Return the last line and the place of each traceback, each kind once."""
-    found: dict[str, None] = {}
-    lines = output.splitlines()
-    for i, line in enumerate(lines):
-        if not line.startswith("Traceback"):
-            continue
-        place = ""
-        for later in lines[i + 1 :]:
-            if later.startswith("  File"):
-                place = later.strip()
-            elif later and not later.startswith(" "):
-                found[f"{later[:200]} at {place}"] = None
-                break
-    return list(found)
-
-
-def _python_path() -> str:
-    test = Path(__file__).parents[1]
-    return os.pathsep.join([str(test), str(test.parent), os.environ.get("PYTHONPATH", "")])

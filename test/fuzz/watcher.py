@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that only watches: are limits kept in what the suite commands and the robots do?
 
-Reads the phase of the campaign from its standard input, one word a line, and prints what it found
-as JSON when that ends.
+Reads commands from its standard input, one word a line: ``exact`` and ``loose`` switch the limits
+of velocities and accelerations on and off, ``ask`` prints as JSON what was found so far. It ends
+with its standard input. :class:`WatcherProcess` is its client.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import json
 import math
 import os
 import select
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import rclpy
@@ -37,6 +42,10 @@ milliseconds on a quiet machine, by 50 on a busy one. Steps are held against lim
 more time; FUZZ_CLOCK sets it."""
 SMALL = 1e-3
 """[rad/s or m/s] Differences of velocity below this are not looked at."""
+MOVED = 2e-3
+"""[rad or m] A joint that has left its place by so much is in motion."""
+ANSWER = 20.0
+"""[s] Timeout of an answer of the watching process."""
 MOST = 40
 """Violations that are kept."""
 
@@ -63,6 +72,12 @@ class Watch:
     """Whether velocities and accelerations are looked at: not where time or lifecycle change."""
     peaks: dict[str, float] = field(default_factory=dict)
     """Largest share of a limit that was used."""
+    place: dict[str, float] = field(default_factory=dict)
+    """Positions at the last motion [rad or m]."""
+    moved_at: float = 0.0
+    """Time of the last motion, by the monotonic clock [s]."""
+    seen_at: float = 0.0
+    """Time of the last state, by the monotonic clock [s]."""
 
     def __post_init__(self) -> None:
         """Take the limits from the robot's description."""
@@ -100,8 +115,15 @@ class Watch:
             self.last[name] = Last(stamp, position, velocity)
 
     def state(self, message: JointState) -> None:
-        """Look at where the robot is."""
-        if message.header.frame_id == MARK or self.robot.base is not None:
+        """Look at where the robot is, and whether it moves."""
+        if message.header.frame_id == MARK:
+            return
+        self.seen_at = time.monotonic()
+        for name, position in zip(message.name, message.position, strict=False):
+            if abs(position - self.place.setdefault(name, position)) > MOVED:
+                self.place[name] = position
+                self.moved_at = self.seen_at
+        if self.robot.base is not None:
             return
         for name, position in zip(message.name, message.position, strict=False):
             if name in self.limits:
@@ -149,11 +171,78 @@ class Watch:
         if len(self.found) < MOST:
             self.found.append(f"{self.space}: {text}")
 
+    def report(self) -> dict[str, Any]:
+        """Return what is known of the robot's motion; times are ages [s]."""
+        now = time.monotonic()
+        return {
+            "commands": self.messages,
+            "peaks": self.peaks,
+            "still": now - self.moved_at,
+            "silent": now - self.seen_at,
+        }
+
+
+class WatcherProcess:
+    """The watching process, seen from the process that started it."""
+
+    def __init__(self, robots: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        """Start it, and wait until it watches.
+
+        Args:
+            robots: names of robot models by namespace.
+            environment: of the process.
+        """
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "fuzz.watcher", *(f"{s}={r}" for s, r in robots.items())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
+            env={**environment, "PYTHONPATH": python_path()}, start_new_session=True,
+        )  # fmt: skip
+        self._read()
+
+    def exact(self, on: bool) -> None:
+        """Switch the limits of velocities and accelerations on or off."""
+        self._say("exact" if on else "loose")
+
+    def ask(self) -> dict[str, Any]:
+        """Return violations since the last call, and a report for each robot by namespace."""
+        self._say("ask")
+        return dict(json.loads(self._read()))
+
+    def close(self) -> None:
+        """End it."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(ANSWER)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise
+
+    def _say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{word}\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], ANSWER)[0]:
+            raise AssertionError(f"the watching process did not answer within {ANSWER:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the watching process ended with {self._process.wait()}")
+        return line
+
+
+def python_path() -> str:
+    """Return the search path of processes that use the test packages."""
+    test = Path(__file__).parents[1]
+    return os.pathsep.join([str(test), str(test.parent), os.environ.get("PYTHONPATH", "")])
+
 
 def main() -> None:
     """Watch the robots named as NAMESPACE=ROBOT until standard input ends."""
     rclpy.init(args=[])
-    node = Node("fuzz_watcher", use_global_arguments=False)
+    node = Node(f"fuzz_watcher_{os.getpid()}", use_global_arguments=False)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     found: list[str] = []
@@ -169,23 +258,27 @@ def main() -> None:
     unread = b""
     while True:
         executor.spin_once(timeout_sec=0.02)
-        if select.select([0], [], [], 0.0)[0]:
-            part = os.read(0, 4096)
-            if not part:
-                break
-            unread += part
-            *lines, unread = unread.split(b"\n")
-            for line in lines:
-                for watch in watches:
-                    watch.exact = line.decode() == "messages"
-                    watch.last.clear()
-    result: dict[str, Any] = {
-        "violations": found,
-        "commands": {watch.space: watch.messages for watch in watches},
-        "peaks": {watch.space: watch.peaks for watch in watches},
-    }
-    print(json.dumps(result), flush=True)
+        if not select.select([0], [], [], 0.0)[0]:
+            continue
+        part = os.read(0, 4096)
+        if not part:
+            break
+        unread += part
+        *lines, unread = unread.split(b"\n")
+        for line in lines:
+            _obey(line.decode(), watches, found)
     os._exit(0)
+
+
+def _obey(word: str, watches: list[Watch], found: list[str]) -> None:
+    if word == "ask":
+        robots = {watch.space: watch.report() for watch in watches}
+        print(json.dumps({"violations": found, "robots": robots}), flush=True)
+        found.clear()
+        return
+    for watch in watches:
+        watch.exact = word == "exact"
+        watch.last.clear()
 
 
 if __name__ == "__main__":

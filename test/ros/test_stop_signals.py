@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT and SIGTERM in every state of a process: exit code 0, no traceback."""
+"""SIGINT, SIGTERM and SIGHUP in every state of a process: exit code 0, no traceback."""
 
 from __future__ import annotations
 
 import signal
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from ros_processes import RosClient, Suite, SuiteProcess, wait_until
 
 from motion_nodes.bringup.compose import ALONE
 
-NUMBERS = [signal.SIGINT, signal.SIGTERM]
+NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 BASE = "/diff_drive_controller"
 
 
@@ -71,6 +73,17 @@ def test_a_second_signal_while_shutting_down(suite: Suite, second):
     process.send(signal.SIGINT)
     for _ in range(20):
         process.send(second)
+    ended_well(process)
+
+
+def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite: Suite):
+    python = [sys.executable, "-m", "motion_nodes.nodes", "mujoco_sim"]
+    process = suite.run(["nohup", *python, "--ros-args", "-p", 'robots:=["jetbot"]'])
+    process.wait_for("configured in")
+    process.send(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.running
+    process.send(signal.SIGTERM)
     ended_well(process)
 
 

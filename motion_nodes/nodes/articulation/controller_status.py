@@ -8,6 +8,7 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import PREEMPTED
@@ -19,7 +20,11 @@ class ControllerStatus:
     """Publishes ``~/status`` on changes and fills in diagnostics."""
 
     def __init__(
-        self, host: ControllerHost, state: JointStateReader, streams: StreamInputs
+        self,
+        host: ControllerHost,
+        state: JointStateReader,
+        streams: StreamInputs,
+        monitor: StateMonitor,
     ) -> None:
         """Create the publisher.
 
@@ -27,8 +32,10 @@ class ControllerStatus:
             host: the controller.
             state: measured state of the joints.
             streams: command streams.
+            monitor: of states and publishers.
         """
         self._host, self._state, self._streams = host, state, streams
+        self._monitor = monitor
         self._out = host.node.advertise(DiagnosticStatus, "~/status", qos.STATUS)
         self._published: Any = None
         self._implausible = 0
@@ -71,6 +78,8 @@ class ControllerStatus:
             report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
         else:
             report.note("OK", "moving" if runner.controller.moving else "holding")
+        if self._monitor.fault:
+            report.note("ERROR", f"{self._monitor.fault}; joints stopped, commands are refused")
         if state.rejected > self._implausible:
             self._implausible = state.rejected
             report.note("ERROR", f"joint_states are not plausible: {state.problem}")

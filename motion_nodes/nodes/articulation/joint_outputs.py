@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,9 @@ from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, se
 from motion_nodes.ros.node import MotionNode
 
 Array = NDArray[np.float64]
+
+SENT = 256
+"""Number of messages of which the stamps are kept."""
 
 
 @dataclass
@@ -111,6 +115,8 @@ class JointOutputs:
         self._limiter, self._bounds = limiter, effort_bounds
         self._stamp_ns = 0
         """Stamp of the last reference."""
+        self.sent: deque[int] = deque(maxlen=SENT)
+        """Stamps of the newest messages [ns]."""
         self._writer = JointStateWriter(
             node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
@@ -203,6 +209,7 @@ class JointOutputs:
     def hand_over(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
         """Publish a last command, by which the robot's own drives hold the reference."""
         self._fill_hold(reference, state)
+        self.sent.append(now_ns)
         self._writer.send_last(now_ns)
 
     def _fill_hold(self, reference: JointReference, state: JointStateReader) -> None:
@@ -234,6 +241,7 @@ class JointOutputs:
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
         self._stamp_ns = stamp_ns
+        self.sent.append(stamp_ns)
         self._fill(positions, velocities, efforts)
         self._writer.send(stamp_ns)
 

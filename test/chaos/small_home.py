@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A home folder on a disk of its own, small enough to be filled, which can be made read-only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import subprocess
+from pathlib import Path
+
+from two_hosts.hosts import NotPermitted
+
+from motion_nodes.kernels.cache import preferred_folder
+
+SPARE = 24
+"""[MB] Size of the disk beyond what the cache of compiled code takes."""
+DAMAGES = ("cut", "emptied", "flipped", "zeroed", "random")
+
+
+class SmallHome:
+    """A tmpfs that holds home, cache, logs and temporary files of the suite."""
+
+    def __init__(self, folder: Path) -> None:
+        """Mount it, and copy the cache of compiled code into it.
+
+        Raises:
+            NotPermitted: file systems cannot be mounted here.
+        """
+        self.folder = folder
+        source = preferred_folder()
+        cached = _size(source) if source is not None and source.is_dir() else 0
+        folder.mkdir(parents=True, exist_ok=True)
+        size = f"size={cached // 2**20 + SPARE}m,mode=0700"
+        _run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder))
+        self._size = size
+        for part in ("log", "tmp", "cache"):
+            (folder / part).mkdir(mode=0o700)
+        self.cache = folder / "cache" / "kernels"
+        if cached and source is not None:
+            shutil.copytree(source, self.cache)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of processes that live here."""
+        return {
+            "HOME": str(self.folder),
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "MOTION_NODES_CACHE_DIR": str(self.folder / "cache"),
+            "ROS_LOG_DIR": str(self.folder / "log"),
+            "TMPDIR": str(self.folder / "tmp"),
+        }
+
+    def fill(self) -> None:
+        """Use up all that is free."""
+        with contextlib.suppress(OSError), (self.folder / "filler").open("wb") as file:
+            while True:
+                file.write(bytes(1 << 16))
+                file.flush()
+
+    def empty(self) -> None:
+        """Give back what :meth:`fill` took."""
+        (self.folder / "filler").unlink(missing_ok=True)
+
+    def read_only(self, on: bool) -> None:
+        """Refuse changes, or allow them again."""
+        access = "ro" if on else "rw"
+        _run("mount", "-o", f"remount,{access},{self._size}", str(self.folder))
+
+    def damage(self, rng: random.Random, count: int) -> list[str]:
+        """Damage some files of the cache; return what was done to which."""
+        files = sorted(path for path in self.cache.rglob("*") if path.is_file())
+        done = []
+        for path in rng.sample(files, min(count, len(files))):
+            how = rng.choice(DAMAGES)
+            content = bytearray(path.read_bytes())
+            if how == "cut":
+                content = content[: rng.randrange(len(content) + 1)]
+            elif how == "emptied":
+                content = bytearray()
+            elif how == "flipped" and content:
+                content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+            elif how == "zeroed":
+                content = bytearray(len(content))
+            else:
+                content = bytearray(rng.randbytes(len(content)))
+            path.write_bytes(content)
+            done.append(f"{path.name} {how}")
+        return done
+
+    def close(self) -> None:
+        """Unmount it."""
+        _run("umount", "-l", str(self.folder))
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _run(*command: str) -> None:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False,
+                                env={**os.environ, "LC_ALL": "C"})  # fmt: skip
+    except OSError as error:
+        raise NotPermitted(str(error)) from None
+    if result.returncode:
+        raise NotPermitted(f"{' '.join(command[:3])}: {result.stderr.strip()}")

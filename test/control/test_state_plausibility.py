@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen measurements and rival publishers; jumps are tested with the reader of joint states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.control.state_plausibility import (
+    CHANGES,
+    CONFIRMED,
+    REPEATS,
+    SLACK,
+    SPAN,
+    FrozenStates,
+    SourceWatch,
+)
+
+LAG, DT = 0.25, 0.01
+N = 3
+NONE = np.full(N, np.nan)
+
+
+class Arm:
+    """References that move at a velocity, and measurements that follow, or do not."""
+
+    def __init__(self, exempt=(False,) * N) -> None:
+        self.check = FrozenStates(LAG, np.array(exempt))
+        self.reference = np.zeros(N)
+        self.measured = np.zeros(N)
+
+    def run(self, velocity, seconds, *, follows=(), reported=None, noise=0.0, seed=1):
+        """Return the time until joints were frozen; None if they never were."""
+        rng = np.random.default_rng(seed)
+        velocity = np.asarray(velocity, float)
+        reported = np.zeros(N) if reported is None else np.asarray(reported, float)
+        for k in range(round(seconds / DT)):
+            for i in follows:
+                self.measured[i] = self.reference[i]
+            self.check.measure(self.measured + noise * rng.standard_normal(N), reported, NONE)
+            self.reference = self.reference + velocity * DT
+            self.check.command(self.reference, velocity, DT)
+            if len(self.check.joints):
+                return (k + 1) * DT
+        return None
+
+
+@pytest.mark.parametrize("speed", [0.05, 0.3, 2.0])
+def test_a_frozen_arm_is_detected_after_the_lag_and_the_slack(speed):
+    arm = Arm()
+    found = arm.run([speed, -speed, 0.0], 5.0)
+    assert found == pytest.approx(max(LAG + CONFIRMED, SLACK / speed), abs=2 * DT)
+    assert arm.check.joints.tolist() == [0, 1]
+
+
+def test_noise_in_the_last_bits_is_not_frozen():
+    assert Arm().run([1.0, 1.0, 1.0], 3.0, noise=1e-9) is None
+
+
+def test_joints_that_follow_are_not_frozen():
+    assert Arm().run([1.0, 1.0, 0.5], 3.0, follows=(0, 1, 2)) is None
+
+
+def test_joints_at_rest_may_repeat_their_measurement():
+    assert Arm().run([0.0, 0.0, 0.0], 10.0) is None
+
+
+def test_one_joint_alone_may_be_blocked():
+    """A coarse encoder at an obstacle repeats itself, too; others move or rest."""
+    assert Arm().run([1.0, 0.0, 0.0], 2.0) is None
+    assert Arm().run([1.0, 1.0, 0.0], 2.0, follows=(1,)) is None
+
+
+def test_one_joint_alone_with_a_velocity_is_frozen():
+    arm = Arm()
+    assert arm.run([0.5, 0.0, 0.0], 2.0, reported=[0.4, 0.0, 0.0]) is not None
+    assert arm.check.joints.tolist() == [0]
+
+
+def test_exempt_joints():
+    assert Arm(exempt=(True, True, False)).run([1.0, 1.0, 0.0], 2.0) is None
+
+
+def test_a_change_ends_it_and_equal_measurements_do_not():
+    arm = Arm()
+    assert arm.run([1.0, 1.0, 0.0], 1.0) is not None
+    arm.check.measure(arm.measured, np.zeros(N), NONE)
+    assert len(arm.check.joints) == 2
+    arm.check.measure(arm.measured + 1e-6 * np.array([0, 0, 1]), np.zeros(N), NONE)
+    assert len(arm.check.joints) == 2, "the third joint was not frozen"
+    arm.check.measure(arm.measured + 1e-6 * np.array([1, 0, 0]), np.zeros(N), NONE)
+    assert not len(arm.check.joints)
+
+
+def test_velocity_references_count_by_their_time():
+    check = FrozenStates(LAG, np.zeros(N, bool))
+    for _ in range(60):
+        check.measure(np.zeros(N), np.zeros(N), NONE)
+        check.command(NONE, np.array([0.5, 0.5, np.nan]), DT)
+    assert check.joints.tolist() == [0, 1]
+
+
+def test_lost_measurements_are_not_repeated_ones():
+    """Without measurements the state grows old, which others detect."""
+    check = FrozenStates(LAG, np.zeros(N, bool))
+    for _ in range(REPEATS - 1):
+        check.measure(np.zeros(N), np.zeros(N), NONE)
+    for k in range(200):
+        check.command(np.full(N, k * DT), np.ones(N), DT)
+    assert not len(check.joints)
+
+
+EVERY = np.arange(N)
+
+
+def interleaved(watch, numbers, dt=0.1, joints=None):
+    now = 10.0
+    for k, number in enumerate(numbers):
+        now = 10.0 + dt * k
+        watch.note(EVERY if joints is None else joints[k], number, now)
+    return watch.rival(now)
+
+
+def test_one_publisher_has_no_rival():
+    assert interleaved(SourceWatch(N), range(5, 200)) is None
+
+
+def test_a_publisher_that_starts_again_has_no_rival():
+    assert interleaved(SourceWatch(N), [900, 901, 1, 2, 3, 4, 1, 2, 3]) is None
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 10_000])
+def test_two_publishers_of_the_same_joints(offset):
+    numbers = [n for k in range(1, 10) for n in (k, k + offset)]
+    assert interleaved(SourceWatch(N), numbers) == 0
+
+
+def test_two_publishers_each_with_its_own_joints():
+    joints = [np.array([0, 1]), np.array([2])] * 20
+    numbers = [n for k in range(1, 21) for n in (k, 1000 + k)]
+    assert interleaved(SourceWatch(N), numbers, joints=joints) is None
+
+
+def test_a_rival_of_one_joint():
+    joints = [EVERY, np.array([2])] * 20
+    numbers = [n for k in range(1, 21) for n in (1000 + k, k)]
+    assert interleaved(SourceWatch(N), numbers, joints=joints) == 2
+
+
+def test_rivals_of_the_past_are_forgotten():
+    watch = SourceWatch(N)
+    assert interleaved(watch, [9, 1, 10, 2, 11, 3, 12]) is not None
+    assert watch.rival(10.0 + SPAN + 1.0) is None
+
+
+def test_without_numbers_there_are_no_rivals():
+    assert interleaved(SourceWatch(N), [None] * (10 * CHANGES)) is None

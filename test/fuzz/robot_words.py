@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists of robots on the command line."""
+
+from __future__ import annotations
+
+
+def robot_words(text: str) -> list[str]:
+    """Return the words of placement in a list whose words contain commas themselves."""
+    words: list[str] = []
+    for part in text.split(","):
+        if ":=" in part:
+            words.append(part)
+        else:
+            words[-1] += f",{part}"
+    return words

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frozen joint states, a second driver, and a rival of joint_command: the arm holds and reports it.
+
+The robot is a driver that the test plays, in wall time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointClient, smooth
+from ros_processes import RosClient
+from scripted_robot import ScriptedRobot
+from sensor_msgs.msg import JointState
+
+pytestmark = pytest.mark.timeout(120)
+AWAY = {name: HOME[name] + 0.4 for name in ARM[:3]}
+
+
+@pytest.fixture(scope="module")
+def robot(ros: None) -> Iterator[ScriptedRobot]:
+    """A driver that can repeat its last measurement."""
+    robot = ScriptedRobot(HOME)
+    yield robot
+    robot.close()
+
+
+@pytest.fixture(scope="module")
+def cell(
+    robot: ScriptedRobot, module_suite: Any, module_client: RosClient
+) -> Iterator[JointClient]:
+    """The controller of that robot."""
+    # A busy machine may keep the driver waiting; losses of the state are tested elsewhere.
+    module_suite.node("articulation_controller", robot="franka", state_timeout=3.0)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    yield arm
+    arm.close()
+
+
+@pytest.fixture
+def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
+    """The arm at home."""
+    robot.frozen = False
+    cell.client.spin(0.2)
+    holds(cell.client)
+    cell.client.wait(lambda: ARM[0] in cell.joints, "a state of the arm")
+    if cell.away(HOME) > 1e-6:
+        cell.go_home()
+    cell.rest()
+    return cell
+
+
+def holds(client: RosClient) -> None:
+    """Wait until the controller holds the arm and reports no error."""
+
+    def fine() -> bool:
+        status = client.diagnostics(CONTROLLER)
+        error = status is None or status.level == DiagnosticStatus.ERROR
+        return not error and "holding" in status.message
+
+    client.wait(fine, "the controller to hold the arm")
+
+
+def begin(arm: JointClient, seconds: float = 4.0) -> Call:
+    """Begin a motion of three joints, and wait until it is under way."""
+    call = arm.follow(smooth(AWAY, seconds))
+    assert call.accepted()
+    arm.moving()
+    return call
+
+
+def aborted(call: Call, text: str) -> None:
+    status, result = call.result()
+    assert status == ABORTED
+    assert text in result.error_string
+
+
+def is_refused(arm: JointClient, text: str) -> None:
+    aborted(arm.follow(smooth(AWAY, 4.0)), text)
+
+
+def reports(arm: JointClient, text: str) -> None:
+    arm.client.wait_for_diagnosis(CONTROLLER, text, DiagnosticStatus.ERROR)
+
+
+def works_again(arm: JointClient) -> None:
+    holds(arm.client)
+    status, result = arm.follow(smooth(AWAY, 2.0)).result()
+    assert status == SUCCEEDED, result.error_string
+
+
+def commands_rest(arm: JointClient) -> None:
+    """What is commanded last is a place at rest, near where the motion was interrupted."""
+    arm.client.spin(0.3)
+    last = arm.commands.newest
+    assert np.nanmax(np.abs(last.velocity)) < 1e-6
+    for name, position in zip(last.name, last.position, strict=True):
+        assert HOME[name] - 1e-6 <= position <= HOME[name] + 0.4 * (name in AWAY) + 1e-6
+
+
+def test_frozen_states_stop_the_arm(arm, robot):
+    call = begin(arm)
+    robot.frozen = True
+    aborted(call, "joint_states are frozen: " + ", ".join(AWAY))
+    commands_rest(arm)
+    is_refused(arm, "joint_states are frozen")
+    reports(arm, "joint_states are frozen")
+    robot.frozen = False
+    works_again(arm)
+
+
+def test_frozen_from_rest_on(arm, robot):
+    robot.frozen = True
+    call = arm.follow(smooth(AWAY, 4.0))
+    aborted(call, "joint_states are frozen")
+    commands_rest(arm)
+    robot.frozen = False
+    works_again(arm)
+
+
+def test_a_second_driver_of_the_same_joints(arm):
+    rival = arm.client.publisher(JointState, "/joint_states")
+    call = begin(arm)
+    stale = JointState(name=ARM, position=[HOME[name] for name in ARM])
+    arm.client.repeat(lambda: rival.publish(stale), lambda: call.done, "the end", rate=50.0)
+    aborted(call, "several publishers on /joint_states report")
+    commands_rest(arm)
+    arm.client.node.destroy_publisher(rival)
+    works_again(arm)
+
+
+def test_a_second_driver_of_other_joints(arm):
+    other = arm.client.publisher(JointState, "/joint_states")
+    message = JointState(name=["left_wheel_joint"], position=[1.0])
+    call = begin(arm, 1.0)
+    arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
+    status, result = call.result()
+    arm.client.node.destroy_publisher(other)
+    assert status == SUCCEEDED, result.error_string
+
+
+def test_a_rival_of_the_commands(arm):
+    rival = arm.client.publisher(JointState, "/joint_command")
+    call = begin(arm)
+    message = JointState(name=[ARM[0]], position=[HOME[ARM[0]]])
+    arm.client.repeat(lambda: rival.publish(message), lambda: call.done, "the end")
+    aborted(call, f"another publisher on /joint_command commands {ARM[0]}: /test_module_client")
+    arm.client.repeat_for(lambda: rival.publish(message), 0.5)
+    is_refused(arm, "another publisher on /joint_command")
+    reports(arm, "another publisher on /joint_command")
+    arm.client.node.destroy_publisher(rival)
+    works_again(arm)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("left_wheel_joint", 1.0), (ARM[0], math.nan), (ARM[0], math.inf), (ARM[0], 1e155)],
+)
+def test_commands_that_move_no_joint_of_the_arm(arm, name, value):
+    """Of a base in the same namespace, or of values that every driver ignores."""
+    other = arm.client.publisher(JointState, "/joint_command")
+    message = JointState(name=[name], position=[value])
+    call = begin(arm, 1.0)
+    arm.client.repeat(lambda: other.publish(message), lambda: call.done, "the end", rate=50.0)
+    status, result = call.result()
+    arm.client.node.destroy_publisher(other)
+    assert status == SUCCEEDED, result.error_string

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers and robot on two hosts, with each kind of discovery; the cable is cut in a motion."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from fuzz.watcher import python_path
+
+from two_hosts.__main__ import CUT, SKIPPED
+
+
+@pytest.mark.parametrize("discovery", ["multicast", "peers", "server"])
+def test_the_cable_is_cut_in_a_motion(suite, discovery):
+    process = suite.run(
+        [sys.executable, "-m", "two_hosts", "--discovery", discovery], PYTHONPATH=python_path()
+    )
+    code = process.exit_code(110.0)
+    if code == SKIPPED:
+        pytest.skip(f"network namespaces are not permitted here: {process.output}")
+    assert code == 0, process.output
+    figures = json.loads(process.output.splitlines()[-1])
+    assert "the robot was lost" in figures["reason"]
+    assert figures["goal aborted after [s]"] < CUT
