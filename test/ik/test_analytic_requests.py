@@ -193,7 +193,7 @@ def test_chains_that_do_not_fit_are_refused_in_words():
         solver("iiwa", "joint4")
     with pytest.raises(InvalidConfig, match="tolerance.*-1"):
         AnalyticIk(iiwa(), tolerance=-1.0)
-    with pytest.raises(InvalidConfig, match="panda_finger_joint1' slides"):
+    with pytest.raises(InvalidConfig, match="'panda_finger_joint1'"):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_leftfinger"))
 
 
