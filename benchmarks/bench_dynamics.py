@@ -15,6 +15,7 @@ import timeit
 from collections.abc import Callable
 
 import numpy as np
+from mujoco_urdf import without_shapes
 from report import Cell, Report, arguments, ratio
 
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
@@ -53,7 +54,7 @@ def with_mujoco(q: np.ndarray, v: np.ndarray, a: np.ndarray) -> dict[str, Call]:
     """Return MuJoCo's way: position and velocity stages, then mj_rne."""
     import mujoco
 
-    model = mujoco.MjSpec.from_string(load_robot("franka").urdf).compile()
+    model = mujoco.MjSpec.from_string(without_shapes(load_robot("franka").urdf)).compile()
     model.opt.gravity = STANDARD_GRAVITY
     data, result = mujoco.MjData(model), np.empty(model.nv)
 

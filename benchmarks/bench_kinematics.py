@@ -24,6 +24,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pinocchio as pin
+from mujoco_urdf import without_shapes
 
 from motion_nodes.kernels import native
 from motion_nodes.model.kinematics import Kinematics
@@ -72,7 +73,7 @@ class Mujoco:
     """The robot in MuJoCo, which keeps only bodies with mass: the frame is a point of one."""
 
     def __init__(self, urdf: str, X_LF: np.ndarray, link: str) -> None:
-        spec = mujoco.MjSpec.from_string(urdf)
+        spec = mujoco.MjSpec.from_string(without_shapes(urdf))
         spec.compiler.fusestatic = False
         self.model = spec.compile()
         self.data = mujoco.MjData(self.model)

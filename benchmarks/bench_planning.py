@@ -16,7 +16,8 @@ and goals as well. Making the world is not counted, nor is the first call of eac
 ``--exact`` adds a run with true cylinders, and has coal check paths that were planned there as the
 node plans them, verification included. ``--verify`` verifies the short path of each problem's first
 seed with other code at ten times the resolution; without it nothing is verified, and the table says
-so. ``--anytime`` shows length against time.
+so. ``--anytime`` shows length against time. ``--shipped`` measures the robot as it is shipped instead,
+with its own spheres and shapes, true cylinders and the whole pipeline, verification included.
 """
 
 from __future__ import annotations
@@ -40,7 +41,12 @@ from report import Report, arguments, progress, ratio
 
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult
+from motion_nodes.planning.pipeline import MotionPlan, plan
+from motion_nodes.planning.planning_problem import (
+    JointGoal,
+    PlanRequest,
+    PlanResult,
+)
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.planning.shortcut import shorten_path
@@ -194,6 +200,51 @@ def _figures(answers: Iterable[Answer]) -> list[float]:
     ]
 
 
+def shipped(report: Report, problems: ProblemSet, rounds: int) -> None:
+    """Show what the pipeline makes of the problems with the shipped spheres and shapes."""
+    answers: list[tuple[str, bool, MotionPlan]] = []
+    for problem in problems.problems:
+        checker = problems.shipped_checker(problem)
+        goals = tuple(JointGoal(goal) for goal in problem.goals)
+        if not answers:
+            plan(PlanRequest(checker, problem.start, goals, timeout=300.0))
+        checker.kernel()
+        fair = checker.exact.is_free(problem.start) and checker.exact.are_free(problem.goals).any()
+        for number in range(rounds):
+            request = PlanRequest(checker, problem.start, goals, LIMIT, random_seed=number)
+            answers.append((problem.family, bool(fair), plan(request)))
+    rows = []
+    for family in [*dict.fromkeys(name for name, *_ in answers), "all"]:
+        asked = [answer for answer in answers if family in (answer[0], "all")]
+        made = [found for _, fair, found in asked if fair]
+        solved = [found for found in made if found.success]
+        again = sum(any("searched again" in note for note in found.notes) for found in made)
+        ends = sum(any("only collision spheres" in note for note in found.notes) for found in made)
+        row: list[Any] = [family, len(asked), len(asked) - len(made), len(solved)]
+        row.append(100.0 * len(solved) / len(made) if made else math.nan)
+        for names in (("path",), ("verify",), ()):
+            times = [
+                sum(stage.time for stage in found.stages if stage.name in names)
+                if names
+                else found.time
+                for found in solved
+            ]
+            row.append(1e3 * float(np.median(times)) if times else math.nan)
+        whole = [1e3 * found.time for found in solved] or [math.nan]
+        rows.append([*row, float(np.percentile(whole, 95)), ends, again])
+    columns = [
+        "family", "requests", "ends in collision", "solved", "% of the others", "search ms",
+        "verify ms", "all ms", "p95 ms", "ends within spheres", "searched again",
+    ]  # fmt: skip
+    count = sum(map(len, problems.shipped_robot.spheres.values()))
+    report.table(
+        f"The robot as shipped ({count} spheres), whole pipeline, {rounds} seeds a problem",
+        columns,
+        rows,
+        "Ends in collision: start or all goals, by the collision shapes. Medians of solved ones.",
+    )
+
+
 def coal(report: Report, problems: ProblemSet, step: int) -> None:
     """Show what coal says of our paths."""
     # Imported here: pinocchio and coal are needed for this only.
@@ -266,6 +317,10 @@ def main(options: argparse.Namespace) -> int:
         return 0
     report = Report("Planning: MotionBenchMaker, Franka Panda")
     rounds = options.rounds
+    if options.shipped:
+        shipped(report, problems, rounds)
+        report.write(options.json)
+        return 0
     peer = vamps(problems, rounds, options.vamp_python)
     mine = ours(problems, rounds, True, 1, options.verify)
     table(report, f"RRT-Connect, then shortening, {rounds} seeds a problem", mine, peer)
@@ -295,6 +350,7 @@ if __name__ == "__main__":
     parser.add_argument("--exact", action="store_true", help="true cylinders as well, and coal")
     parser.add_argument("--proof-step", type=int, default=1, help="each so many-th path for coal")
     parser.add_argument("--verify", action="store_true", help="look at each path again")
+    parser.add_argument("--shipped", action="store_true", help="the shipped spheres and shapes")
     parser.add_argument("--anytime", action="store_true", help="length against time")
     parser.add_argument(
         "--step", type=int, default=7, help="each so many-th problem for that and mplib"

@@ -8,13 +8,15 @@ from collections.abc import Callable
 import coal
 import numpy as np
 import pinocchio as pin
+from true_geometry import convex
 
 from motion_nodes.model.poses import to_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
+from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies, link_parts
 from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.shapes import TriangleMesh
 
 Check = Callable[[np.ndarray], bool]
 """Returns whether a configuration of the arm is free."""
@@ -42,8 +44,8 @@ def with_coal(robot: Robot, scene: Scene, spheres: bool = True, depth: float = 0
             ]
         else:
             shapes = [
-                (_shape(s.geometry), pin.SE3(np.array(s.X_LG)))
-                for s in robot.tree.links[body.link].collisions
+                (coal_shape(part.solid), pin.SE3(np.array(part.X_OS)))
+                for part in link_parts(robot, body.link)
             ]
         for k, (shape, X_LS) in enumerate(shapes):
             name = f"{body.name}_{k}"
@@ -52,7 +54,7 @@ def with_coal(robot: Robot, scene: Scene, spheres: bool = True, depth: float = 0
     first = len(owners)
     for item in scene.objects.values():
         X = pin.SE3(np.array(item.X_WO @ item.parts[0].X_OS))
-        shape = _shape(item.parts[0].solid)
+        shape = coal_shape(item.parts[0].solid)
         geometry.addGeometryObject(pin.GeometryObject(item.name, 0, 0, X, shape))
     near = {
         frozenset((bodies[i].name, bodies[j].name))
@@ -76,11 +78,14 @@ def with_coal(robot: Robot, scene: Scene, spheres: bool = True, depth: float = 0
     return free
 
 
-def _shape(solid: object) -> coal.CollisionGeometry:
+def coal_shape(solid: object) -> coal.CollisionGeometry:
+    """Return a sphere, box, cylinder or mesh as coal has it; a mesh counts as its convex hull."""
     if isinstance(solid, Sphere):
         return coal.Sphere(solid.radius)
     if isinstance(solid, Box):
         return coal.Box(*solid.size)
+    if isinstance(solid, TriangleMesh):
+        return convex(solid.vertices)
     return coal.Cylinder(solid.radius, solid.length)  # type: ignore[attr-defined]
 
 

@@ -102,6 +102,7 @@ class ProblemSet:
                 for link, rows in spheres["spheres"].items()
             },
         )
+        self.shipped_robot: Robot = replace(self.robot, spheres=franka.spheres)
         self.never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
         self.allowed = AllowedCollisions().with_pairs(self.never)
 
@@ -116,6 +117,13 @@ class ProblemSet:
             resolution=np.full(7, 1.0 / STEPS),
             generic=generic,
         )
+        checker.set_positions(FINGERS)
+        return checker
+
+    def shipped_checker(self, problem: Problem) -> CollisionChecker:
+        """Return the checks of one problem with the shipped robot's spheres, shapes and pairs."""
+        scene = problem.scene(AllowedCollisions(), as_reference=False)
+        checker = CollisionChecker(self.shipped_robot, "arm", scene=scene)
         checker.set_positions(FINGERS)
         return checker
 

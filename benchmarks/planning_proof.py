@@ -10,9 +10,9 @@ import numpy as np
 from collision_peers import with_coal
 from planning_problems import FINGERS, ProblemSet
 
-from motion_nodes.planning.path_verification import ROUNDING
 from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.scene.exact_checks import ROUNDING
 
 FINER = 4
 """So many times finer than the planner's steps."""

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import coal
 import numpy as np
 import pinocchio as pin
-from collision_peers import _shape
+from collision_peers import coal_shape
 
 from motion_nodes.model.robot import Robot
+from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import Scene
 
 
@@ -26,9 +27,9 @@ class Truth:
         self._places = [names.index(name) for name in joints]
         moved = {link for link in robot.tree.frame_names if self._moves(link)}
         self._shapes = [
-            (self._model.getFrameId(link), pin.SE3(np.array(shape.X_LG)), _shape(shape.geometry))
+            (self._model.getFrameId(link), pin.SE3(np.array(part.X_OS)), coal_shape(part.solid))
             for link in moved
-            for shape in robot.tree.links[link].collisions
+            for part in link_parts(robot, link)
         ]
 
     def _moves(self, link: str) -> bool:
@@ -42,7 +43,7 @@ class Truth:
         request = coal.DistanceRequest()
         least = np.inf
         for item in scene.objects.values():
-            solid = _shape(item.parts[0].solid)
+            solid = coal_shape(item.parts[0].solid)
             X = item.X_WO @ item.parts[0].X_OS
             there = coal.Transform3s(X[:3, :3], X[:3, 3])
             for frame, X_LG, shape in self._shapes:

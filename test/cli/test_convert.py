@@ -19,6 +19,7 @@ FRANKA = load_robot("franka")
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(FRANKA.directory / "franka.urdf", tmp_path)
+    shutil.copytree(FRANKA.directory / "meshes", tmp_path / "meshes")
     return tmp_path
 
 

@@ -19,12 +19,15 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Mesh
+from motion_nodes.robot_setup.link_geometry import dense_points, triangles_of
 from motion_nodes.scene.exact_checks import ROUNDING
 from motion_nodes.scene.mesh_file import read_mesh
 
 EXTREMES = json.loads(Path(__file__).with_name("published_extremes.json").read_text())
 EXCESS = 0.002
 """Shapes may reach that far beyond the meshes [m]."""
+STICK_OUT = 0.003
+"""Shapes may stick out of the collision spheres by that much [m]."""
 FINGER = (
     ((0.0, 0.0185, 0.011), (0.022, 0.015, 0.02), 0.0),
     ((0.0, 0.0068, 0.0022), (0.022, 0.0088, 0.0038), 0.0),
@@ -78,6 +81,19 @@ def directions(count: int) -> Array:
     angle = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(count)
     width = np.sqrt(1.0 - z**2)
     return np.column_stack((width * np.cos(angle), width * np.sin(angle), z))
+
+
+def test_shapes_stick_out_of_the_spheres_by_no_more_than_stated(robot: Robot) -> None:
+    for name, link in robot.tree.links.items():
+        if not link.collisions:
+            continue
+        corners = np.concatenate([triangles_of(s, robot.mesh_path) for s in link.collisions])
+        points, spheres = dense_points(corners, 0.004), np.array(robot.spheres[name])
+        beyond = np.full(len(points), np.inf)
+        for sphere in spheres:
+            away = np.linalg.norm(points - sphere[:3], axis=1) - sphere[3]
+            np.minimum(beyond, away, out=beyond)
+        assert beyond.max() < STICK_OUT + 1e-4, name
 
 
 @pytest.mark.parametrize(("link", "side"), [("panda_leftfinger", 1.0), ("panda_rightfinger", -1.0)])
