@@ -16,8 +16,9 @@ and goals as well. Making the world is not counted, nor is the first call of eac
 ``--exact`` adds a run with true cylinders, and has coal check paths that were planned there as the
 node plans them, verification included. ``--verify`` verifies the short path of each problem's first
 seed with other code at ten times the resolution; without it nothing is verified, and the table says
-so. ``--anytime`` shows length against time. ``--shipped`` measures the robot as it is shipped instead,
-with its own spheres and shapes, true cylinders and the whole pipeline, verification included.
+so. ``--anytime`` shows length against time. ``--shipped`` measures the robot as it is shipped
+instead, with its own spheres and shapes, true cylinders and the whole pipeline, verification
+included.
 """
 
 from __future__ import annotations
