@@ -33,7 +33,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=[f"{PACKAGE}*"]),
-    package_data={PACKAGE: ["py.typed", "*.pyi", "robots/*/*"]},
+    package_data={PACKAGE: ["py.typed", "*.pyi", "robots/*/*", "robots/*/meshes/*"]},
     zip_safe=False,
     # Why each is here, and what was passed over: docs/dependencies.md
     install_requires=requirements("run"),
@@ -53,6 +53,10 @@ setup(
         *[
             (f"share/{PACKAGE}/robots/{Path(folder).name}", glob(f"{folder}*.*"))
             for folder in glob(f"{PACKAGE}/robots/*/")
+        ],
+        *[
+            (f"share/{folder.rstrip('/')}", glob(f"{folder}*.*"))
+            for folder in glob(f"{PACKAGE}/robots/*/meshes/")
         ],
         (f"lib/{PACKAGE}", glob("scripts/*")),
     ],

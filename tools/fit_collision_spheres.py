@@ -38,7 +38,7 @@ SPACING = 0.006
 """No point of a surface is farther from a sample [m]."""
 GRID = 0.01
 """Between centres of candidates, or a 45th of the link's extent if that is more [m]."""
-SLACK = 0.001
+SLACK = 0.0015
 """Samples are held that much deeper, for what lies between them [m]."""
 NODES = 400
 """Of the search for the fewest spheres at most; time would make the result vary."""
@@ -146,8 +146,8 @@ def reach_beyond(corners: np.ndarray, spheres: np.ndarray) -> float:
 
 
 def sticks_out(corners: np.ndarray, spheres: np.ndarray) -> float:
-    """Return how far a surface sticks out of spheres [m], sampled every 3 mm."""
-    points = dense_points(corners, 0.003)
+    """Return how far a surface sticks out of spheres [m], sampled every 1.5 mm."""
+    points = dense_points(corners, 0.0015)
     least = np.full(len(points), np.inf)
     for x, y, z, radius in spheres:
         np.minimum(least, np.linalg.norm(points - (x, y, z), axis=1) - radius, out=least)

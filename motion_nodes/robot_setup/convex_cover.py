@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few convex pieces that contain a link's mesh, with a checked bound on how far they reach beyond.
+"""Convex covers of a link's mesh with few pieces, and a verified bound of their excess.
 
-Each piece is a polytope bounded by support planes of what it stands for, so it contains it by
+Each piece is a polytope bounded by support planes of its part of the mesh, so it contains it by
 construction. Physics engines and collision libraries handle such pieces fast and robustly.
 """
 
@@ -25,9 +25,9 @@ MARGIN = 4e-5
 _DECIMALS = 5  # of vertices in metres
 _MAX_PLANES = 400
 _CUTS = np.linspace(0.1, 0.9, 17)
-"""Where along an axis a part may be cut, as shares of its extent."""
+"""Positions of cuts along an axis, as fractions of the extent."""
 _GAIN = 0.04
-"""A cut that saves less than this share of a part's volume is not made."""
+"""Min relative reduction of volume by a cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +35,13 @@ class ConvexPiece:
     """A convex polytope."""
 
     planes: Array
-    """Outward normal and offset of each face, n x <= d, shape (f, 4)."""
+    """Outward unit normal and offset of each face, n x <= d, shape (f, 4)."""
     vertices: Array
-    """[m], to the hundredth of a millimetre, shape (v, 3)."""
+    """[m], rounded to 0.01 mm, shape (v, 3)."""
     triangles: NDArray[np.intp]
-    """Vertices of each, anticlockwise from outside, shape (t, 3)."""
+    """Vertices of each, counter-clockwise from outside, shape (t, 3)."""
     excess: float
-    """How far it reaches beyond the convex hull of what it contains at most [m]."""
+    """Max excess beyond the convex hull of its contents [m]."""
 
     @property
     def mesh(self) -> TriangleMesh:
@@ -52,12 +52,12 @@ class ConvexPiece:
 def convex_pieces(corners: Array, tolerance: float, max_pieces: int = 1) -> list[ConvexPiece]:
     """Return convex pieces that together contain a mesh.
 
-    The mesh is cut in two where that saves most volume of the parts' convex hulls, again and again;
+    The mesh is repeatedly cut in two where that reduces the volume of the parts' convex hulls most;
     each part gets a piece (:func:`bounding_polytope`). A convex mesh is not cut.
 
     Args:
         corners: triangles of the mesh [m], shape (t, 3, 3); it need not be closed.
-        tolerance: how far a piece may reach beyond the convex hull of its part [m].
+        tolerance: max excess of a piece beyond the convex hull of its part [m].
         max_pieces: 1 for the bounding polytope of the whole.
 
     Raises:
@@ -80,21 +80,20 @@ def convex_pieces(corners: Array, tolerance: float, max_pieces: int = 1) -> list
 
 
 def bounding_polytope(points: Array, tolerance: float) -> ConvexPiece:
-    """Return a polytope of few faces that contains points and is close to their convex hull.
+    """Return a polytope with few faces that contains points and is close to their convex hull.
 
-    It begins as a box. As long as a vertex is farther from the hull than ``tolerance``, the support
-    plane towards the farthest one is added: its normal is the direction from the nearest point of
-    the hull to that vertex. Then planes without which the tolerance is kept are taken out again.
-    Distance from a convex set is a convex function, so the largest is at a vertex and ``excess``
-    is exact.
+    It begins as a box. While a vertex is farther from the hull than ``tolerance``, the support
+    plane towards the farthest one is added: its normal is the direction from the closest point of
+    the hull to that vertex. Then redundant planes are removed. The distance to a convex set is a
+    convex function, so its maximum is at a vertex and ``excess`` is exact.
 
     Args:
         points: to be contained [m], shape (m, 3).
-        tolerance: how far the polytope may reach beyond their hull [m].
+        tolerance: max excess of the polytope beyond their hull [m].
 
     Raises:
         InvalidConfig: a tolerance that is not above 0.
-        InvalidDescription: the points lie in a plane.
+        InvalidDescription: the points are coplanar.
     """
     if not (math.isfinite(tolerance) and tolerance > MARGIN):
         raise InvalidConfig(f"tolerance is {tolerance} m; it must be above {MARGIN} m.")
@@ -109,11 +108,11 @@ def bounding_polytope(points: Array, tolerance: float) -> ConvexPiece:
 
 
 def reach_beyond(pieces: list[ConvexPiece], mesh: TriangleMesh, spacing: float = 0.004) -> float:
-    """Return how far pieces reach beyond a mesh [m], sampled on their surfaces.
+    """Return the max excess of pieces beyond a mesh [m], sampled on their surfaces.
 
     Args:
         pieces: of the mesh.
-        mesh: what they contain; distances from it are exact.
+        mesh: the mesh; distances to it are exact.
         spacing: of the samples [m].
     """
     worst = 0.0
@@ -124,18 +123,18 @@ def reach_beyond(pieces: list[ConvexPiece], mesh: TriangleMesh, spacing: float =
 
 
 def sticks_out(pieces: list[ConvexPiece], points: Array) -> float:
-    """Return how far points are outside all pieces at most [m]; 0 if none is."""
+    """Return the max distance of points outside all pieces [m]; 0 if none is outside."""
     beyond = [(points @ p.planes[:, :3].T - p.planes[:, 3]).max(axis=1) for p in pieces]
     return max(0.0, float(np.min(beyond, axis=0).max()))
 
 
 def write_obj(file: Path, piece: ConvexPiece, heading: str = "") -> None:
-    """Write a piece as an OBJ file, vertices to the hundredth of a millimetre.
+    """Write a piece as an OBJ file, vertices rounded to 0.01 mm.
 
     Args:
-        file: where to.
-        piece: what.
-        heading: lines of a comment at its head, each beginning with ``#``.
+        file: path of the file.
+        piece: the piece.
+        heading: comment lines at its head, each beginning with ``#``.
     """
     lines = [f"v {x:.5f} {y:.5f} {z:.5f}" for x, y, z in piece.vertices + 0.0]
     lines += [f"f {a} {b} {c}" for a, b, c in piece.triangles + 1]
@@ -152,12 +151,12 @@ class _Hull:
         self._known: dict[tuple[float, ...], Array] = {}
 
     def planes(self, normals: Array) -> Array:
-        """Return the support planes with some outward normals, shape (f, 4)."""
+        """Return the support planes for outward normals, shape (f, 4)."""
         support = (self.solid.vertices @ normals.T).max(axis=0)
         return np.column_stack((normals, support + MARGIN))
 
     def vertices(self, normals: Array) -> Array:
-        """Return the vertices of the polytope that these planes bound, shape (v, 3)."""
+        """Return the vertices of the polytope bounded by these planes, shape (v, 3)."""
         from scipy.spatial import HalfspaceIntersection
 
         planes = self.planes(normals)
@@ -166,8 +165,8 @@ class _Hull:
         return np.unique(found.round(7), axis=0)
 
     def excess(self, normals: Array) -> tuple[float, Array]:
-        """Return how far the polytope reaches beyond the hull [m], and in which direction."""
-        # Most vertices are those of the polytope before: each is looked at once.
+        """Return the max excess of the polytope beyond the hull [m], and its direction."""
+        # Most vertices are those of the previous polytope: distances are cached.
         keys = [tuple(vertex) for vertex in self.vertices(normals).tolist()]
         new = [key for key in keys if key not in self._known]
         if new:
@@ -192,24 +191,24 @@ class _Hull:
 
 
 def _used(vertices: Array, triangles: NDArray[np.intp]) -> tuple[Array, NDArray[np.intp]]:
-    """Return the vertices that triangles use, and the triangles with their new numbers."""
+    """Return the vertices used by triangles, and the reindexed triangles."""
     used, numbers = np.unique(triangles, return_inverse=True)
     return vertices[used], numbers.reshape(triangles.shape)
 
 
 def _without_needless(normals: Array, hull: _Hull, tolerance: float) -> Array:
-    """Return the normals without those that the tolerance does not need, the newest tried first."""
+    """Return the normals without redundant ones, the newest tried first."""
     kept = list(range(len(normals)))
     for k in reversed(range(len(normals))):
         fewer = [i for i in kept if i != k]
-        # Without a bound on one side there would be no polytope.
+        # The polytope must stay bounded.
         if _bounded(normals[fewer]) and hull.excess(normals[fewer])[0] <= tolerance:
             kept = fewer
     return normals[kept]
 
 
 def _bounded(normals: Array) -> bool:
-    """Return whether half spaces with these outward normals can enclose a bounded region."""
+    """Return whether half spaces with these outward normals can bound a region."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -240,7 +239,7 @@ def _hull_volume(part: Array) -> float:
 
 
 def _best_cut(part: Array) -> list[Array] | None:
-    """Return the two halves whose hulls have the least volume; None if no cut saves enough."""
+    """Return the two halves with the least hull volume; None if no cut saves enough."""
     points = part.reshape(-1, 3)
     axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2]
     whole = _hull_volume(part)
@@ -258,7 +257,7 @@ def _best_cut(part: Array) -> list[Array] | None:
 
 
 def _clipped(part: Array, normal: Array, offset: float) -> Array:
-    """Return what of triangles is where ``normal x <= offset``, as triangles, shape (t, 3, 3)."""
+    """Return the part of triangles with ``normal x <= offset``, as triangles, shape (t, 3, 3)."""
     height = part @ normal - offset
     below = height <= 0.0
     crossed = below.any(axis=1) & ~below.all(axis=1)

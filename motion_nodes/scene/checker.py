@@ -44,7 +44,9 @@ class CollisionChecker:
 
     The robot is represented by its collision spheres (links without: spheres around their collision
     geometry); attached bodies are covered by spheres, too. This is fast enough for planners. The
-    exact geometry is checked by :attr:`exact`, which is decisive.
+    spheres of a file need not contain the geometry: a configuration that is collision-free for the
+    spheres may be in collision for the geometry. The exact geometry is checked by
+    :attr:`exact`, which is decisive.
 
     Checks may run in several threads concurrently; changes may not: give each thread a
     :meth:`snapshot`.
@@ -233,7 +235,7 @@ class CollisionChecker:
         return self._pairs_to_check
 
     def is_free(self, q: ArrayLike) -> bool:
-        """Return whether a configuration is collision-free.
+        """Return whether a configuration is collision-free for the spheres.
 
         Joint limits are ignored. NaN is not free.
 

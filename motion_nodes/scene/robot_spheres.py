@@ -11,7 +11,7 @@ import functools
 import logging
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import AttachedBody, Part
+from motion_nodes.scene.shapes import TriangleMesh
 
 _LOG = logging.getLogger(__name__)
 
@@ -88,7 +89,21 @@ def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
     except InvalidDescription as error:
         _LOG.warning("%s, link %s: not checked for collisions: %s", robot.name, link, error)
         return None
-    return Part(solid, shape.X_LG)
+    # The checks of convex solids are faster.
+    return Part(replace(solid, convex=True) if _fills_its_hull(solid) else solid, shape.X_LG)
+
+
+def _fills_its_hull(mesh: TriangleMesh) -> bool:
+    """Return whether a mesh encloses the volume of its convex hull."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
+    volume = abs(float(np.einsum("ti,ti->", a, np.cross(b, c)))) / 6.0
+    try:
+        hull = float(ConvexHull(mesh.vertices).volume)
+    except (QhullError, ValueError):
+        return False
+    return abs(volume - hull) < 1e-6 * hull
 
 
 def carried_body(item: AttachedBody) -> CollisionBody:

@@ -37,7 +37,9 @@ def commands(page, language="bash"):
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_the_page(motion, tmp_path, monkeypatch, page):
     monkeypatch.chdir(tmp_path)
-    shutil.copy(load_robot("franka").directory / "franka.urdf", tmp_path)
+    franka = load_robot("franka").directory
+    shutil.copy(franka / "franka.urdf", tmp_path)
+    shutil.copytree(franka / "meshes", tmp_path / "meshes")
     for text in blocks(page, "yaml"):
         (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
     found = commands(page)

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,7 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.bringup.compose import ALONE
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
 from motion_nodes.model.poses import from_xyz_quat, inverse
 
 CONTROLLER = "/joint_trajectory_controller"
@@ -284,7 +287,12 @@ def test_transform_tree_is_the_forward_kinematics(cell, arm):
     moving = client.listen(TFMessage, "/tf")
     described = client.listen(String, "/robot_description", LATCHED)
     client.wait(lambda: static and moving and described, "tf, tf_static, robot_description")
-    assert described.newest.data == ROBOT.urdf
+    urdf = described.newest.data
+    assert urdf == with_absolute_meshes(ROBOT.urdf, ROBOT.directory)
+    meshes = re.findall(r'<mesh filename="([^"]+)"', urdf)
+    assert meshes
+    assert all("://" in uri for uri in meshes)
+    assert all(resolve_mesh(uri, Path("/")).is_file() for uri in meshes)
     transforms = {t.child_frame_id: t for t in static.newest.transforms}
     transforms |= {t.child_frame_id: t for t in moving.newest.transforms}
     when = moving.newest.transforms[0].header.stamp

@@ -21,6 +21,7 @@ from std_msgs.msg import String
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Box
+from motion_nodes.scene.robot_spheres import link_parts
 
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip
@@ -97,12 +98,12 @@ def nearest(way: Heard, size: Any, place: Any) -> float:
     for message in way.messages[::4]:
         joints = dict(zip(message.name, message.position, strict=True))
         poses = KINEMATICS.frames([joints[name] for name in FRANKA.joint_names])
-        for name, link in FRANKA.tree.links.items():
+        for name in FRANKA.tree.links:
             if name not in KINEMATICS.frame_names:
                 continue
             X_BL = poses[KINEMATICS.frame_names.index(name)]
-            for shape in link.collisions:
-                away = coal_distance(shape.geometry, X_BL @ shape.X_LG, Box(size), X_W)
+            for part in link_parts(FRANKA, name):
+                away = coal_distance(part.solid, X_BL @ part.X_OS, Box(size), X_W)
                 least = min(least, away)
     return least
 

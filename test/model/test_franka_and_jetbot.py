@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from mujoco_urdf import imported
 
 from motion_nodes.errors import UnknownGroup, UnknownState
 from motion_nodes.model.loader import load_robot
@@ -106,8 +107,7 @@ def test_named_states_of_the_franka_touch_nothing(franka: Robot) -> None:
 
 def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """Let MuJoCo import the collision shapes."""
-    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
-    model = mujoco.MjModel.from_xml_string(robot.urdf.replace("</robot>", keep))
+    model = imported(robot)
     return model, mujoco.MjData(model)
 
 

@@ -11,6 +11,7 @@ import mujoco
 import numpy as np
 import pytest
 from kernels.random_trees import Oracle, random_tree
+from mujoco_urdf import imported
 
 from motion_nodes.errors import (
     InvalidCommand,
@@ -70,9 +71,7 @@ def test_against_pinocchio_and_the_generic_kernels(robot):
 @pytest.mark.parametrize("name", ROBOTS)
 def test_against_mujoco(name):
     robot = load_robot(name)
-    spec = mujoco.MjSpec.from_string(robot.urdf)
-    spec.compiler.fusestatic = False  # keep links that cannot move
-    model = spec.compile()
+    model = imported(robot)
     data = mujoco.MjData(model)
     kinematics = Kinematics(robot.tree)
     bodies = {model.body(i).name: i for i in range(1, model.nbody)}

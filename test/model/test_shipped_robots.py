@@ -10,6 +10,7 @@ import mujoco
 import numpy as np
 import pinocchio as pin
 import pytest
+from mujoco_urdf import imported
 
 from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.model.robot import Robot
@@ -108,8 +109,7 @@ def test_frames_equal_those_of_pinocchio(robot: Robot) -> None:
 
 def test_frames_equal_those_of_mujocos_urdf_importer(robot: Robot) -> None:
     # Without this element MuJoCo merges links that are fixed to each other.
-    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
-    model = mujoco.MjModel.from_xml_string(robot.urdf.replace("</robot>", keep))
+    model = imported(robot)
     data = mujoco.MjData(model)
     for q in random_configurations(robot, 10):
         for name, value in zip(robot.joint_names, q, strict=True):
@@ -161,10 +161,13 @@ def test_each_moving_link_can_be_seen_and_touched(robot: Robot) -> None:
             assert part.collisions, part.name
 
 
-def test_shapes_need_no_files_and_have_colours(robot: Robot) -> None:
+def test_shapes_need_no_files_but_the_robots_own_and_have_colours(robot: Robot) -> None:
     for part in robot.tree.links.values():
-        for shape in (*part.visuals, *part.collisions):
-            assert not isinstance(shape.geometry, Mesh)
+        assert not any(isinstance(shape.geometry, Mesh) for shape in part.visuals)
+        for shape in part.collisions:
+            if isinstance(shape.geometry, Mesh):
+                file = robot.mesh_path(shape.geometry.filename)
+                assert file.parent == robot.directory / "meshes"
         assert all(shape.rgba is not None for shape in part.visuals)
 
 

@@ -46,6 +46,7 @@ def check_layout(prefix):
     assert (share / "motion_nodes/config/params_example.yaml").is_file()
     for robot in ("franka", "jetbot"):
         assert (share / f"motion_nodes/robots/{robot}/robot.yaml").is_file()
+    assert (share / "motion_nodes/robots/franka/meshes/panda_link0.obj").is_file()
     programs = prefix / "lib/motion_nodes"
     assert set(EXECUTABLES) <= {path.name for path in programs.iterdir()}
     assert all(os.access(programs / name, os.X_OK) for name in EXECUTABLES)
@@ -67,6 +68,7 @@ def test_pip_installs_package_data_and_ros_files(source, tmp_path):
     package = next((tmp_path / "env/lib").glob("python*/site-packages/motion_nodes"))
     assert (package / "py.typed").is_file()
     assert (package / "robots/franka/franka.urdf").is_file()
+    assert (package / "robots/franka/meshes/panda_link0.obj").is_file()
     assert (tmp_path / "env/bin/motion").is_file()
 
 

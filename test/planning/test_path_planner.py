@@ -147,7 +147,7 @@ def test_parameters_are_set_by_name_or_refused(caplog: pytest.LogCaptureFixture)
     assert made.set_param("step_size", 0.1)
     assert made.set_param("task_space_planning_params/x_target_zone_tolerance", 0.1)
     assert made.config.task_space_planning_params.translation_target_zone_tolerance == 0.1
-    assert made.set_max_iterations(20)
+    assert made.set_max_iterations(3)
     with caplog.at_level(logging.WARNING):
         for name, value in (
             ("not a real parameter", 5),
@@ -161,7 +161,7 @@ def test_parameters_are_set_by_name_or_refused(caplog: pytest.LogCaptureFixture)
     made.set_end_effector_target((-0.4, 0.3, 0.5))
     assert made.compute_path(START) is None
     assert made.last is not None
-    assert "20 iterations" in made.last.reason
+    assert "3 iterations" in made.last.reason
     made.reset()
     assert made.config == CONFIG
     assert made.compute_path(START) is None

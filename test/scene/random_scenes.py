@@ -7,6 +7,7 @@ import functools
 
 import coal
 import numpy as np
+from scipy.spatial import ConvexHull
 
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
@@ -110,11 +111,18 @@ def coal_shape(solid: Solid) -> coal.CollisionGeometry:
     triangles = coal.StdVec_Triangle()
     for face in solid.triangles:
         triangles.append(coal.Triangle(*(int(i) for i in face)))
-    if solid.convex:
+    if solid.convex or is_closed_and_convex(solid):
         return coal.Convex.convexHull(points, False, "Qt")
     model.addSubModel(points, triangles)
     model.endModel()
     return model
+
+
+def is_closed_and_convex(mesh: TriangleMesh) -> bool:
+    """Return whether a mesh encloses the volume of its convex hull."""
+    a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
+    volume = float(np.einsum("ti,ti->", a, np.cross(b, c))) / 6.0
+    return abs(abs(volume) / ConvexHull(mesh.vertices).volume - 1.0) < 1e-6
 
 
 def coal_collides(a: Solid, X_A: Array, b: Solid, X_B: Array) -> bool:

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's URDF as MuJoCo's own importer reads it, as an oracle for ours."""
+
+from __future__ import annotations
+
+import mujoco
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Mesh
+
+
+def imported(robot: Robot) -> mujoco.MjModel:
+    """Return a robot's URDF with its collision shapes, no link merged with another.
+
+    MuJoCo drops the folders of mesh names, so that the files are handed over by their names.
+    """
+    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    names = {
+        shape.geometry.filename
+        for link in robot.tree.links.values()
+        for shape in link.collisions
+        if isinstance(shape.geometry, Mesh)
+    }
+    assets = {path.name: path.read_bytes() for path in map(robot.mesh_path, names)}
+    return mujoco.MjModel.from_xml_string(robot.urdf.replace("</robot>", keep), assets)
