@@ -39,8 +39,8 @@ from motion_nodes.scene.shapes import (
     Cone,
     HalfSpace,
     TriangleMesh,
-    bounding_radius,
 )
+from motion_nodes.scene.solid_types import bounding_radius
 
 
 def test_the_shapes_of_pymoveit2_stand_where_it_says(messages):
