@@ -3,65 +3,21 @@
 
 from __future__ import annotations
 
-import atexit
-import fcntl
 import os
-import random
-import shutil
-import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from own_domain import ENVIRONMENT
 
 # A machine at work is slow now and then; that says nothing about a test.
 settings.register_profile(
     "any load", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any load")
-
-
-def _own_domain() -> tuple[int, IO[str]]:
-    """Return a ROS domain that no other test run on this machine uses, and the lock that says so.
-
-    Only 0 to 101 are safe beside Linux's ephemeral ports; 0 is where people's robots are.
-    """
-    folder = Path(tempfile.gettempdir()) / f"motion_nodes-test-domains-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    domains = list(range(1, 102))
-    random.SystemRandom().shuffle(domains)
-    for domain in domains:
-        file = (folder / str(domain)).open("a")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            continue
-        return domain, file
-    raise RuntimeError("all ROS domains from 1 to 101 are in use by test runs")
-
-
-_DOMAIN, _DOMAIN_LOCK = _own_domain()
-os.environ["ROS_DOMAIN_ID"] = str(_DOMAIN)
-os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
-os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
-atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
-os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
-# Python keeps what it has parsed: hundreds of processes are started here.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Shells start what runs in the background deaf to Ctrl-C, and children would inherit it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-os.environ.pop("MOTION_NODES_ROBOT_PATH", None)
-
-ENVIRONMENT = dict(os.environ)
-"""Environment of started processes: with the user's kernel cache, whatever a test changes."""
 
 
 @pytest.hookimpl(optionalhook=True)

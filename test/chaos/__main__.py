@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conftest import ENVIRONMENT
 from fuzz.robot_words import robot_words
+from own_domain import ENVIRONMENT
 from two_hosts import hosts
 
 ROBOTS = "arm:=franka,base:=jetbot@3,0,0"

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conftest import ENVIRONMENT
+from own_domain import ENVIRONMENT
 from ros_processes import Suite
 
 from fuzz.campaign import PHASES, Campaign

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from conftest import ENVIRONMENT
+from own_domain import ENVIRONMENT
 
 ROBOTS = ["arm:=franka", "base:=jetbot@3,0,0"]
 JUDGED = 20.0

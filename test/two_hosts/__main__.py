@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from conftest import ENVIRONMENT
+from own_domain import ENVIRONMENT
 
 from two_hosts.hosts import ADDRESSES, NotPermitted, TwoHosts, enter
 

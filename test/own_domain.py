@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A ROS domain and an environment of this test run's own, set when this module is imported.
+
+Not in conftest.py, which pytest imports under another name than everybody else would: a second
+import would choose a second domain.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO
+
+
+def _own_domain() -> tuple[int, IO[str]]:
+    """Return a ROS domain that no other test run on this machine uses, and the lock that says so.
+
+    Only 0 to 101 are safe beside Linux's ephemeral ports; 0 is where people's robots are.
+    """
+    folder = Path(tempfile.gettempdir()) / f"motion_nodes-test-domains-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    domains = list(range(1, 102))
+    random.SystemRandom().shuffle(domains)
+    for domain in domains:
+        file = (folder / str(domain)).open("a")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            continue
+        return domain, file
+    raise RuntimeError("all ROS domains from 1 to 101 are in use by test runs")
+
+
+_DOMAIN, _DOMAIN_LOCK = _own_domain()
+os.environ["ROS_DOMAIN_ID"] = str(_DOMAIN)
+os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
+atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
+os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
+# Python keeps what it has parsed: hundreds of processes are started here.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start what runs in the background deaf to Ctrl-C, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+os.environ.pop("MOTION_NODES_ROBOT_PATH", None)
+
+ENVIRONMENT = dict(os.environ)
+"""Environment of started processes: with the user's kernel cache, whatever a test changes."""
