@@ -30,8 +30,8 @@ def suite_of_one(module_suite, ros):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("elbow", r"the elbow went (1[0-9]|2[0-9]) cm while the tool moved by 0\.\d\d mm"),
-        ("retract", r"retracted by 160 mm: the tool is 0\.\d\d mm and 0\.\d\d mrad from there"),
+        ("elbow", r"the elbow moved by (1[0-9]|2[0-9]) cm, the tool by at most 0\.\d\d mm"),
+        ("retract", r"retracted by 160 mm: tool error 0\.\d\d mm and 0\.\d\d mrad"),
     ],
 )
 def test_a_show_checks_what_was_measured(suite_of_one, name, said):
