@@ -50,8 +50,8 @@ class SceneOwnerNode(RobotNode[RobotParams]):
     def _newest(self):
         with self._reading:
             self._reader.update()
-            trouble = "" if self._reader.received else self._reader.trouble(np.inf)
-            return self._reader.position.copy(), trouble
+            fault = "" if self._reader.received else self._reader.fault(np.inf)
+            return self._reader.position.copy(), fault
 
     def activate(self) -> None:
         self.scene.announce()

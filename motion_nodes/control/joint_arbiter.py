@@ -114,7 +114,7 @@ class JointArbiter:
         """Detects blocked joints, if enabled."""
         self.describe: Callable[[Blocked], str] = self._plain_words
         """Describes which joint is blocked, and where."""
-        self.trouble = ""
+        self.fault = ""
         """Contact that stopped the joints, until the next command."""
         self.resync = Resync(n)
         """Moves references to the measured joint positions after a stop."""
@@ -284,7 +284,7 @@ class JointArbiter:
             residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
         """
         # A joint that retreats from a contact still pushes for a moment.
-        if self.guard is not None and fresh and not self.trouble:
+        if self.guard is not None and fresh and not self.fault:
             blocked = self.guard.check(position, self._tolerances(), self._gripping, residual)
             if blocked is not None:
                 self._stop_blocked(blocked, position)
@@ -355,7 +355,7 @@ class JointArbiter:
         self._orders[joints] = order
         self._gripping[joints] = False
         self.resync.drop(np.asarray(joints, np.intp))
-        self.trouble = ""
+        self.fault = ""
         for i in joints:
             self._labels[i] = label
         self.effort_bounds[joints] = np.inf
@@ -422,7 +422,7 @@ class JointArbiter:
         self.resync.request(joints, contact=True)
         assert self.guard is not None
         self.guard.reset()
-        self.trouble = text
+        self.fault = text
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Begin to move references to joints that stopped apart from them."""

@@ -84,7 +84,7 @@ class RestTimer:
         self._still: float | None = None
         self.seconds: float | None = None
         """From the stop to rest [s]; None while it moves."""
-        self.trouble = ""
+        self.fault = ""
         """Why it is not known whether the robot rests; empty where it is."""
 
     @property
@@ -94,23 +94,23 @@ class RestTimer:
 
     def start(self, now: float) -> None:
         """Note a stop; ``now`` is the robot's time [s]."""
-        self._begin, self._still, self.seconds, self.trouble = now, None, None, ""
+        self._begin, self._still, self.seconds, self.fault = now, None, None, ""
 
-    def look(self, now: float, *, still: bool, trouble: str = "") -> None:
+    def look(self, now: float, *, still: bool, fault: str = "") -> None:
         """Note whether the robot stands still.
 
         Args:
             now: time, on the clock of :meth:`start` [s].
             still: whether neither its reference nor what was measured moves.
-            trouble: why that is not known; empty where it is.
+            fault: why that is not known; empty where it is.
         """
         if self._begin is None or self.seconds is not None:
             return
-        self.trouble = trouble
+        self.fault = fault
         if now < self._begin:
             # Time was set back.
             self._begin = now
-        if trouble or not still:
+        if fault or not still:
             self._still = None
         elif self._still is None or now < self._still:
             self._still = now

@@ -28,7 +28,7 @@ class Ended(Protocol):
 
 def how_it_ended(search: Ended, settings: IkSettings) -> str:
     """Return how a search ended."""
-    tried = "1 start" if search.attempts == 1 else f"{search.attempts} starts"
+    tried = "1 initial guess" if search.attempts == 1 else f"{search.attempts} initial guesses"
     if search.status is IkStatus.TIMED_OUT:
         ended = f"no solution within {settings.timeout:g} s ({tried}, {search.iterations} steps)"
     elif search.status is IkStatus.ITERATION_LIMIT:
@@ -56,7 +56,7 @@ def what_is_nearest(
     joints: Sequence[str], q: Array, limits: tuple[Array, Array], errors: tuple[float, float]
 ) -> str:
     """Return the error of the closest configuration, and which joints are at their limits."""
-    text = f"the nearest configuration is {_metres(errors[0])} and {_degrees(errors[1])} off"
+    text = f"the closest configuration found is {_metres(errors[0])} and {_degrees(errors[1])} off"
     lower, upper = limits
     ends = []
     for k, name in enumerate(joints):

@@ -150,8 +150,8 @@ class IkRequest(NamedTuple):
     seed: ArrayLike | None = None
     """Initial joint positions, usually the current ones [rad or m], shape (n,); the solution is
     close to them if possible. Values beyond a limit are clamped."""
-    starts: ArrayLike | None = None
-    """Further seeds, tried before random ones [rad or m], shape (m, n)."""
+    initial_guesses: ArrayLike | None = None
+    """Further initial guesses, tried before random ones [rad or m], shape (m, n)."""
     base_pose: ArrayLike | None = None
     """Pose of the chain's base in the world, ``X_WB``, shape (4, 4); None: identity."""
     locked: Mapping[str, float] | None = None

@@ -143,8 +143,8 @@ class LeastSquaresIk:
         if request.seed is not None:
             starts = as_configurations(request.seed, self.joint_names, "seed")
             seed = starts[0]
-        if request.starts is not None:
-            more = as_configurations(request.starts, self.joint_names, "starts")
+        if request.initial_guesses is not None:
+            more = as_configurations(request.initial_guesses, self.joint_names, "initial_guesses")
             starts = more if starts is None else np.vstack([starts, more])
         return seed, starts
 

@@ -130,7 +130,7 @@ class JacobianTransposeIk:
     def _starts(self, request: IkRequest) -> list[Array]:
         """Return the given seeds, ``seed`` first; the middle of the ranges if there are none."""
         starts: list[Array] = []
-        for given, what in ((request.seed, "seed"), (request.starts, "starts")):
+        for given, what in ((request.seed, "seed"), (request.initial_guesses, "initial_guesses")):
             if given is not None:
                 starts += list(as_configurations(given, self.joint_names, what))
         return starts or [self.chain.centre]

@@ -131,7 +131,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
 
     def tick(self, dt: float) -> None:
         """Read AckermannDrive commands, then update as any wheeled base."""
-        now, hindrance = self.input_ns() * 1e-9, self._hindrance()
+        now, hindrance = self.input_ns() * 1e-9, self._drive_fault()
         self._take_drives(now, self.stop_reason or hindrance)
         if hindrance or now - self._given > self.params.cmd_vel_timeout:
             self._forget()
@@ -288,9 +288,9 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
             self.warn("command", f"command ignored: {error}")
             return
         self._given = given
-        self.lead_on(0.0)
+        self.continue_motion(0.0)
 
-    def lead_on(self, dt: float) -> None:
+    def continue_motion(self, dt: float) -> None:
         """Command the controller the current twist of the newest command and its ramps."""
         twist = self._car.twist(dt, self._steering())
         if twist is None:

@@ -140,7 +140,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if fresh and self._unstarted and not self._state.rival and not self._before_jump(now_ns):
             self._start()
         self._streams.take(now_ns * 1e-9)
-        self._status.update(self.stop_reason or self.runner.trouble)
+        self._status.update(self.stop_reason or self.runner.fault)
         self._update_rest()
         if self._unstarted:
             return
@@ -206,9 +206,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._monitor.reset()
         self._jumped_at = time.monotonic()
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
-        return "" if self._state.received else self._state.trouble(self.params.state_timeout)
+        return "" if self._state.received else self._state.fault(self.params.state_timeout)
 
     def diagnose(self, report: Report) -> None:
         """Report the robot's state, active motions and streams."""
@@ -234,7 +234,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def _state_fault(self) -> str | None:
         """Return why the robot's state is unknown, None if it is known."""
         if self._unstarted or self._state_lost:
-            fault = self._state.trouble(self.params.state_timeout)
+            fault = self._state.fault(self.params.state_timeout)
             return f"the robot's state is not known; {fault or 'it was not received yet'}"
         return None
 
@@ -243,7 +243,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         speeds = np.abs(np.nan_to_num(self._state.velocity))
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
-        self.rest.look(self.now(), still=still, trouble=self._state_fault() or "")
+        self.rest.look(self.now(), still=still, fault=self._state_fault() or "")
 
     def _make_gripper(self) -> GripperServer | None:
         group = self.robot.groups.get(GRIPPER_GROUP)
@@ -287,7 +287,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def _brake_after_loss(self) -> bool:
         """Brake after a loss of the state; return False once the joints are at rest."""
-        fault = self._state.trouble(self.params.state_timeout)
+        fault = self._state.fault(self.params.state_timeout)
         self.runner.abort_all(f"the robot was lost: {fault}")
         if not self.controller.moving:
             self._unstarted = True
@@ -316,8 +316,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             fresh, residual = False, None
             self._outputs.send(reference, state, period, stamp)
             self._monitor.command(reference, period)
-        if self.runner.trouble != self._logged_fault:
-            self._logged_fault = self.runner.trouble
+        if self.runner.fault != self._logged_fault:
+            self._logged_fault = self.runner.fault
             if self._logged_fault:
                 self.get_logger().error(
                     f"{self._logged_fault}; stopped, holding the measured positions"

@@ -150,7 +150,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._abort(f"time jumped from {before:.3f} s to {after:.3f} s")
         self._reset()
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the pose is unknown before the first odometry message."""
         return "" if self._pose is not None else self._odometry_fault(self.now_ns())
 

@@ -18,7 +18,7 @@ from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
@@ -73,7 +73,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         super().__init__("browser_viewer", ros_args=ros_args)
         self._viewer: BrowserViewer | None = None
         self._frames: TransformTree | None = None
-        self._executor_jobs: ExecutorJobs | None = None
+        self._executor_jobs: ExecutorQueue | None = None
         self._watched: dict[str, WatchedRobot] = {}
 
     def configure(self) -> None:
@@ -81,7 +81,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         params = self.params
         places = parse_placements(params.robots)
         frames = self._frames = TransformTree(self)
-        jobs = self._executor_jobs = ExecutorJobs(self)
+        jobs = self._executor_jobs = ExecutorQueue(self)
         watched = [WatchedRobot(self, place, frames, jobs) for place in places]
         self._watched = {robot.name: robot for robot in watched}
         self._viewer = BrowserViewer(

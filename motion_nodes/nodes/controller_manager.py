@@ -106,14 +106,14 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     def tick(self, dt: float) -> None:
         """Do nothing."""
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return the names of missing controllers."""
         missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
         return f"no node {', '.join(missing)}" if missing else ""
 
     def diagnose(self, report: Report) -> None:
         """Report the controllers, and missing ones."""
-        missing = self.lacks()
+        missing = self.waiting_for()
         if missing:
             report.note("WARN", missing)
         report.value("controllers", ", ".join(self.controllers))

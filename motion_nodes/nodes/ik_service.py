@@ -177,7 +177,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             except MotionError as error:
                 self.warn("target", f"target pose rejected: {error}")
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
         return self._state.newest()[1]
 

@@ -38,7 +38,7 @@ from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.target_follower import Follower
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.controller_references import BLOCKED
 from motion_nodes.ros.diagnostics import Report
@@ -74,7 +74,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._scene_follower: SceneFollower | None = None
         self._frames: TransformTree | None = None
         self._escape: Escape | None = None
-        self._jobs_of_executor: ExecutorJobs | None = None
+        self._jobs_of_executor: ExecutorQueue | None = None
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
         """Return the settings of the RMPflow configuration file."""
@@ -142,7 +142,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._writer = JointStateWriter(self._out, policy.active_joints)
         inspector = PolicyInspector(robot, policy.active_joints, tool, settings)
         self._reports = PolicyReports(self, inspector, self._base)
-        jobs = self._jobs_of_executor = ExecutorJobs(self)
+        jobs = self._jobs_of_executor = ExecutorQueue(self)
         self._escape = Escape(self, jobs, params.planner)
         self._snapshot: PolicySnapshot | None = self._make_snapshot()
         self._idle_view: PolicyView | None = None
@@ -217,18 +217,18 @@ class RmpflowPolicyNode(RobotNode[Any]):
     def stopped(self, why: str) -> None:
         """Drop the target; the controller brings the joints to rest."""
         self._follower.drop(why)
-        self._inputs.hold_off()
+        self._inputs.suspend()
 
     def resumed(self) -> None:
         """Ignore targets that were streamed during the stop, until they pause."""
         self._follower.clear()
-        self._inputs.hold_off(drop=True)
+        self._inputs.suspend(drop=True)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Drop the target: the robot's state may have changed."""
         self._follower.drop(f"time jumped from {before:.3f} s to {after:.3f} s")
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
         return "" if self._robot.state.received else self._robot.fault
 
@@ -281,7 +281,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         blocked = BLOCKED in cause
         reason = cause if blocked else f"another command leads the joints: {cause}"
         self._follower.give_way(reason, blocked=blocked)
-        self._inputs.hold_off()
+        self._inputs.suspend()
         if blocked:
             self.warn("blocked", f"the target is dropped: {reason}")
 

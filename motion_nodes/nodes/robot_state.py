@@ -84,13 +84,13 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         )
         self._sender.send(X_PC, self._state.stamp_ns)
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
-        return "" if self._state.received else self._state.trouble(STALE)
+        return "" if self._state.received else self._state.fault(STALE)
 
     def diagnose(self, report: Report) -> None:
         """Report missing joint states."""
-        fault = self._state.trouble(STALE)
+        fault = self._state.fault(STALE)
         if fault:
             report.note("WARN", fault)
         report.value("age of joint_states [s]", self._state.age())

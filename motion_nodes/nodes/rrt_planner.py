@@ -32,7 +32,7 @@ from motion_nodes.planning.warm_up import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
@@ -96,7 +96,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             lambda: self.params.state_publish_rate,
             scenery,
         )
-        self.jobs = ExecutorJobs(self)
+        self.jobs = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
         self.execution = TrajectoryExecution(
             self._client,
@@ -183,7 +183,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         if self._actions is not None:
             self._actions.finish()
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
         return self._state.newest()[1]
 

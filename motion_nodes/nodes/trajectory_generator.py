@@ -40,7 +40,7 @@ from motion_nodes.nodes.trajectory.generator_requests import (
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
@@ -120,7 +120,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self.requests = GeneratorRequests(
             robot, lambda: self.params, self._current, lambda: (scene.scene, scene.note)
         )
-        self._jobs_of_executor = ExecutorJobs(self)
+        self._jobs_of_executor = ExecutorQueue(self)
         self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)
         self._execution = TrajectoryExecution(
             self._client,
@@ -183,7 +183,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         while not self._queue.empty():
             self._queue.get_nowait()
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
         return self._state.newest()[1]
 

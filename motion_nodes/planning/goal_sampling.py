@@ -163,8 +163,8 @@ def _of_joint_goal(
     end: float,
 ) -> _Found:
     found, room = _Found(), joint_range(checker, goal)
-    if room.trouble:
-        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.trouble
+    if room.fault:
+        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault
         return found
     nominal, wide = room.nominal, room.wide
     narrow = bool((room.high - room.low).max() < _SAME)  # its whole range counts as one goal
@@ -215,7 +215,7 @@ def _of_pose_goal(
             if not found.Q:
                 last = min(last, k + options.more_samples)
             _add(found, q)
-        elif sampler.hopeless:
+        elif sampler.impossible:
             break
     if not found.Q:
         found.status, found.reason = sampler.why_none()

@@ -25,7 +25,7 @@ class JointRange:
     """The requested positions, clamped to the range, shape (n,) [rad or m]."""
     low: Array
     high: Array
-    trouble: str = ""
+    fault: str = ""
     """Why the range is empty; empty otherwise."""
 
     @property

@@ -61,7 +61,7 @@ class PoseSampler:
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
         self._spheres = spheres
         self._held = None if goal.joints is None else joint_range(checker, goal.joints)
-        room = None if self._held is None or self._held.trouble else self._held
+        room = None if self._held is None or self._held.fault else self._held
         self._solver, self._columns = pose_solver(checker, goal.link, room)
         self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
         if not np.isfinite(self._X_BT).all():
@@ -72,9 +72,9 @@ class PoseSampler:
         self._collision = ""
 
     @property
-    def hopeless(self) -> bool:
+    def impossible(self) -> bool:
         """Whether further samples are useless: the target is out of reach, or no joint may move."""
-        impossible = self._held is not None and bool(self._held.trouble)
+        impossible = self._held is not None and bool(self._held.fault)
         return impossible or self._statuses == {IkStatus.OUT_OF_REACH}
 
     def draw(self, *, first: bool, timeout: float) -> Array | None:
@@ -85,7 +85,7 @@ class PoseSampler:
                 goal's tolerances.
             timeout: max duration [s].
         """
-        if self.hopeless:
+        if self.impossible:
             return None
         X_BL, tolerance = self._target(first)
         settings = IkSettings(
@@ -108,8 +108,8 @@ class PoseSampler:
         where = f"the goal of {self._goal.link}"
         if self._held is not None:
             where += f" with {range_in_words(self._checker, self._held)}"
-        if self._held is not None and self._held.trouble:
-            return PlanStatus.GOAL_OUTSIDE_LIMITS, self._held.trouble
+        if self._held is not None and self._held.fault:
+            return PlanStatus.GOAL_OUTSIDE_LIMITS, self._held.fault
         if self._collision:
             return PlanStatus.GOAL_IN_COLLISION, f"{where} is in collision: {self._collision}"
         if self._statuses <= {IkStatus.TIMED_OUT}:

@@ -33,17 +33,17 @@ class EscapeAttempts:
         self._retreated = False
         self._retreat_lasted = 0.0
         self._no_planner_until = -math.inf
-        self._hopeless = False
+        self._impossible = False
         self.X_WT: Array | None = None
         """Target of the last planner request, shape (4, 4); None before the first."""
-        self.trouble = ""
+        self.fault = ""
         """Why the planner failed; empty if it did not."""
         self.brought = False
         """Whether a planner has just brought the arm to the target."""
 
     def retreat(self, settings: FollowerSettings) -> bool:
         """Begin a retreat, unless already tried or disabled; return whether it begins."""
-        self.retreating = settings.retreat and not self._retreated and not self._hopeless
+        self.retreating = settings.retreat and not self._retreated and not self._impossible
         self._retreated |= self.retreating
         return self.retreating
 
@@ -67,22 +67,22 @@ class EscapeAttempts:
         return settings.escape and now >= self._no_planner_until
 
     def planned(
-        self, settings: FollowerSettings, now: float, trouble: str, *, hopeless: bool = False
+        self, settings: FollowerSettings, now: float, fault: str, *, impossible: bool = False
     ) -> None:
         """Process the result of a planner request.
 
         Args:
             settings: define when it may try again.
             now: time [s].
-            trouble: why it failed; empty if it did not.
-            hopeless: whether the target itself is unreachable or in collision.
+            fault: why it failed; empty if it did not.
+            impossible: whether the target itself is unreachable or in collision.
         """
-        self.trouble, self.brought, self._hopeless = trouble, not trouble, hopeless
-        pause = math.inf if hopeless else settings.escape_pause
-        self._no_planner_until = now + pause if trouble else -math.inf
+        self.fault, self.brought, self._impossible = fault, not fault, impossible
+        pause = math.inf if impossible else settings.escape_pause
+        self._no_planner_until = now + pause if fault else -math.inf
 
     def scene_changed(self, settings: FollowerSettings, now: float) -> None:
         """Allow another attempt for a target that was unreachable in the previous scene."""
-        if self._hopeless:
-            self._hopeless = False
+        if self._impossible:
+            self._impossible = False
             self._no_planner_until = now + settings.escape_pause

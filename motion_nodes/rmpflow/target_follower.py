@@ -237,21 +237,21 @@ class Follower:
             command if self.phase is Phase.ESCAPING and isinstance(command, PoseCommand) else None
         )
 
-    def hand_back(self, now: float, trouble: str = "", *, hopeless: bool = False) -> None:
+    def hand_back(self, now: float, fault: str = "", *, impossible: bool = False) -> None:
         """Resume after an escape.
 
         Args:
             now: time [s].
-            trouble: why it failed; empty if it did not.
-            hopeless: whether the target itself is in collision or unreachable: then it is not tried
-                again until the target moves or :meth:`scene_changed`.
+            fault: why it failed; empty if it did not.
+            impossible: whether the target itself is in collision or unreachable: then it is not
+                tried again until the target moves or :meth:`scene_changed`.
 
         The final configuration of the plan is the posture until the next target: the path back to
         the default posture may be blocked, and attraction to it would keep the tool off its target.
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
-            self._escape_attempts.planned(self.settings, now, trouble, hopeless=hopeless)
+            self._escape_attempts.planned(self.settings, now, fault, impossible=impossible)
 
     def scene_changed(self, now: float) -> None:
         """Allow another escape to a target that was in collision or unreachable."""
@@ -461,7 +461,7 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        self.reason = self._escape_attempts.trouble or "the target comes no nearer"
+        self.reason = self._escape_attempts.fault or "the target comes no nearer"
         if not isinstance(self.command, PoseCommand):
             return
         X_WT = self.command.X_WT

@@ -54,7 +54,7 @@ class CurrentStateMonitor:
         """
         with self._lock:
             self._reader.update()
-            fault = "" if self._reader.received else self._reader.trouble(np.inf)
+            fault = "" if self._reader.received else self._reader.fault(np.inf)
             return self._reader.position.copy(), fault
 
     def fresh(self) -> Array:
@@ -65,7 +65,7 @@ class CurrentStateMonitor:
         """
         with self._lock:
             self._reader.update()
-            fault = self._reader.trouble(self._timeout())
+            fault = self._reader.fault(self._timeout())
             position = self._reader.position.copy()
         if fault:
             raise RequestRejected(MoveItErrorCodes.ROBOT_STATE_STALE, f"the robot's state: {fault}")

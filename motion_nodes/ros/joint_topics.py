@@ -146,7 +146,7 @@ class JointStateReader:
         """Return the wall time since the oldest joint state [s]; infinite before the first."""
         return time.monotonic() - self._oldest
 
-    def trouble(self, timeout: float) -> str:
+    def fault(self, timeout: float) -> str:
         """Return why the state is not available, as text; empty if it is.
 
         Args:

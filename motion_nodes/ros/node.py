@@ -26,9 +26,9 @@ from rclpy.parameter import Parameter
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.clients.change_state import ChangeStateService
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
-from motion_nodes.ros.concurrency.loop_queue import LoopJobs
+from motion_nodes.ros.concurrency.loop_queue import LoopQueue
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.diagnostics import Report, report_period
 from motion_nodes.ros.instance_lock import InstanceLock
@@ -78,9 +78,9 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Time of the current cycle, also for jobs of :meth:`in_loop`."""
         self._starting = threading.RLock()
         self._leaving = False
-        self._jobs = LoopJobs()
+        self._jobs = LoopQueue()
         self._in_transition = threading.RLock()
-        self._recovery = FaultRecovery(self, ExecutorJobs(self))
+        self._recovery = FaultRecovery(self, ExecutorQueue(self))
         ChangeStateService(self, self.halt_and_answer)
         self.create_stop_latch()
         self._duplicates = DuplicateWatch(self)
@@ -372,7 +372,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             report.note("WARN", self.stop_reason)
         if loop is not None:
             report_loop(report, loop, self._steps.take_skipped())
-            missing = self.lacks() or self.held
+            missing = self.waiting_for() or self.held
             report.value("ready", f"no: {missing}" if missing else "yes")
             if self.time_stands:
                 report.note("WARN", "/clock does not advance (use_sim_time is set)")

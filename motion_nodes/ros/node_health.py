@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rclpy.node import Node
 
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
-from motion_nodes.ros.concurrency.report_thread import RegularCall
+from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
 from motion_nodes.ros.readiness import LOOK, Readiness, Startable
 
@@ -83,8 +83,8 @@ class HealthReporter:
         self._node, self._fill, self._transition = node, fill, transition
         self._publisher = DiagnosticsPublisher(node, hardware_id)
         self._readiness = Readiness(node, self.report)
-        self._reporting = RegularCall(self.report, period)
-        self._polling = RegularCall(self._check_ready, LOOK)
+        self._reporting = PeriodicCall(self.report, period)
+        self._polling = PeriodicCall(self._check_ready, LOOK)
 
     def report(self) -> None:
         """Publish a report now, unless a transition is under way."""
@@ -109,7 +109,7 @@ class HealthReporter:
         self._readiness.fault(text)
         self._polling.end()
         if restart:
-            self._polling = RegularCall(self._check_ready, LOOK)
+            self._polling = PeriodicCall(self._check_ready, LOOK)
         self.report()
 
     def end(self) -> None:

@@ -95,7 +95,7 @@ class NodeHooks(Generic[P]):
     def diagnose(self, report: Report) -> None:
         """Add the node's own status and values to a diagnostics report."""
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Return what an active node still waits for, empty if it is ready."""
         return ""
 

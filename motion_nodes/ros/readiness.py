@@ -87,7 +87,7 @@ class Startable(Protocol):
 
     def get_fully_qualified_name(self) -> str: ...  # noqa: D102
 
-    def lacks(self) -> str: ...  # noqa: D102
+    def waiting_for(self) -> str: ...  # noqa: D102
 
     def notice(self) -> str: ...  # noqa: D102
 
@@ -121,7 +121,7 @@ class Readiness:
                 return False
             state, text = ASLEEP, node.state_label
         else:
-            text = node.lacks() or node.held
+            text = node.waiting_for() or node.held
             state = WAITING if text else READY
         if (state, text) != self._reported:
             self._reported = state, text

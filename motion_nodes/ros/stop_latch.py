@@ -24,7 +24,7 @@ from motion_nodes.control.stop_state import RestTimer, StopState
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
-from motion_nodes.ros.concurrency.report_thread import RegularCall
+from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
 from motion_nodes.ros.supervision.records import (
     REPLACED_VARIABLE,
@@ -76,7 +76,7 @@ class StopLatch:
             node.create_service(Trigger, "~/stop", self._on_stop)
             node.create_service(Trigger, "~/resume", self._on_resume)
         self._publish()
-        self._polling = RegularCall(self.look, LOOK_PERIOD)
+        self._polling = PeriodicCall(self.look, LOOK_PERIOD)
 
     @property
     def reason(self) -> str:
@@ -202,8 +202,8 @@ class StopLatch:
             return INACTIVE, None
         if self._risen:
             return MOVING, None
-        if rest.trouble:
-            return rest.trouble, None
+        if rest.fault:
+            return rest.fault, None
         return (AT_REST, rest.seconds) if rest.seconds is not None else (MOVING, None)
 
     def _summary(self) -> tuple[object, ...]:

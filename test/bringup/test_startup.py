@@ -35,7 +35,7 @@ class FakeNode:
     def get_fully_qualified_name(self):
         return "/a/node"
 
-    def lacks(self):
+    def waiting_for(self):
         return self.missing
 
     def notice(self):

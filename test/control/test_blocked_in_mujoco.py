@@ -45,7 +45,7 @@ def test_it_stops_names_the_joint_holds_gently_and_goes_on(name, by_effort):
     assert run.follower.status is FollowStatus.PATH_TOLERANCE_VIOLATED
     blocked = run.follower.text.removeprefix("blocked: joint ").split()[0]
     assert blocked in arm.joints
-    assert arm.runner.trouble == run.follower.text
+    assert arm.runner.fault == run.follower.text
     touched = PERIOD * int(np.argmax(arm.touching))
     assert ended - touched < (0.03 if by_effort else 0.2)
     speeds = np.abs(np.array(arm.speeds))[round(touched / PERIOD) :, arm_joints(arm)].max(axis=1)
@@ -84,7 +84,7 @@ def test_a_stream_is_stopped_and_not_obeyed_until_it_begins_anew():
         JointCommand(positions=arm.robot.home), arm.runner.begin_stream("~/reference")
     )
     arm.run(2.0)
-    assert arm.runner.trouble == ""
+    assert arm.runner.fault == ""
     assert np.abs(arm.positions[-1] - arm.robot.home)[:7].max() < 5e-3
 
 
@@ -139,7 +139,7 @@ def test_a_grip_is_no_blocked_joint():
     assert reference.positions[7] == pytest.approx(0.0, abs=1e-9)
     assert position[7] == lower
     assert not claim.lost
-    assert arm.runner.trouble == ""
+    assert arm.runner.fault == ""
     arm.runner.release(claim, stop=True)
     for _ in range(200):
         reference = arm.runner.step(PERIOD, position, np.zeros(9))
@@ -147,4 +147,4 @@ def test_a_grip_is_no_blocked_joint():
     arm.runner.command(JointCommand(names=[arm.joints[7]], positions=[0.01]), "a stream")
     for _ in range(200):
         arm.runner.step(PERIOD, position, np.zeros(9))
-    assert "blocked" in arm.runner.trouble, "whoever takes the fingers is watched"
+    assert "blocked" in arm.runner.fault, "whoever takes the fingers is watched"

@@ -90,9 +90,9 @@ def test_a_lost_robot_is_not_at_rest():
     timer = RestTimer()
     timer.start(0.0)
     for i in range(100):
-        timer.look(0.01 * i, still=True, trouble="no state")
+        timer.look(0.01 * i, still=True, fault="no state")
     assert timer.waiting
-    assert timer.trouble == "no state"
+    assert timer.fault == "no state"
 
 
 def test_time_that_is_set_back_gives_no_negative_time():

@@ -74,7 +74,7 @@ BAD_SEEDS = {
 
 
 @pytest.mark.parametrize("name", BAD_SEEDS)
-@pytest.mark.parametrize("field", ["seed", "starts"])
+@pytest.mark.parametrize("field", ["seed", "initial_guesses"])
 def test_bad_seeds_are_refused(name, field):
     solver = solver_of()
     value, words = BAD_SEEDS[name]
@@ -98,7 +98,7 @@ def test_requests_are_not_changed():
     q = draw(solver.chain, 3, 3)
     target = pose_of("franka", solver.chain, q[0])
     before = target.copy(), q.copy()
-    result = solver.solve(IkRequest(target, seed=q[1], starts=q))
+    result = solver.solve(IkRequest(target, seed=q[1], initial_guesses=q))
     np.testing.assert_array_equal(target, before[0])
     np.testing.assert_array_equal(q, before[1])
     kept = result.q.copy(), result.errors.copy()

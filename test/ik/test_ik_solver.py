@@ -125,7 +125,9 @@ def test_user_starts_are_tried_before_random_ones():
     q = draw(solver.chain, 3, 8)
     only = with_settings(solver, attempts=2)
     target = pose_of("franka", solver.chain, q[1])
-    result = solver.solve(IkRequest(target, seed=solver.chain.centre, starts=q[1:2], settings=only))
+    result = solver.solve(
+        IkRequest(target, seed=solver.chain.centre, initial_guesses=q[1:2], settings=only)
+    )
     assert result.success
     assert result.attempts == 2
 
@@ -279,7 +281,7 @@ def test_a_failure_names_the_joints_at_their_limits():
     assert result.status is IkStatus.NOT_FOUND
     assert "panda_joint7 at its" in result.reason
     assert result.attempts == 100
-    assert "100 starts" in result.reason
+    assert "100 initial guesses" in result.reason
 
 
 def test_iterations_are_capped_exactly():

@@ -173,7 +173,7 @@ def test_a_stall_is_reported_and_what_came_nearest_returned():
     result = ik.solve(IkRequest(X, seed=q))
     assert result.status is IkStatus.OUT_OF_REACH
     assert "stalled after" in result.reason
-    assert "the nearest configuration is" in result.reason
+    assert "the closest configuration found is" in result.reason
     assert result.position_error < np.linalg.norm(X[:3, 3] - pose(ik, q)[:3, 3])
 
 
@@ -193,7 +193,7 @@ def test_more_starts_are_tried_in_turn():
     goal = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
     bad = np.zeros(6)
     alone = ik.solve(IkRequest(pose(ik, goal), seed=bad))
-    both = ik.solve(IkRequest(pose(ik, goal), seed=bad, starts=[goal + 0.05]))
+    both = ik.solve(IkRequest(pose(ik, goal), seed=bad, initial_guesses=[goal + 0.05]))
     assert both.success
     assert both.attempts == (1 if alone.success else 2)
 

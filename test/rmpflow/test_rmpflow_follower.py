@@ -399,7 +399,7 @@ def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     follower = robot.follower
     trapped(robot)
     escaping(robot)
-    follower.hand_back(robot.now, "the target is in collision: words", hopeless=True)
+    follower.hand_back(robot.now, "the target is in collision: words", impossible=True)
     tries = 0
     for _ in range(200):
         robot.run(0.05)
@@ -410,7 +410,7 @@ def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     # Another scene may let it through, and a target that has moved in small steps is another.
     follower.scene_changed(robot.now)
     escaping(robot)
-    follower.hand_back(robot.now, "the target is in collision: words", hopeless=True)
+    follower.hand_back(robot.now, "the target is in collision: words", impossible=True)
     for k in range(1, 8):
         follower.follow_pose(from_xyz_rpy((0.7, 0.01 * k, 0.5)), robot.now, oriented=False)
         robot.run(0.05)

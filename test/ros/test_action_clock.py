@@ -16,7 +16,7 @@ from ros_processes import RosClient, wait_until
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.threaded_action_server import (
     ActionGoal,
     ActionOutcome,
@@ -36,7 +36,7 @@ class Gripping(MotionNode[NodeParams]):
         super().__init__("gripping", ros_args=["--ros-args", "-p", "use_sim_time:=true"])
 
     def configure(self) -> None:
-        self.jobs = ExecutorJobs(self)
+        self.jobs = ExecutorQueue(self)
         self.server = GoalServer(
             self, self.jobs, GripperCommand, "~/grip", begin=self._begin, cancel=lambda goal: False
         )

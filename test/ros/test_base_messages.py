@@ -25,16 +25,16 @@ def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0)
 def test_one_sender_is_no_fight():
     watch = SenderWatch()
     now = hear(watch, [("a", 7 + 3 * i) for i in range(100)])  # some are overwritten unread
-    assert watch.fighting(now) == ()
+    assert watch.competing(now) == ()
 
 
 def test_a_handover_and_a_restart_are_no_fight():
     watch = SenderWatch()
     hear(watch, [("a", i) for i in range(20)])
     now = hear(watch, [("a", i) for i in range(20)], begin=102.0)
-    assert watch.fighting(now) == ()
+    assert watch.competing(now) == ()
     now = hear(watch, [("b", i) for i in range(20)], begin=103.0)
-    assert watch.fighting(now) == ()
+    assert watch.competing(now) == ()
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 500, -500])
@@ -42,22 +42,22 @@ def test_two_senders_on_one_topic(ahead):
     """Whatever their counts, every second message's number does not grow."""
     watch = SenderWatch()
     mixed = [pair for i in range(10) for pair in (("a", 1000 + i), ("a", 1000 + i + ahead))]
-    assert watch.fighting(hear(watch, mixed)) == ("a",)
+    assert watch.competing(hear(watch, mixed)) == ("a",)
 
 
 def test_two_topics():
     watch = SenderWatch()
     now = hear(watch, [("ab"[i % 2], i) for i in range(10)])
-    assert watch.fighting(now) == ("a", "b")
-    assert watch.fighting(now + 1.0) == ("a", "b")
-    assert watch.fighting(now + 3.0) == ()
-    assert watch.fighting(1.0) == (), "time began anew"
+    assert watch.competing(now) == ("a", "b")
+    assert watch.competing(now + 1.0) == ("a", "b")
+    assert watch.competing(now + 3.0) == ()
+    assert watch.competing(1.0) == (), "time began anew"
 
 
 def test_a_middleware_without_numbers_shows_topics_alone():
     watch = SenderWatch()
-    assert watch.fighting(hear(watch, [("a", None)] * 20)) == ()
-    assert watch.fighting(hear(watch, [("ab"[i % 2], None) for i in range(9)])) == ("a", "b")
+    assert watch.competing(hear(watch, [("a", None)] * 20)) == ()
+    assert watch.competing(hear(watch, [("ab"[i % 2], None) for i in range(9)])) == ("a", "b")
 
 
 def moments(rate: float, stamps) -> np.ndarray:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from rclpy.node import Node
 
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 
 
 def test_a_job_that_runs_the_others_does_not_recurse(ros):
     """Thousands wait where the executor was busy for a while, and each may run the rest."""
     node = Node("jobs", use_global_arguments=False)
-    jobs, done = ExecutorJobs(node), []
+    jobs, done = ExecutorQueue(node), []
 
     def job() -> None:
         jobs.run()

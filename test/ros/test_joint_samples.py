@@ -135,14 +135,14 @@ def test_a_message_that_ends_too_early_changes_nothing(feed, length):
     feed.waiting = [serialize_message(state({"a": 5.0, "b": 6.0}))[:length]]
     assert not reader.update()
     assert reader.position.tolist() == [1.0, 2.0]
-    assert f"a message of {length} bytes cannot be read as JointState" in reader.trouble(-1.0)
+    assert f"a message of {length} bytes cannot be read as JointState" in reader.fault(-1.0)
 
 
 def test_names_that_are_no_text(feed):
     reader = JointStateReader(feed, ("a",))
     feed.waiting = [serialize_message(state({"abcd": 1.0})).replace(b"abcd", b"\xff\xfe\xfd\xfc")]
     assert not reader.update()
-    assert "not UTF-8" in reader.trouble(1.0)
+    assert "not UTF-8" in reader.fault(1.0)
 
 
 def test_lengths_that_lie():

@@ -59,7 +59,7 @@ def test_nothing_before_the_first_message(reader):
     assert np.isnan(reader.position).all()
     assert reader.age() == math.inf
     assert reader.missing == ()
-    assert reader.trouble(1.0) == "waiting for joint_states"
+    assert reader.fault(1.0) == "waiting for joint_states"
 
 
 def test_any_order_and_other_joints(feed, reader):
@@ -75,7 +75,7 @@ def test_any_order_and_other_joints(feed, reader):
         np.testing.assert_array_equal(reader.velocity, 2 * expected)
     assert reader.stamp_ns == 1_500_000_000
     assert reader.received
-    assert reader.trouble(1.0) == ""
+    assert reader.fault(1.0) == ""
     assert len(reader._layouts) <= MAX_LAYOUTS
 
 
@@ -92,7 +92,7 @@ def test_a_state_put_together_from_several_publishers(feed, reader):
     feed.send({"a": 1.0, "b": 2.0})
     assert not reader.update(), "c is not known yet"
     assert reader.missing == ("c",)
-    assert reader.trouble(1.0) == "waiting for joint_states; not reported: c"
+    assert reader.fault(1.0) == "waiting for joint_states; not reported: c"
     feed.send({"c": 3.0})
     assert reader.update()
     feed.send({"a": 1.5, "b": 2.5})
@@ -112,10 +112,10 @@ def test_the_joint_silent_for_longest_makes_the_age(feed, reader, monkeypatch):
         feed.send({"a": 1.0, "b": 2.0})
         assert reader.update()
     assert reader.age() == pytest.approx(1.2)
-    assert reader.trouble(0.5) == "no joint_states for 1.2 s of c"
-    assert reader.trouble(2.0) == ""
+    assert reader.fault(0.5) == "no joint_states for 1.2 s of c"
+    assert reader.fault(2.0) == ""
     now[0] += 1.0
-    assert reader.trouble(0.5) == "no joint_states for 2.2 s"
+    assert reader.fault(0.5) == "no joint_states for 2.2 s"
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -123,7 +123,7 @@ def test_a_position_that_is_no_number_does_not_count(feed, reader, bad):
     feed.send({"a": 1.0, "b": bad, "c": 3.0})
     assert not reader.update()
     assert reader.missing == ("b",)
-    assert f"(the position of b is {bad})" in reader.trouble(1.0)
+    assert f"(the position of b is {bad})" in reader.fault(1.0)
     feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
     assert reader.update()
     feed.send({"a": 5.0, "b": bad, "c": 6.0})
@@ -160,7 +160,7 @@ def test_lengths_that_do_not_fit_are_not_used(feed, reader, names, positions, ve
     feed.waiting.append(JointState(name=names, position=positions, velocity=velocities))
     assert not reader.update()
     assert not reader.received
-    assert f"a message has {len(names)} names, {len(positions)} positions" in reader.trouble(1.0)
+    assert f"a message has {len(names)} names, {len(positions)} positions" in reader.fault(1.0)
 
 
 def test_an_empty_message_says_nothing(feed, reader):
@@ -224,13 +224,13 @@ def test_joints_whose_velocity_is_needed(feed):
     feed.send({"a": 7.0, "b": 0.6, "c": 8.0}, [math.nan, 5.0, 4.0])
     assert reader.update()
     np.testing.assert_array_equal(reader.velocity, [1.0, 5.0, 4.0])
-    assert "the velocity of a is nan" in reader.trouble(-1.0)
+    assert "the velocity of a is nan" in reader.fault(-1.0)
 
 
 def test_positions_are_needed_unless_said_otherwise(feed, reader):
     feed.waiting.append(JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]))
     assert not reader.update()
-    assert "3 names, 0 positions" in reader.trouble(1.0)
+    assert "3 names, 0 positions" in reader.fault(1.0)
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_a_joint_that_only_jumps_grows_old_and_is_accepted_after_a_while(feed, c
     careful.update()
     assert careful.position[1] == 0.0
     assert careful.age() > 0.3
-    assert "b" in careful.trouble(0.25)
+    assert "b" in careful.fault(0.25)
     careful._received_at -= 0.6
     feed.send({"a": 0.0, "b": 3.0, "c": 0.0}, stamp=1.9)
     careful.update()

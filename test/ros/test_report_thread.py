@@ -5,7 +5,7 @@ import gc
 import threading
 import time
 
-from motion_nodes.ros.concurrency.report_thread import RegularCall
+from motion_nodes.ros.concurrency.report_thread import PeriodicCall
 
 
 class Caller:
@@ -30,7 +30,7 @@ def wait_for_calls(caller: Caller, count: int) -> None:
 def test_two_are_called_at_their_own_periods():
     begin = time.monotonic()
     often, seldom = Caller(), Caller()
-    calls = [RegularCall(often.call, 0.01), RegularCall(seldom.call, 0.1)]
+    calls = [PeriodicCall(often.call, 0.01), PeriodicCall(seldom.call, 0.1)]
     wait_for_calls(seldom, 3)
     for call in calls:
         call.end()
@@ -41,7 +41,7 @@ def test_two_are_called_at_their_own_periods():
 def test_nothing_is_called_after_the_end_and_all_begins_anew():
     for _ in range(2):
         caller = Caller()
-        call = RegularCall(caller.call, 0.01)
+        call = PeriodicCall(caller.call, 0.01)
         wait_for_calls(caller, 1)
         call.end()
         count = len(caller.times)
@@ -51,7 +51,7 @@ def test_nothing_is_called_after_the_end_and_all_begins_anew():
 
 def test_the_end_waits_for_a_call_under_way():
     caller = Caller(takes=0.2)
-    call = RegularCall(caller.call, 0.01)
+    call = PeriodicCall(caller.call, 0.01)
     assert caller.called.wait(30.0)
     call.end()
     assert time.monotonic() - caller.times[-1] >= 0.2
@@ -64,7 +64,7 @@ def test_one_that_ends_itself_ends():
             regular.end()
 
     once = Once()
-    regular = RegularCall(once.call, 0.01)
+    regular = PeriodicCall(once.call, 0.01)
     wait_for_calls(once, 1)
     time.sleep(0.05)
     assert len(once.times) == 1
@@ -73,8 +73,8 @@ def test_one_that_ends_itself_ends():
 def test_an_object_that_has_gone_is_called_no_more():
     caller, other = Caller(), Caller()
     times = caller.times
-    RegularCall(caller.call, 0.01)
-    kept = RegularCall(other.call, 0.01)
+    PeriodicCall(caller.call, 0.01)
+    kept = PeriodicCall(other.call, 0.01)
     wait_for_calls(caller, 1)
     del caller
     gc.collect()
@@ -86,7 +86,7 @@ def test_an_object_that_has_gone_is_called_no_more():
 
 def test_what_came_late_is_not_made_up_for():
     slow, quick = Caller(takes=0.1), Caller()
-    calls = [RegularCall(slow.call, 0.2), RegularCall(quick.call, 0.02)]
+    calls = [PeriodicCall(slow.call, 0.2), PeriodicCall(quick.call, 0.02)]
     wait_for_calls(slow, 3)
     for call in calls:
         call.end()

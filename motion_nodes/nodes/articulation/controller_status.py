@@ -67,13 +67,13 @@ class ControllerStatus:
     def diagnose(self, report: Report) -> None:
         """Add the state of robot, controller and streams to a diagnostic report."""
         state, streams, runner = self._state, self._streams, self._host.runner
-        fault = state.trouble(self._host.node.params.state_timeout)
+        fault = state.fault(self._host.node.params.state_timeout)
         if fault and state.received:
             report.note("ERROR", f"{fault}; commands are refused")
         elif fault:
             report.note("WARN", fault)
-        elif runner.trouble:
-            report.note("WARN", runner.trouble)
+        elif runner.fault:
+            report.note("WARN", runner.fault)
         elif runner.runs:
             report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
         else:

@@ -14,7 +14,7 @@ from motion_nodes.control.trajectory_follower import FollowStatus
 from motion_nodes.errors import MotionError, UnknownJoint
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.articulation.trajectory_requests import OldTrajectory, goal_of, start
-from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
@@ -50,7 +50,7 @@ class _Execution:
         return self.run.follower.status.ended
 
 
-class FollowTrajectoryServer(LoopGoals[_Execution]):
+class FollowTrajectoryServer(LoopActionServer[_Execution]):
     """Serves ``~/follow_joint_trajectory``."""
 
     def __init__(self, host: ControllerHost, monitor_rate: float) -> None:

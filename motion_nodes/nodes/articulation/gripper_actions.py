@@ -21,7 +21,7 @@ from motion_nodes.control.joint_arbiter import Claim
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
-from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 
 COMMAND_NAMES = (
@@ -51,7 +51,7 @@ class _Grip:
         return self.canceled or bool(self.claim.lost) or self.move.status is not GripStatus.MOVING
 
 
-class GripperServer(LoopGoals[_Grip]):
+class GripperServer(LoopActionServer[_Grip]):
     """Serves the gripper actions of one robot."""
 
     def __init__(

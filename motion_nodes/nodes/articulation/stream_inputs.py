@@ -82,7 +82,7 @@ class StreamInputs:
         Args:
             now: ROS time [s].
         """
-        topics = self._watch.fighting(now)
+        topics = self._watch.competing(now)
         return f"several senders command the joints at once: {', '.join(topics)}" if topics else ""
 
     def _take_reference(self, message: JointState, stream: Stream, now: float) -> None:

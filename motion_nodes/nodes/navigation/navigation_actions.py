@@ -16,7 +16,7 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     plan_along,
     plan_to_pose,
 )
-from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds
@@ -54,7 +54,7 @@ class _Navigation:
         return self.task.ended
 
 
-class NavigationServer(LoopGoals[_Navigation]):
+class NavigationServer(LoopActionServer[_Navigation]):
     """Serves ``navigate_to_pose`` and ``follow_path``."""
 
     def __init__(self, host: NavigationHost, feedback_rate: float) -> None:

@@ -8,14 +8,14 @@ from typing import Any, Protocol
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests
 from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.node import MotionNode
 
 
 class PlannerHost(Protocol):
     """The planner node."""
 
-    jobs: ExecutorJobs
+    jobs: ExecutorQueue
     """Jobs for the node's executor."""
     execution: TrajectoryExecution
     """Execution of trajectories."""

@@ -14,7 +14,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.clients.move_client import pose_constraints
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.node import MotionNode
 
 ANSWER_TIMEOUT = 3.0
@@ -33,7 +33,7 @@ TARGET_FAULTS = {
 class Escape:
     """Client of the planner with one goal at a time; all methods but destroy are for the loop."""
 
-    def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, action: str) -> None:
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, action: str) -> None:
         """Create the client.
 
         Args:
@@ -74,7 +74,7 @@ class Escape:
         elif (fault := self._result(attempt)) is not None:
             if fault:
                 self._node.warn("escape", f"escape failed: {fault}")
-            follower.hand_back(now, fault, hopeless=attempt.unreachable)
+            follower.hand_back(now, fault, impossible=attempt.unreachable)
 
     def start(self, goal: Any) -> None:
         """Send a goal to the planner."""

@@ -124,7 +124,7 @@ class PolicyInputs:
             if poll_all or source.pending is not None or active:
                 self._read(source, now)
 
-    def hold_off(self, *, drop: bool = False) -> None:
+    def suspend(self, *, drop: bool = False) -> None:
         """Ignore current streams until they pause, after a preemption or stop.
 
         Args:

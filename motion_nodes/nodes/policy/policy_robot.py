@@ -58,7 +58,7 @@ class PolicyRobot:
     @property
     def fault(self) -> str:
         """Why the state is not available; empty if it is."""
-        return self.state.trouble(self._node.params.state_timeout)
+        return self.state.fault(self._node.params.state_timeout)
 
     def positions(self, *, update: bool) -> Array | None:
         """Return positions of all joints [rad or m], shape (n,); None if unknown.

@@ -18,7 +18,7 @@ from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode
@@ -41,7 +41,7 @@ class WatchedRobot:
         node: MotionNode[Any],
         place: Placement,
         frames: TransformTree,
-        jobs: ExecutorJobs,
+        jobs: ExecutorQueue,
     ) -> None:
         """Create the endpoints in the robot's namespace."""
         self._node = node
@@ -101,7 +101,7 @@ class WatchedRobot:
 
     def status(self) -> str:
         """Return a warning about missing joint states; empty for none."""
-        fault = self.state.trouble(STALE)
+        fault = self.state.fault(STALE)
         return f"{fault}. Is its simulation or driver running?" if fault else ""
 
     def send_joint(self, _: BrowserViewer, joint: str, value: float) -> None:

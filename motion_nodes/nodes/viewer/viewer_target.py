@@ -13,7 +13,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.move_client import MoveClient
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.names import under
@@ -40,7 +40,7 @@ class WatchedTarget:
         name: str,
         namespace: str,
         frames: RobotFrames,
-        jobs: ExecutorJobs,
+        jobs: ExecutorQueue,
     ) -> None:
         """Create the endpoints in the robot's namespace."""
         self._node, self._robot, self._group, self._name = node, robot, group, name

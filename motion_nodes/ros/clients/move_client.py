@@ -21,7 +21,7 @@ from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
 
@@ -32,7 +32,7 @@ TOLERANCE = 1e-3
 class MoveClient:
     """Client of one planner; a new goal replaces the previous one."""
 
-    def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, action: str) -> None:
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, action: str) -> None:
         """Create the client.
 
         Args:

@@ -15,7 +15,7 @@ from control_msgs.action import FollowJointTrajectory
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.node import MotionNode
@@ -65,7 +65,7 @@ class SentTrajectory:
 class TrajectoryClient:
     """Client of one controller."""
 
-    def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, controller: str) -> None:
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, controller: str) -> None:
         """Create the client.
 
         Args:

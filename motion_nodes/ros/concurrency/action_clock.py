@@ -17,7 +17,7 @@ from rclpy.time import Time
 from motion_nodes.ros.node import MotionNode
 
 
-class GoalNode:
+class ActionClockNode:
     """Proxy of a node with another clock, for its action server."""
 
     def __init__(self, node: MotionNode[Any]) -> None:

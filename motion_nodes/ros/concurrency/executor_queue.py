@@ -17,7 +17,7 @@ from rclpy.node import Node
 Job = Callable[[], None]
 
 
-class ExecutorJobs:
+class ExecutorQueue:
     """Queue of jobs that a node's executor runs in order."""
 
     def __init__(self, node: Node) -> None:

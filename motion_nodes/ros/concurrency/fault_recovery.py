@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.parameter import Parameter
 
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
 
 RESTARTS = 3
@@ -67,7 +67,7 @@ class Restartable(Protocol):
 class FaultRecovery:
     """Restarts one node after faults."""
 
-    def __init__(self, node: Restartable, jobs: ExecutorJobs) -> None:
+    def __init__(self, node: Restartable, jobs: ExecutorQueue) -> None:
         """Create the recovery of a node.
 
         Args:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from rclpy.clock import Clock, ClockType
 
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.threaded_action_server import (
     ActionGoal,
     ActionOutcome,
@@ -38,7 +38,7 @@ class LoopGoal(Protocol):
 W = TypeVar("W", bound=LoopGoal)
 
 
-class LoopGoals(ABC, Generic[W]):
+class LoopActionServer(ABC, Generic[W]):
     """Servers of one or more actions with the same kind of execution."""
 
     def __init__(
@@ -58,7 +58,7 @@ class LoopGoals(ABC, Generic[W]):
         self._works: list[W] = []
         self._finishing = False
         """Whether a job that sends results is pending in the executor."""
-        self._jobs = ExecutorJobs(node)
+        self._jobs = ExecutorQueue(node)
         self._timer = None
         if feedback_rate is not None:
             # In wall time: in simulated time each /clock message would wake the executor.

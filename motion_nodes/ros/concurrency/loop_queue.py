@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class LoopJobs:
+class LoopQueue:
     """Queue of function calls with results; thread-safe."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable
 
 
-class RegularCall:
+class PeriodicCall:
     """Periodic calls of one method until :meth:`end`; it must not raise.
 
     The method's object is referenced weakly; the calls end with it.
@@ -55,11 +55,11 @@ class _CallingThread:
     """Makes calls when they are due; the thread exists while there are calls."""
 
     def __init__(self) -> None:
-        self._calls: set[RegularCall] = set()
+        self._calls: set[PeriodicCall] = set()
         self._changed = threading.Condition()
         self._running = False
 
-    def add(self, call: RegularCall) -> None:
+    def add(self, call: PeriodicCall) -> None:
         with self._changed:
             self._calls.add(call)
             if not self._running:
@@ -67,7 +67,7 @@ class _CallingThread:
                 threading.Thread(target=self._run, name="reports", daemon=True).start()
             self._changed.notify()
 
-    def remove(self, call: RegularCall) -> None:
+    def remove(self, call: PeriodicCall) -> None:
         with self._changed:
             self._calls.discard(call)
             self._changed.notify()
@@ -80,7 +80,7 @@ class _CallingThread:
                 # A failed report must not end those of other nodes.
                 traceback.print_exc()
 
-    def _next(self) -> RegularCall | None:
+    def _next(self) -> PeriodicCall | None:
         """Wait for the next call that is due; None if there are no more."""
         with self._changed:
             while self._calls:

@@ -17,8 +17,8 @@ from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.action_clock import GoalNode
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.action_clock import ActionClockNode
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
@@ -74,7 +74,7 @@ class GoalServer:
     def __init__(
         self,
         node: MotionNode[Any],
-        jobs: ExecutorJobs,
+        jobs: ExecutorQueue,
         kind: Any,
         name: str,
         begin: Callable[[ActionGoal], None],
@@ -98,7 +98,7 @@ class GoalServer:
         self._cancel = cancel
         self._goals: dict[bytes, tuple[ActionGoal, Any, Future]] = {}
         self._results: dict[bytes, Future] = {}
-        self._clocked_node = GoalNode(node)
+        self._clocked_node = ActionClockNode(node)
         self._server = ActionServer(
             self._clocked_node,
             kind,

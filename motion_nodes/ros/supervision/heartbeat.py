@@ -24,7 +24,7 @@ from rclpy.parameter import Parameter
 from std_msgs.msg import UInt64
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.readiness import VARIABLE
 from motion_nodes.ros.supervision.records import (
@@ -89,7 +89,7 @@ class HeartbeatThread:
         self._nodes = nodes
         self._node = quiet_node("supervised")
         executor.add_node(self._node)
-        self._jobs = ExecutorJobs(self._node)
+        self._jobs = ExecutorQueue(self._node)
         self._asked: float | None = None
         self._next_job = time.monotonic()
         word = os.environ.get(ECHO_VARIABLE, "")

@@ -52,7 +52,7 @@ class SenderWatch:
         if topic != last[0] or not increased:
             self._changes.append((now, topic))
 
-    def fighting(self, now: float) -> tuple[str, ...]:
+    def competing(self, now: float) -> tuple[str, ...]:
         """Return the topics of conflicting publishers at a time [s]; empty without a conflict."""
         if len(self._changes) < self.CONFLICT:
             return ()
@@ -83,7 +83,7 @@ class TwistInputs:
         self._restarted: set[PolledSubscription[Any]] | None = None
         """Topics that paused since the last stop; None before the first stop."""
 
-    def hold_off(self) -> None:
+    def suspend(self) -> None:
         """Refuse current streams until they pause: the suite was stopped or resumed."""
         self._restarted = set()
 

@@ -42,7 +42,7 @@ class WheeledBaseNode(RobotNode[B]):
         base = self.controller.base
         return SteeringState(self, base.wheel_radii) if base.steering_names else None
 
-    def lead_on(self, dt: float) -> None:
+    def continue_motion(self, dt: float) -> None:
         """Advance commands that change over time by ``dt`` [s]; called before each deadline."""
 
     def check(self, params: B) -> str | None:
@@ -94,14 +94,14 @@ class WheeledBaseNode(RobotNode[B]):
         now = now_ns * 1e-9
         if self._state.update():
             self._measure()
-        fault = self._hindrance()
+        fault = self._drive_fault()
         refused = self.stop_reason or fault
         for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, refused):
             self._take(twist, given)
         if fault:
             self.controller.halt()
         for stamp in self.deadlines:
-            self.lead_on(self.period)
+            self.continue_motion(self.period)
             self._drive(self.controller.step(stamp * 1e-9, self.period), stamp)
         if fault and not self.deadlines:
             # Simulated time may be stalled; the wheels must stop regardless.
@@ -109,7 +109,7 @@ class WheeledBaseNode(RobotNode[B]):
         if self.rest.waiting:
             speeds = self.controller.driven.wheels, self.controller.odometry.twist
             still = all(abs(speed) < BASE_REST_SPEED for each in speeds for speed in each)
-            self.rest.look(self.now(), still=still, trouble=fault)
+            self.rest.look(self.now(), still=still, fault=fault)
 
     def halt(self) -> None:
         """Stop the wheels."""
@@ -120,12 +120,12 @@ class WheeledBaseNode(RobotNode[B]):
         """Bring the base to rest within its limits."""
         self.rest.start(self.now())
         self.controller.brake()
-        self._inputs.hold_off()
+        self._inputs.suspend()
 
     def resumed(self) -> None:
         """Refuse streams that continued meanwhile, until they pause."""
         self._inputs.take(self.now(), self.params.cmd_vel_timeout, self.stop_reason)
-        self._inputs.hold_off()
+        self._inputs.suspend()
 
     def parameters_changed(self, params: B) -> None:
         """Apply geometry, limits and frames; motion and odometry continue."""
@@ -138,7 +138,7 @@ class WheeledBaseNode(RobotNode[B]):
         self.controller.halt()
         self._begin_measuring()
 
-    def lacks(self) -> str:
+    def waiting_for(self) -> str:
         """Wait for the first state of the wheels."""
         return "" if self._state.received else self._state_trouble()
 
@@ -168,7 +168,7 @@ class WheeledBaseNode(RobotNode[B]):
     def _diagnose_commands(self, report: Report, now: float) -> None:
         if self.controller.not_driven:
             report.note("WARN", f"infeasible command: {self.controller.not_driven}")
-        conflicts = self._inputs.senders.fighting(now)
+        conflicts = self._inputs.senders.competing(now)
         if conflicts:
             report.note("WARN", f"conflicting publishers on {', '.join(conflicts)}")
 
@@ -192,9 +192,9 @@ class WheeledBaseNode(RobotNode[B]):
 
     def _state_trouble(self) -> str:
         """Return why the measured state is not available; empty if it is, or is not needed."""
-        return "" if self.params.open_loop else self._state.trouble(self.params.state_timeout)
+        return "" if self.params.open_loop else self._state.fault(self.params.state_timeout)
 
-    def _hindrance(self) -> str:
+    def _drive_fault(self) -> str:
         """Return why the base must not move; empty if it may."""
         fault = self._state_trouble()
         if fault and self._state.received:
