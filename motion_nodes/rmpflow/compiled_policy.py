@@ -111,7 +111,10 @@ class Evaluator:
     @functools.cached_property
     def self_spheres(self) -> SelfSpheres:
         """Link pairs of self-collision avoidance."""
-        return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
+        ignored = self.settings.self_collision_ignore
+        return self_spheres(
+            self._robot, self.model, self.spheres.links, self.spheres.radii, ignored
+        )
 
     @functools.cached_property
     def _links(self) -> LinkTables:
