@@ -98,7 +98,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
-class Finding:
+class HealthFinding:
     """A process that does not do its work."""
 
     condition: Condition
@@ -143,7 +143,7 @@ class ProcessHealth:
         """Return the time since the newest heartbeat, or since the start [s]."""
         return now - (self._started if self._heard is None else self._heard)
 
-    def finding(self, activity: Callable[[], Activity], now: float) -> Finding | None:
+    def finding(self, activity: Callable[[], Activity], now: float) -> HealthFinding | None:
         """Return what is wrong with the process, None where nothing is.
 
         Args:
@@ -159,32 +159,36 @@ class ProcessHealth:
             return self._silent(silent)
         return self._stalled(activity) or self._unreachable(activity)
 
-    def _starting(self, silent: float, activity: Callable[[], Activity]) -> Finding | None:
+    def _starting(self, silent: float, activity: Callable[[], Activity]) -> HealthFinding | None:
         text = f"no heartbeat within {silent:.0f} s of the start"
         if silent > self._limits.start:
-            return Finding(Condition.WEDGED, text, True)
+            return HealthFinding(Condition.WEDGED, text, True)
         if silent > self._limits.overload and activity().state in STOPPED_STATES:
-            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
+            return HealthFinding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
         return None
 
-    def _silent(self, silent: float) -> Finding:
+    def _silent(self, silent: float) -> HealthFinding:
         text, late = f"no heartbeat for {silent:.1f} s", silent > self._limits.overload
         (begin, before), (end, last) = self._samples[0], self._samples[-1]
         if last.state in STOPPED_STATES:
-            return Finding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
+            return HealthFinding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
         computed = max(last.computed - before.computed, 0.0)
         # Threads that have ended no longer count, so this may have become less.
         waited = max(last.waited - before.waited, 0.0)
         # The kernel adds a time of waiting when it has ended.
         runnable = sum(activity.runnable for _, activity in self._samples) / len(self._samples)
         if computed > BUSY_SHARE * (end - begin):
-            return Finding(Condition.BUSY, f"{text}, {computed:.1f} s of processor time used", late)
+            return HealthFinding(
+                Condition.BUSY, f"{text}, {computed:.1f} s of processor time used", late
+            )
         if waited > BUSY_SHARE * (end - begin) or runnable > BUSY_SHARE:
-            return Finding(Condition.STARVED, f"{text}, its threads wait for a processor", late)
+            return HealthFinding(
+                Condition.STARVED, f"{text}, its threads wait for a processor", late
+            )
         text = f"{text}, {computed:.1f} s of processor time used"
-        return Finding(Condition.WEDGED, text, late or last.pressure < OVERLOADED)
+        return HealthFinding(Condition.WEDGED, text, late or last.pressure < OVERLOADED)
 
-    def _stalled(self, activity: Callable[[], Activity]) -> Finding | None:
+    def _stalled(self, activity: Callable[[], Activity]) -> HealthFinding | None:
         beat, limits = self._heartbeat, self._limits
         if beat.overdue > limits.stall:
             text = f"the loop of {beat.node} has not ticked for {beat.overdue:.1f} s"
@@ -194,12 +198,14 @@ class ProcessHealth:
             return self._late(Condition.STALLED, text, beat.executor, activity())
         return None
 
-    def _unreachable(self, activity: Callable[[], Activity]) -> Finding | None:
+    def _unreachable(self, activity: Callable[[], Activity]) -> HealthFinding | None:
         if self._unanswered <= self._limits.reach:
             return None
         text = f"no echo over DDS for {self._unanswered:.1f} s, though the process runs"
         return self._late(Condition.UNREACHABLE, text, self._unanswered, activity())
 
-    def _late(self, condition: Condition, text: str, seconds: float, activity: Activity) -> Finding:
+    def _late(
+        self, condition: Condition, text: str, seconds: float, activity: Activity
+    ) -> HealthFinding:
         overloaded = activity.pressure >= OVERLOADED
-        return Finding(condition, text, not overloaded or seconds > self._limits.overload)
+        return HealthFinding(condition, text, not overloaded or seconds > self._limits.overload)

@@ -20,7 +20,7 @@ from motion_nodes.bringup.process_activity import read_activity
 from motion_nodes.bringup.process_health import (
     Activity,
     Condition,
-    Finding,
+    HealthFinding,
     HealthLimits,
     Heartbeat,
     ProcessHealth,
@@ -59,7 +59,7 @@ class Watched:
         self.budget = RestartBudget(budget)
         self.health: ProcessHealth | None = None
         """None while the process does not run."""
-        self.finding: Finding | None = None
+        self.finding: HealthFinding | None = None
         """What is wrong with it and was said."""
         self.delay = 0.0
         """Of the newest echo over DDS [s]."""
@@ -228,14 +228,14 @@ class Supervisor:
             # It holds too, once it goes on.
             self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
-    def _outlook(self, finding: Finding) -> str:
+    def _outlook(self, finding: HealthFinding) -> str:
         if not self._respawn:
             return "; it is not replaced, for respawn is off"
         if finding.condition is Condition.UNREACHABLE and self._all_silent:
             return "; as all others, so it is not replaced: check the network"
         return f"; replaced after {self._limits.overload:g} s"
 
-    def _replace(self, name: str, finding: Finding) -> None:
+    def _replace(self, name: str, finding: HealthFinding) -> None:
         why = f"{finding.condition.value}, {finding.text}"
         if not self.group.kill(name):
             self._say(f"{name}: {why}; it cannot be killed: blocked in the kernel")

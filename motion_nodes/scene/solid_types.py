@@ -24,7 +24,7 @@ from motion_nodes.kernels.collision.collision_memory import (
     SPHERE,
 )
 from motion_nodes.kernels.collision.shape_kinds import KINDS, add_kind, remove_kind
-from motion_nodes.kernels.formulas.shapes import Shape
+from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 
@@ -50,7 +50,7 @@ class SolidType:
     that these know themselves."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ShapeFormula:
         """Formula of its distance."""
         return KINDS[self.kind]
 
@@ -134,7 +134,7 @@ def bounding_radius(solid: Solid) -> float:
 
 def register_solid(
     solid: type,
-    shape: Shape,
+    shape: ShapeFormula,
     *,
     sizes: Callable[[Any], Sequence[float]],
     half: Callable[[Any], Sequence[float]],

@@ -16,7 +16,7 @@ from motion_nodes.kernels.collision.collision_codegen import checks_text
 from motion_nodes.kernels.collision.collision_memory import FIELDS
 from motion_nodes.kernels.collision.shape_kinds import KINDS, added_digest
 from motion_nodes.kernels.collision.sphere_distances import nearest_text
-from motion_nodes.kernels.formulas.shapes import Shape
+from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_codegen import load_code
 from motion_nodes.kernels.simd import Lanes
@@ -143,11 +143,11 @@ def collision_calls(lane_count: int | None = None) -> CollisionCalls:
 
 
 @functools.cache
-def _nearest_calls(kinds: tuple[Shape, ...]) -> NearestCalls:
+def _nearest_calls(kinds: tuple[ShapeFormula, ...]) -> NearestCalls:
     return NearestCalls(native.host_cpu().lanes("float"))
 
 
 @functools.cache
-def _collision_calls(kinds: tuple[Shape, ...], lane_count: int | None) -> CollisionCalls:
+def _collision_calls(kinds: tuple[ShapeFormula, ...], lane_count: int | None) -> CollisionCalls:
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))

@@ -20,7 +20,7 @@ from motion_nodes.kernels.collision.collision_memory import PARAMETERS, PLANES
 from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.linear_algebra import Vector, dot
-from motion_nodes.kernels.formulas.shapes import Shape, signed_distance, square_distance
+from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance, square_distance
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.simd import Lanes
 
@@ -32,7 +32,7 @@ TEST = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
 DISTANCE = "ptr %leaf, ptr %x, ptr %out"
 
 
-def dispatch(name: str, arguments: str, shapes: Mapping[int, Shape]) -> str:
+def dispatch(name: str, arguments: str, shapes: Mapping[int, ShapeFormula]) -> str:
     """Return the function ``<name>`` that calls ``<name>_<shape>`` for a leaf's kind."""
     names = {kind: shape.name for kind, shape in shapes.items()}
     cases, ways = [], []
@@ -57,7 +57,7 @@ none:
 class _LeafFormula:
     """A formula on a point in a leaf's frame, in the graph and in the function being written."""
 
-    def __init__(self, flow: FunctionBuilder, shape: Shape) -> None:
+    def __init__(self, flow: FunctionBuilder, shape: ShapeFormula) -> None:
         self.tape = ExpressionGraph()
         self._flow = flow
         numbers: list[Value] = [self.tape.input(i) for i in range(_LEAF)]
@@ -84,19 +84,19 @@ class _LeafFormula:
         return self._flow.splat(self._flow.get("%leaf", _FIRST + index))
 
 
-def collision_tests(lanes: Lanes, shapes: Mapping[int, Shape]) -> str:
+def collision_tests(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
     """Return the collision tests of all kinds, and ``hits``, which selects one."""
     parts = [_test(lanes, shape) for shape in shapes.values()]
     return "\n".join([*parts, _planes_test(lanes), dispatch("hits", TEST, shapes)])
 
 
-def distance_functions(lanes: Lanes, shapes: Mapping[int, Shape]) -> str:
+def distance_functions(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
     """Return the distances of all kinds, and ``distance``, which selects one."""
     parts = [_distance(lanes, shape) for shape in shapes.values()]
     return "\n".join([*parts, _planes_distance(lanes), dispatch("distance", DISTANCE, shapes)])
 
 
-def _test(lanes: Lanes, shape: Shape) -> str:
+def _test(lanes: Lanes, shape: ShapeFormula) -> str:
     flow = FunctionBuilder(lanes)
     leaf = _LeafFormula(flow, shape)
     squared = square_distance(leaf.tape, shape, leaf.local, leaf.sizes)
@@ -136,7 +136,7 @@ def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
     return [flow.load(flow.at(base, k * n)) for k in range(3)]
 
 
-def _distance(lanes: Lanes, shape: Shape) -> str:
+def _distance(lanes: Lanes, shape: ShapeFormula) -> str:
     flow, n = FunctionBuilder(lanes), lanes.count
     leaf = _LeafFormula(flow, shape)
     found = signed_distance(leaf.tape, shape, leaf.local, leaf.sizes)

@@ -17,9 +17,9 @@ from motion_nodes.kernels.collision.collision_memory import (
 )
 from motion_nodes.kernels.expression_graph import ExpressionGraph
 from motion_nodes.kernels.formulas import shapes
-from motion_nodes.kernels.formulas.shapes import Shape, signed_distance
+from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance
 
-KINDS: dict[int, Shape] = {
+KINDS: dict[int, ShapeFormula] = {
     SPHERE: shapes.BALL,
     BOX: shapes.BOX,
     ALIGNED_BOX: shapes.ALIGNED_BOX,
@@ -34,7 +34,7 @@ KINDS: dict[int, Shape] = {
 _OWN = len(KINDS)
 
 
-def add_kind(shape: Shape) -> int:
+def add_kind(shape: ShapeFormula) -> int:
     """Register a shape for collision checks, distances and RMPflow; return its kind of leaf.
 
     Register before the first use: tables and code made before do not know the shape.
@@ -52,7 +52,7 @@ def add_kind(shape: Shape) -> int:
     return kind
 
 
-def added_shapes() -> tuple[Shape, ...]:
+def added_shapes() -> tuple[ShapeFormula, ...]:
     """Return the shapes that :func:`add_kind` added."""
     return tuple(KINDS.values())[_OWN:]
 

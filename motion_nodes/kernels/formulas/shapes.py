@@ -36,7 +36,7 @@ Formula = Callable[[Ops, Sequence[Any], Sequence[Any]], Nearest]
 
 
 @dataclass(frozen=True)
-class Shape:
+class ShapeFormula:
     """How the distance to one kind of shape is computed."""
 
     name: str
@@ -67,7 +67,7 @@ class SignedDistance:
     """Distance from the core, 0 inside [m]."""
 
 
-def square_distance(ops: Ops, shape: Shape, x: Sequence[Any], sizes: Sequence[Any]) -> Any:
+def square_distance(ops: Ops, shape: ShapeFormula, x: Sequence[Any], sizes: Sequence[Any]) -> Any:
     """Return the squared distance of a point to the core of a shape, 0 inside [m^2]."""
     if not shape.revolved:
         return shape.nearest(ops, x, sizes).squared
@@ -76,7 +76,7 @@ def square_distance(ops: Ops, shape: Shape, x: Sequence[Any], sizes: Sequence[An
 
 
 def signed_distance(
-    ops: Ops, shape: Shape, x: Sequence[Any], sizes: Sequence[Any]
+    ops: Ops, shape: ShapeFormula, x: Sequence[Any], sizes: Sequence[Any]
 ) -> SignedDistance:
     """Return the signed distance of a point to the core of a shape; subtract the rounding.
 
@@ -204,11 +204,11 @@ def triangle(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
     )
 
 
-BALL = Shape("sphere", ball, rounding=0, rotated=False)
-BOX = Shape("box", box)
-ALIGNED_BOX = Shape("aligned_box", box, rotated=False)
-CYLINDER = Shape("cylinder", box, revolved=True)
-CAPSULE = Shape("capsule", capsule, rounding=0)
-CONE = Shape("cone", cone, revolved=True)
-HALF_SPACE = Shape("half_space", half_space)
-TRIANGLE = Shape("triangle", triangle)
+BALL = ShapeFormula("sphere", ball, rounding=0, rotated=False)
+BOX = ShapeFormula("box", box)
+ALIGNED_BOX = ShapeFormula("aligned_box", box, rotated=False)
+CYLINDER = ShapeFormula("cylinder", box, revolved=True)
+CAPSULE = ShapeFormula("capsule", capsule, rounding=0)
+CONE = ShapeFormula("cone", cone, revolved=True)
+HALF_SPACE = ShapeFormula("half_space", half_space)
+TRIANGLE = ShapeFormula("triangle", triangle)

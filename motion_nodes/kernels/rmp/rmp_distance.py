@@ -25,7 +25,7 @@ from motion_nodes.kernels.formulas.linear_algebra import (
 )
 from motion_nodes.kernels.formulas.motion import MotionOps, Moving, moving
 from motion_nodes.kernels.formulas.ops import Ops
-from motion_nodes.kernels.formulas.shapes import Shape, signed_distance
+from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Distance:
 
 
 def distance(
-    ops: Ops, shape: Shape, p: Sequence[Any], v: Sequence[Any], obstacle: Sequence[Any]
+    ops: Ops, shape: ShapeFormula, p: Sequence[Any], v: Sequence[Any], obstacle: Sequence[Any]
 ) -> Distance:
     """Return the distance of a point to an obstacle, both moving.
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.shape_kinds import added_shapes
-from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, Shape
+from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, ShapeFormula
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf
@@ -184,7 +184,7 @@ def empty_obstacles() -> ObstacleArrays:
     return ObstacleArrays({name: np.empty((0, OBSTACLE)) for name in obstacle_shapes()})
 
 
-def obstacle_shapes() -> dict[str, Shape]:
+def obstacle_shapes() -> dict[str, ShapeFormula]:
     """Return the shapes of obstacles, by name."""
     return {shape.name: shape for shape in (BOX, CYLINDER, CONE, *added_shapes())}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.rmps import collision
-from motion_nodes.kernels.formulas.shapes import Shape
+from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.rmp.rmp_distance import distance
@@ -46,7 +46,7 @@ def _sums(at: FieldLayout, spheres: int) -> list[int]:
 
 
 def _pair_loop(
-    shape: Shape, coefficients: list[int], at: FieldLayout, spheres: int, lanes: Lanes
+    shape: ShapeFormula, coefficients: list[int], at: FieldLayout, spheres: int, lanes: Lanes
 ) -> str:
     size = OBSTACLE
     tape = ExpressionGraph()
