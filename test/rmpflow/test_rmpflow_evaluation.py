@@ -16,7 +16,6 @@ from motion_nodes.rmpflow import rmp_inputs
 from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import Goal, PointMotion
 from motion_nodes.rmpflow.obstacle_distance import distances
-from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import Capsule
@@ -248,7 +247,8 @@ def test_no_obstacles_are_infinitely_far():
 
 
 def test_pairs_of_links_that_the_file_omits_are_not_kept_apart():
-    ignored = RmpflowPolicy(load_robot("franka")).settings.self_collision_ignore
-    assert {frozenset(pair) for pair in ignored} == {frozenset(("panda_link5", "panda_link7"))}
-    every, fewer = evaluator("franka"), evaluator("franka", self_collision_ignore=ignored)
-    assert len(every.self_spheres.pairs) == len(fewer.self_spheres.pairs) + 1
+    made = evaluator("franka")
+    pairs = {frozenset(pair) for pair in made.settings.self_collision_ignore}
+    assert frozenset(("panda_link5", "panda_link7")) in pairs
+    every = evaluator("franka", self_collision_ignore=())
+    assert len(every.self_spheres.pairs) == len(made.self_spheres.pairs) + 1
