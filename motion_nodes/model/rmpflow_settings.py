@@ -235,9 +235,6 @@ class RmpflowSettings:
     singularities."""
     body_cylinders: tuple[BodyCapsule, ...] = ()
     body_collision_controllers: tuple[BodyController, ...] = ()
-    self_collision_ignore: tuple[tuple[str, str], ...] = ()
-    """Pairs of links that self-collision avoidance omits, besides those that collision checks omit:
-    those that are close in most configurations. Not in Isaac Sim."""
 
     def __post_init__(self) -> None:
         """Validate the buffers."""

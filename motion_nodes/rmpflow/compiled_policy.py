@@ -111,10 +111,7 @@ class Evaluator:
     @functools.cached_property
     def self_spheres(self) -> SelfSpheres:
         """Link pairs of self-collision avoidance."""
-        ignored = self.settings.self_collision_ignore
-        return self_spheres(
-            self._robot, self.model, self.spheres.links, self.spheres.radii, ignored
-        )
+        return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
 
     @functools.cached_property
     def _links(self) -> LinkTables:

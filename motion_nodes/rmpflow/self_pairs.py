@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,11 +43,7 @@ class SelfSpheres:
 
 
 def self_spheres(
-    robot: Robot,
-    model: RmpModel,
-    links: tuple[str, ...],
-    radii: Array,
-    ignored: Collection[tuple[str, str]] = (),
+    robot: Robot, model: RmpModel, links: tuple[str, ...], radii: Array
 ) -> SelfSpheres:
     """Return the spheres of all links, and the pairs of links that must not collide.
 
@@ -60,7 +55,6 @@ def self_spheres(
         model: model of the generated code.
         links: link of each of the model's spheres.
         radii: their radii [m], shape (s,).
-        ignored: further pairs of links that are omitted.
     """
     bodies = link_bodies(robot)
     rows = list(model.sphere_rows)
@@ -76,10 +70,7 @@ def self_spheres(
             centres = body.spheres[:, :3] @ X[:3, :3].T + X[:3, 3]
             spheres.append(np.column_stack((centres, body.spheres[:, 3])))
     pairs = []
-    omitted = {frozenset(pair) for pair in ignored}
     for i, j in checked_pairs(robot, bodies, AllowedCollisions()):
-        if frozenset((bodies[i].link, bodies[j].link)) in omitted:
-            continue
         a, b = ranges.get(bodies[i].name), ranges.get(bodies[j].name)
         if a is not None and b is not None:
             path = _path(model, rows[a[0]], rows[b[0]])

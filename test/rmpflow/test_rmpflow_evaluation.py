@@ -217,8 +217,7 @@ def test_obstacle_inside_the_robot_pushes_out():
     made = evaluator("franka")
     q, qd = np.zeros(9), np.zeros(9)
     q[:7] = rmp_cases.case("franka").home
-    sphere = made.spheres.links.index("panda_hand")
-    inside = made.sphere_positions(q)[sphere, :3] + (0.0, 0.01, 0.0)
+    inside = made.sphere_positions(q)[30, :3] + (0.0, 0.01, 0.0)
     ball = world_object("ball", Sphere(0.1), from_xyz_rpy(inside))
     made.set_obstacles(rmp_cases.packed([ball], np.eye(4), {}))
     before = made.clearances(q).min()
@@ -244,11 +243,3 @@ def test_no_obstacles_are_infinitely_far():
     made = evaluator("franka")
     made.set_obstacles(empty_obstacles())
     assert np.isinf(made.clearances(np.zeros(9))).all()
-
-
-def test_pairs_of_links_that_the_file_omits_are_not_kept_apart():
-    made = evaluator("franka")
-    pairs = {frozenset(pair) for pair in made.settings.self_collision_ignore}
-    assert frozenset(("panda_link5", "panda_link7")) in pairs
-    every = evaluator("franka", self_collision_ignore=())
-    assert len(every.self_spheres.pairs) == len(made.self_spheres.pairs) + 1

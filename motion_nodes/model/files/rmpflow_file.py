@@ -30,7 +30,6 @@ _OPTIONAL_LEAVES = ("self_collision_rmp",)
 _TOP = (
     *("joint_limit_buffers", "rmp_params", "canonical_resolve"),
     *("body_cylinders", "body_collision_controllers", "default_posture"),
-    "self_collision_ignore",
 )
 
 
@@ -77,8 +76,6 @@ def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
             dataclasses.asdict(item) for item in settings.body_collision_controllers
         ],
     }
-    if settings.self_collision_ignore:
-        data["self_collision_ignore"] = [list(pair) for pair in settings.self_collision_ignore]
     return yaml_text(data, comment)
 
 
@@ -105,21 +102,7 @@ def _settings(data: dict[str, Any], where: str) -> RmpflowSettings:
             BodyController(_name(item), _number(item, "radius", f"controller '{_name(item)}'"))
             for item in _items(data, "body_collision_controllers", where)
         ),
-        self_collision_ignore=_pairs(data.get("self_collision_ignore", [])),
     )
-
-
-def _pairs(pairs: Any) -> tuple[tuple[str, str], ...]:
-    """Return pairs of link names."""
-    named = isinstance(pairs, list) and all(
-        isinstance(pair, list) and len(pair) == 2 and all(isinstance(link, str) for link in pair)
-        for pair in pairs
-    )
-    if not named:
-        raise InvalidConfig(
-            f"self_collision_ignore is {pairs}; it must be a list of pairs of link names."
-        )
-    return tuple((pair[0], pair[1]) for pair in pairs)
 
 
 def _group(data: dict[str, Any], name: str, prefix: str, where: str) -> Any:
