@@ -8,7 +8,7 @@ import itertools
 import mujoco
 import numpy as np
 
-from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.sim.placement import RobotPlacement
 
 
@@ -34,6 +34,27 @@ def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
         above = solid.get(block[joint.parent], [])
         below = solid.get(block[joint.child], [])
         for a, b in itertools.product(above, below):
+            exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
+    exclude_ignored(spec, placement, solid)
+
+
+def exclude_ignored(
+    spec: mujoco.MjSpec, placement: RobotPlacement, solid: dict[str, list[str]]
+) -> None:
+    """Disable collisions that the robot's file ignores, so that plans and physics agree.
+
+    Fingers, both moved by prismatic joints, still stop each other.
+
+    Args:
+        spec: specification of the world, with the robot's bodies.
+        placement: the robot.
+        solid: links with collision shapes by their rigid block.
+    """
+    robot = placement.robot
+    links = {link for names in solid.values() for link in names}
+    sliding = {j.child for j in robot.tree.joints.values() if j.kind is JointKind.PRISMATIC}
+    for a, b in robot.description.collision.ignore:
+        if {a, b} <= links and not {a, b} <= sliding:
             exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
 
 

@@ -66,7 +66,7 @@ def sources_of(cls: type) -> list[Path]:
         for statement in ast.walk(ast.parse(file.read_text()))
         if isinstance(statement, ast.ImportFrom)
         and (statement.module or "").startswith(
-            ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.")
+            ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.", "motion_nodes.ros.clients.")
         )
     }
     return [*own, *parts]

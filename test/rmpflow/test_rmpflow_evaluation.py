@@ -217,7 +217,8 @@ def test_obstacle_inside_the_robot_pushes_out():
     made = evaluator("franka")
     q, qd = np.zeros(9), np.zeros(9)
     q[:7] = rmp_cases.case("franka").home
-    inside = made.sphere_positions(q)[30, :3] + (0.0, 0.01, 0.0)
+    sphere = made.spheres.links.index("panda_hand")
+    inside = made.sphere_positions(q)[sphere, :3] + (0.0, 0.01, 0.0)
     ball = world_object("ball", Sphere(0.1), from_xyz_rpy(inside))
     made.set_obstacles(rmp_cases.packed([ball], np.eye(4), {}))
     before = made.clearances(q).min()
