@@ -28,7 +28,7 @@ def attributes_read(source: str) -> set[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = node.value.func if isinstance(node.value, ast.Call) else node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
-            if name == "params":
+            if name.lstrip("_") == "params":
                 found.add(node.attr)
     return found
 

@@ -348,7 +348,7 @@ def test_a_follower_that_lost_changes_asks_again(scene, follower):
         assert scene.apply(requests.diff(requests.sphere(f"s{i}", 0.01, (1.0, 0.0, 0.01 * i))))
     follower.update()
     assert not follower.synchronised
-    assert "not known" in follower.note
+    assert "not synchronized" in follower.note
     scene.client.wait(lambda: same(follower, scene) and follower.synchronised, "all of them")
     assert len(follower.scene.objects) == 150
     assert scene.apply(requests.diff(requests.removed("")))
@@ -361,9 +361,9 @@ def test_changes_while_the_whole_scene_is_under_way(scene, follower):
     rng = np.random.default_rng(4)
     for _ in range(6):
         follower._lost = True  # as if something had been lost
-        follower._asked_at = -np.inf
+        follower._requested_at = -np.inf
         follower.update()
-        assert follower._question is not None
+        assert follower._request is not None
         for _ in range(10):
             scene.send(random_change(rng))
             scene.client.spin(0.005)

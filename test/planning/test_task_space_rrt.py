@@ -157,7 +157,7 @@ def with_task(**values: float) -> RrtConfig:
         replace(CONFIG, distance_metric_weights=()),
         replace(CONFIG, task_space_limits=((-0.5, 0.0), (-0.6, 0.6), (0.0, 0.8))),
         with_task(translation_target_zone_tolerance=1e-5),
-        with_task(orientation_target_zone_tolerance=0.6),
+        with_task(orientation_target_zone_tolerance=0.02),
         with_task(translation_gradient_weight=0.2),
         with_task(orientation_gradient_weight=1.0),
         with_task(nn_translation_distance_weight=0.1),
