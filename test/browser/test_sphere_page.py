@@ -77,7 +77,7 @@ def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor
     along = np.array([0.0, 0.0, editor.picture.handles.size])
 
     def dragged() -> bool:
-        ends = (place(editor, start + share * along) for share in (0.7, 1.6))
+        ends = (place(editor, start + share * along) for share in (0.9, 1.8))
         page.drag(*(pixel_of(page, editor._server, p) for p in ends))
         return session.spheres is not before
 
