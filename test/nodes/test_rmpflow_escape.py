@@ -58,10 +58,6 @@ def test_without_a_planners_help_the_trap_holds(policy):
     policy.stays("stuck", 1.0)
 
 
-@pytest.mark.xfail(
-    reason="the Franka's collision spheres, fitted to the published meshes, keep RMPflow away from "
-    "this target; the plan gets there, the policy leaves it again"
-)
 def test_a_planner_brings_the_arm_out_and_it_goes_on_following(policy):
     trapped(policy)
     assert policy.client.set_parameters(POLICY, escape="plan").successful
