@@ -173,10 +173,9 @@ class _Search:
         self._began = time.perf_counter()
         self._checker, self._settings, self._cancelled = checker, settings, cancelled
         self._limits: JointLimits = checker.limits
-        self._clearance = checker.clearance
         self._rng = np.random.default_rng(random_seed)
         self._goal = checker.snapshot()
-        self._goal.set_clearance(checker.clearance + settings.margin)
+        self._goal.set_sphere_margin(settings.margin)
 
     def run(self, start: Array) -> Recovery:
         checker, limits = self._checker, self._limits
@@ -236,7 +235,7 @@ class _Search:
     def _step(self, q: Array) -> Array | None:
         """Return the next configuration of a descent, None if there is none."""
         centres = self._pairs.centres(q[np.newaxis])[0]
-        wanted = self._clearance + self._settings.margin
+        wanted = self._settings.margin
         gaps = self._pairs.gaps(centres, wanted + _SLACK)
         A = self._pairs.gradients(q, gaps)
         lack = wanted - gaps.distance
@@ -306,7 +305,7 @@ class _Search:
 
     def _lack(self, q: Array) -> float:
         """Return the remaining sum of depths below the margin and limit violations."""
-        wanted = self._clearance + self._settings.margin
+        wanted = self._settings.margin
         centres = self._pairs.centres(q[np.newaxis])[0]
         apart = self._pairs.distances(centres, wanted)
         excess = float(limit_excess(self._limits, q).sum())
@@ -316,10 +315,8 @@ class _Search:
         """Return the depths of pairs in collision and the limit violations."""
         found: list[dict[object, float]] = []
         for q, centres in zip(Q, self._pairs.centres(Q), strict=True):
-            close = self._pairs.distances(centres, self._clearance)
-            depths: dict[object, float] = {
-                pair: self._clearance - distance for pair, distance in close.items()
-            }
+            close = self._pairs.distances(centres, 0.0)
+            depths: dict[object, float] = {pair: -distance for pair, distance in close.items()}
             excess = limit_excess(self._limits, q)
             for joint in np.flatnonzero(excess):
                 depths[self._limits.names[joint]] = float(excess[joint])

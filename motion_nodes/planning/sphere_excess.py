@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.goal_sampling import is_exact
+from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.planning.pose_samples import PoseSampler
@@ -57,6 +57,8 @@ class ExcessEnds:
 def searchable(request: PlanRequest) -> ExcessEnds:
     """Return a request whose start and joint goals are outside of all spheres, if possible.
 
+    Of a joint goal with tolerances the nominal positions count.
+
     Raises:
         InvalidCommand: wrong numbers of joint positions.
     """
@@ -69,15 +71,15 @@ def searchable(request: PlanRequest) -> ExcessEnds:
             start, request = begin.q, replace(request, start=near)
     goals, asked = list(request.goals), {}
     for number, goal in enumerate(goals):
-        if not isinstance(goal, JointGoal) or not is_exact(goal):
+        if not isinstance(goal, JointGoal):
             continue
-        q = np.asarray(goal.q, np.float64)
-        usable = q.shape == (len(checker.joint_names),) and checker.limits.within(q)
-        if not usable or checker.is_free(q) or not checker.exact.is_free(q):
+        room = joint_range(checker, goal)
+        q = room.nominal
+        if room.fault or checker.is_free(q) or not checker.exact.is_free(q):
             continue
         near = _nearby(checker, q, request.random_seed)
         if near is not None:
-            goals[number], asked[number] = replace(goal, q=near), q
+            goals[number], asked[number] = JointGoal(near), q
     return ExcessEnds(replace(request, goals=tuple(goals)), start, asked)
 
 

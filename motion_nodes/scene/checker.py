@@ -63,7 +63,7 @@ class CollisionChecker:
     """Max step of each joint between two checked configurations of an edge [rad or m], shape (n,).
     """
     clearance: float
-    """Min allowed distance of pairs [m]."""
+    """Min allowed distance of robot and attached bodies from the world [m], not from each other."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class CollisionChecker:
         self._table = self._exact = None
 
     def set_clearance(self, clearance: float) -> None:
-        """Set the min allowed distance of pairs [m].
+        """Set the min allowed distance from the world [m].
 
         Raises:
             InvalidConfig: it is negative or not finite.
@@ -183,6 +183,10 @@ class CollisionChecker:
             raise InvalidConfig(f"clearance is {clearance} m; it must be finite and not negative.")
         self.clearance = float(clearance)
         self._table = self._exact = None
+
+    def required_distance(self, pair: tuple[str, str]) -> float:
+        """Return the min allowed distance of a pair of names [m]: 0 between the robot's bodies."""
+        return self.clearance if pair[1] in self.scene.objects else 0.0
 
     def set_sphere_margin(self, margin: float) -> None:
         """Set an additional clearance of spheres, not of the exact geometry [m].
@@ -307,8 +311,9 @@ class CollisionChecker:
         contacts = limit_contacts(self.limits, values)
         if np.isfinite(values).all():
             for pair in self._pairs(values, self.clearance):
-                if pair.distance < self.clearance:
-                    contacts.append(self._contact(pair))
+                contact = self._contact(pair)
+                if contact.depth > 0.0:
+                    contacts.append(contact)
         return in_order(contacts)
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
@@ -325,7 +330,7 @@ class CollisionChecker:
         said = list(self.limits.violations(values, tolerance))
         for contact in self.explain(values):
             if contact.kind != "limit":
-                said.append(in_words(contact, self.clearance))
+                said.append(in_words(contact, self.required_distance(contact.pair)))
         return tuple(said)
 
     def sphere_positions(self, q: ArrayLike) -> Array:
@@ -366,7 +371,7 @@ class CollisionChecker:
     def sphere_pairs(self) -> SpherePairs:
         """Return the distances of all checked pairs of spheres, with gradients.
 
-        For the current robot and scene. The clearance is not subtracted.
+        For the current robot and scene. The clearance is subtracted from distances to the world.
         """
 
         def poses(Q: Array) -> Array:
@@ -377,7 +382,7 @@ class CollisionChecker:
         X_WB, positions = self._X_WB, self._positions
         names = list(self._kinematics.frame_names)
         links = [names.index(body.link) for body in self._bodies]
-        return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses)
+        return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses, self.clearance)
 
     def kernel(self) -> KernelChecker:
         """Return the checks as machine code; later changes have no effect on it."""
@@ -410,7 +415,8 @@ class CollisionChecker:
                 self._bodies,
                 self._pairs_to_check,
                 self._positions,
-                self.clearance + self._margin,
+                self.clearance,
+                self._margin,
                 self.resolution,
                 self.scene,
                 self._X_WB,
@@ -429,8 +435,11 @@ class CollisionChecker:
     def _is_free(self, q: Array) -> bool:
         if not np.isfinite(q).all():
             return False
-        apart = self.clearance + self._margin
-        return all(pair.distance >= apart for pair in self._pairs(q, apart))
+        pairs = self._pairs(q, self.clearance + self._margin)
+        return all(
+            pair.distance >= self.required_distance((pair.first, pair.second)) + self._margin
+            for pair in pairs
+        )
 
     def _pairs(self, q: Array, within: float) -> list[PairDistances]:
         checks = self._checks()
@@ -440,6 +449,6 @@ class CollisionChecker:
     def _contact(self, pair: PairDistances) -> Contact:
         in_world = pair.second in self.scene.objects
         kind = "attached" if pair.carried else "world" if in_world else "self"
-        depth = self.clearance - pair.distance
         names = (pair.first, pair.second)
+        depth = self.required_distance(names) - pair.distance
         return Contact(kind, names, depth, frozen(pair.position), frozen(pair.normal))  # type: ignore[arg-type]

@@ -51,6 +51,7 @@ class RobotLayout:
         pairs: tuple[tuple[int, int], ...],
         positions: Array,
         clearance: float,
+        margin: float,
         steps: Array,
     ) -> Fields:
         """Return the robot's fields of ``collision_memory``.
@@ -59,7 +60,8 @@ class RobotLayout:
             bodies: in memory order.
             pairs: checked pairs of them.
             positions: of all joints of the robot [rad or m]; only those of fixed joints are used.
-            clearance: min allowed distance of pairs [m].
+            clearance: min allowed distance from the world [m].
+            margin: min allowed distance of pairs of bodies, and added to the clearance [m].
             steps: max joint steps on an edge [rad or m], shape (n,).
         """
         X = [self._X_GL[body.link] for body in bodies]
@@ -82,11 +84,11 @@ class RobotLayout:
             "body_groups": np.array([self._group[body.link] for body in bodies], np.int32),
             "body_firsts": np.cumsum([0, *map(len, spheres)]).astype(np.int32),
             "body_centres": np.ascontiguousarray(bounds[:, :3], single),
-            "body_radii": (bounds[:, 3] + clearance + 1e-6).astype(single),
-            "body_self_radii": (bounds[:, 3] + 0.5 * clearance + 1e-6).astype(single),
+            "body_radii": (bounds[:, 3] + clearance + margin + 1e-6).astype(single),
+            "body_self_radii": (bounds[:, 3] + 0.5 * margin + 1e-6).astype(single),
             "sphere_centres": np.ascontiguousarray(table[:, :3], single),
-            "sphere_radii": (table[:, 3] + clearance).astype(single),
-            "sphere_self_radii": (table[:, 3] + 0.5 * clearance).astype(single),
+            "sphere_radii": (table[:, 3] + clearance + margin).astype(single),
+            "sphere_self_radii": (table[:, 3] + 0.5 * margin).astype(single),
             "pairs": len(pairs),
             "pair_bodies": np.array(pairs, np.int32).reshape(-1, 2),
         }

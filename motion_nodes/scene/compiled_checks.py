@@ -47,6 +47,7 @@ class CompiledChecks:
         pairs: tuple[tuple[int, int], ...],
         positions: Array,
         clearance: float,
+        margin: float,
         steps: Array,
         scene: Scene,
         X_WB: Array,
@@ -59,7 +60,8 @@ class CompiledChecks:
             bodies: links and attached bodies.
             pairs: checked pairs of bodies.
             positions: of all joints of the robot [rad or m]; those of fixed joints are used.
-            clearance: min allowed distance of pairs [m].
+            clearance: min allowed distance from the world [m].
+            margin: min allowed distance of pairs of bodies, and added to the clearance [m].
             steps: max joint steps on an edge [rad or m], shape (n,).
             scene: the world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
@@ -68,8 +70,8 @@ class CompiledChecks:
         backwards = bodies[::-1]
         last = len(bodies) - 1
         turned = tuple((last - j, last - i) for i, j in reversed(pairs))
-        fields = self._layout.fields(backwards, turned, positions, clearance, steps)
-        reach = self._layout.reach(backwards, positions) + clearance
+        fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
+        reach = self._layout.reach(backwards, positions) + clearance + margin
         before = self._world
         same = before is not None and all(
             old is new for old, new in zip(before.seen, (scene, bodies, X_WB), strict=True)

@@ -150,7 +150,7 @@ class ExactChecks:
             if seen[names] > _MOST_OF_A_PAIR:
                 continue
             depth, position, normal = overlap(pieces)
-            depth += checker.clearance
+            depth += checker.required_distance(names)
             if names not in worst or depth > worst[names].depth:
                 worst[names] = Contact(kind, names, depth, frozen(position), frozen(normal))
         return in_order([*contacts, *worst.values()])
@@ -163,8 +163,8 @@ class ExactChecks:
         """
         checker = self._checker
         values = checked_configurations(q, checker.joint_names, 1)
-        contacts = (contact for contact in self.explain(values) if contact.kind != "limit")
-        words = (in_words(contact, checker.clearance) for contact in contacts)
+        contacts = (found for found in self.explain(values) if found.kind != "limit")
+        words = (in_words(found, checker.required_distance(found.pair)) for found in contacts)
         return (*checker.limits.violations(values, tolerance), *words)
 
     def _pair(self, one: int, two: int, key: int) -> tuple[tuple[str, str], ContactKind, Pieces]:

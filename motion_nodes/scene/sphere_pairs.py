@@ -32,7 +32,7 @@ class SphereGaps:
     """Close pairs of a sphere with another sphere or a solid."""
 
     distance: Array
-    """Signed distance of the surfaces [m], shape (k,)."""
+    """Signed distance of the surfaces, less the clearance of the world [m], shape (k,)."""
     normal: Array
     """Unit vector towards the first, along which the distance increases, in the world, shape (k,
     3)."""
@@ -57,6 +57,7 @@ class SpherePairs:
         pairs: Sequence[tuple[int, int]],
         scene: Scene,
         poses: Callable[[Array], Array],
+        clearance: float = 0.0,
     ) -> None:
         """Create the pairs.
 
@@ -66,7 +67,9 @@ class SpherePairs:
             scene: the world, with its allowed collisions.
             poses: maps configurations, shape (m, n), to the poses of the bodies' links in the
                 world, shape (m, bodies, 4, 4).
+            clearance: min allowed distance from the world [m].
         """
+        self._clearance = clearance
         self._poses = poses
         counts = [len(body.spheres) for body in bodies]
         starts = np.concatenate([[0], np.cumsum(counts)])
@@ -130,7 +133,7 @@ class SpherePairs:
                 self._pair[near],
             )
         ]  # fmt: skip
-        found += self._world_gaps(centres, within)
+        found += self._world_gaps(centres, within + self._clearance)
         return SphereGaps(
             *(
                 np.concatenate([getattr(part, name) for part in found])
@@ -184,5 +187,6 @@ class SpherePairs:
             index = index[near]
             normal = direction[near] @ X[:3, :3].T
             none = np.full(len(index), -1, np.intp)
-            found.append(SphereGaps(gap[near], normal, index, none, base + self._body[index]))
+            gap = gap[near] - self._clearance
+            found.append(SphereGaps(gap, normal, index, none, base + self._body[index]))
         return found

@@ -50,7 +50,7 @@ def test_eight_and_sixteen_lanes_agree() -> None:
     verdicts, edges = [], []
     for count in (4, 8, 16):
         checks = CompiledChecks(robot, joints, count)
-        table = checks.table(bodies, pairs, robot.home, 0.0, steps, scene, np.eye(4))
+        table = checks.table(bodies, pairs, robot.home, 0.0, 0.0, steps, scene, np.eye(4))
         assert checks.calls.lanes.count == count
         verdicts.append(checks.calls.are_free(Q, table))
         edges.append(

@@ -11,14 +11,18 @@ from barrier_scene import at, franka
 from scene.coal_robot import CoalRobot
 from scene.slider_robot import slider_robot
 
+from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Array, Box
 from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
+from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.sphere_excess import searchable
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.world import World
 
 READY = franka().named_state("ready", "arm")
@@ -106,3 +110,23 @@ def test_a_path_beside_a_wall_within_the_spheres_excess_is_not_blocked(tmp_path:
     world = World(checker.scene)
     world.add(world_object("pin", Box((0.001, 0.001, 1.0)), at(-0.205, -2.5, 0.0)))
     assert "pin" in watch.obstacle(world.scene)
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e"])
+def test_random_free_goals_in_the_spheres_excess_are_planned_to(name: str) -> None:
+    """Goals with the tolerances of a MoveGroup client, above the floor."""
+    robot = load_robot(name)
+    checker = CollisionChecker(robot, "arm", scene=floor_of(robot).scene())
+    rng, limits = np.random.default_rng(5), checker.limits
+    low, high = np.maximum(limits.lower, -3.0), np.minimum(limits.upper, 3.0)
+    Q = rng.uniform(low, high, (600, len(low)))
+    Q = Q[checker.exact.are_free(Q) & ~checker.are_free(Q)][:12]
+    assert len(Q) > 5
+    for q in Q:
+        ends = searchable(PlanRequest(checker, robot.home[: len(q)], (JointGoal(q, 1e-3, 1e-3),)))
+        (goal,) = ends.request.goals
+        assert isinstance(goal, JointGoal)
+        assert checker.is_free(goal.q)
+        path = ends.joined(np.atleast_2d(goal.q), 0)
+        np.testing.assert_array_equal(path[-1], q)
+        assert PathVerifier(checker).verify(path).free

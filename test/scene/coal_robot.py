@@ -44,7 +44,10 @@ class CoalRobot:
         return parts or spheres
 
     def distance(self, q: Array) -> float:
-        """Return the signed distance of the nearest pair, at most ``NEAR`` [m]."""
+        """Return the signed distance of the nearest pair, at most ``NEAR`` [m].
+
+        The checker's clearance is subtracted from distances to the world.
+        """
         checker, full = self._checker, self._checker.positions.copy()
         full[self._columns] = q
         X = checker.base_pose @ self._kinematics.frames(full)
@@ -52,15 +55,16 @@ class CoalRobot:
             [(solid, X[row] @ X_LS) for solid, X_LS in shapes]
             for row, shapes in zip(self._rows, self._shapes, strict=True)
         ]
-        pairs = [itertools.product(placed[i], placed[j]) for i, j in checker.pairs]
+        pairs = [(0.0, placed[i], placed[j]) for i, j in checker.pairs]
         for body, shapes in zip(checker.bodies, placed, strict=True):
             for item in checker.scene.objects.values():
                 if not checker.scene.allowed.allows(body.name, item.name):
                     parts = [(part.solid, item.X_WO @ part.X_OS) for part in item.parts]
-                    pairs.append(itertools.product(shapes, parts))
+                    pairs.append((checker.clearance, shapes, parts))
         least = NEAR
-        for (a, X_A), (b, X_B) in itertools.chain.from_iterable(pairs):
-            apart = float(np.linalg.norm(X_A[:3, 3] - X_B[:3, 3]))
-            if apart - bounding_radius(a) - bounding_radius(b) < least:
-                least = min(least, coal_distance(a, X_A, b, X_B))
+        for clearance, one, other in pairs:
+            for (a, X_A), (b, X_B) in itertools.product(one, other):
+                apart = float(np.linalg.norm(X_A[:3, 3] - X_B[:3, 3]))
+                if apart - bounding_radius(a) - bounding_radius(b) < least + clearance:
+                    least = min(least, coal_distance(a, X_A, b, X_B) - clearance)
         return least

@@ -27,26 +27,31 @@ def franka() -> Robot:
     return load_robot("franka")
 
 
-def test_clearance_is_kept_from_the_world_and_from_itself(franka: Robot) -> None:
+def test_clearance_is_that_from_the_world_not_from_itself(franka: Robot) -> None:
     q = franka.home[:7]
     tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
     ball = world_object("ball", Sphere(0.03), from_xyz_rpy(tip + np.array([0.12, 0.0, 0.0])))
     for checker in pair(franka, scene=Scene({"ball": ball})):
         gap = min(c for c in checker.sphere_distances(q).distance)
-        assert checker.is_free(q)
         checker.set_clearance(gap - 1e-4)
-        assert checker.is_free(q) == (checker.distance(q).value > gap - 1e-4)
+        assert checker.is_free(q)
+        assert checker.exact.is_free(q)
         checker.set_clearance(gap + 1e-4)
         assert not checker.is_free(q)
+        assert {c.kind for c in checker.explain(q)} == {"world"}
         assert any("wanted are" in text for text in checker.problems(q))
+        checker.set_clearance(0.1)
+        assert not checker.exact.is_free(q)
+        assert {c.kind for c in checker.exact.explain(q)} == {"world"}
         checker.set_scene(Scene())
         own = checker.distance(q)
         assert own.pair is not None
-        checker.set_clearance(own.value - 1e-4)
+        assert own.value < 0.1
         assert checker.is_free(q)
-        checker.set_clearance(own.value + 1e-4)
+        assert checker.exact.is_free(q)
+        assert not checker.explain(q)
+        checker.set_sphere_margin(own.value + 1e-4)
         assert not checker.is_free(q)
-        assert checker.explain(q)[0].kind == "self"
 
 
 def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> None:
@@ -86,8 +91,8 @@ def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> Non
 def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(
     franka: Robot,
 ) -> None:
-    checker = CollisionChecker(franka, "arm", clearance=10.0)
-    told = {frozenset(c.pair) for c in checker.explain(franka.home[:7]) if c.kind == "self"}
+    checker = CollisionChecker(franka, "arm")
+    told = {frozenset(checker.bodies[k].name for k in pair) for pair in checker.pairs}
     assert frozenset(("panda_link0", "panda_link5")) in told
     for a, b in (
         ("panda_link1", "panda_link2"),  # neighbours

@@ -129,7 +129,7 @@ def _gather(bodies: PieceBodies, world: PieceWorld, work: SweepWorkspace, cleara
             centres[a, 0], centres[a, 1], centres[a, 2] = x, y, z
     for p in range(bodies.pairs.shape[0]):
         i, j = bodies.pairs[p, 0], bodies.pairs[p, 1]
-        near = work.motion[i, bodies.pairs[p, 2]] + work.motion[j, bodies.pairs[p, 3]] + clearance
+        near = work.motion[i, bodies.pairs[p, 2]] + work.motion[j, bodies.pairs[p, 3]]
         one, two = bodies.ball[i], bodies.ball[j]
         x, y, z = _centre(X[bodies.row[i]], one[0], one[1], one[2])
         u, v, w = _centre(X[bodies.row[j]], two[0], two[1], two[2])
@@ -180,8 +180,9 @@ def _bounds(
     candidate: IndexArray,
     clearance: float,
 ) -> tuple[float, float, float]:
-    """Return the bounds of a pair's distance, and the distance that is sufficient [m]."""
+    """Return the bounds of a pair's distance less the min allowed one, and what suffices [m]."""
     one, two, key = candidate[0], candidate[1], candidate[2]
+    apart = 0.0 if key >= 0 else clearance  # of the world only
     pieces, other = bodies.pieces, bodies.pieces
     if key >= 0:
         i, j = bodies.pairs[key, 0], bodies.pairs[key, 1]
@@ -192,11 +193,11 @@ def _bounds(
         i, other = -1 - key, world.pieces
         clear = work.motion[i, bodies.chain_first[i + 1] - bodies.chain_first[i]]
         P = other.X[two]
-    clear += clearance
+    needed = clear + apart
     _place(work.X[bodies.row[i]], pieces.X[one], work.pose[0])
     T = work.pose[0]
     dx, dy, dz = T[0, 3] - P[0, 3], T[1, 3] - P[1, 3], T[2, 3] - P[2, 3]
-    reach = clear + pieces.reach[one] + other.reach[two]
+    reach = needed + pieces.reach[one] + other.reach[two]
     if dx * dx + dy * dy + dz * dz > reach * reach:
         return np.inf, np.inf, clear
     lower, upper = separation(
@@ -204,9 +205,9 @@ def _bounds(
         pieces.first[one + 1], T,
         other.kind[two], other.size[two], other.points, other.first[two],
         other.first[two + 1], P,
-        clearance, clear, work.gjk,
+        apart, needed, work.gjk,
     )  # fmt: skip
-    return lower, upper, clear
+    return lower - apart, upper - apart, clear
 
 
 @bare_part
@@ -297,7 +298,7 @@ def sweep(
                 lower, upper, clear = _bounds(bodies, world, work, found[c], clearance)
                 if lower > clear:
                     continue
-                if upper < clearance:
+                if upper < 0.0:
                     k = int(out[3])
                     contacts[k, 0], contacts[k, 1] = found[c, 0], found[c, 1]
                     contacts[k, 2] = found[c, 2]

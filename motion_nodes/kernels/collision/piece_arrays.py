@@ -111,7 +111,7 @@ class Table(NamedTuple):
     world: PieceWorld
     work: SweepWorkspace
     clearance: float
-    """Pieces closer than this are in collision [m]."""
+    """Pieces closer than this to the world's are in collision [m]."""
 
 
 def example() -> Table:
