@@ -129,7 +129,7 @@ def main() -> int:
     """Measure, and print one table."""
     parser = arguments(__doc__)
     parser.add_argument("--skip-setup", action="store_true", help="install nothing")
-    parser.add_argument("--no-pip-cache", action="store_true", help="download every wheel anew")
+    parser.add_argument("--no-pip-cache", action="store_true", help="ignore pip's cache")
     options = parser.parse_args()
     isolate()
     report = Report("The first minutes")

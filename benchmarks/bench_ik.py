@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics beside the solvers that people use: success, time, and time to a proven no.
+"""Inverse kinematics beside other solvers: success, time, and time to a proof of infeasibility.
 
 Run: ``python benchmarks/bench_ik.py`` (ten minutes, one without peers; ``--poses N``). Peers are
 used where they can be imported: ``pip install roboticstoolbox-python pytracik pin``.
@@ -104,7 +104,7 @@ def single(report: Report, name: str, count: int) -> None:
         ("the same poses, from the middle of the joints' ranges", targets, chain.centre.copy(),
          judge, "The solution of the seed's descent is preferred, so others that are found first "
          "wait."),
-        (f"{len(far)} poses out of reach, time to a no", far, None, None,
+        (f"{len(far)} poses out of reach, time to infeasible", far, None, None,
          "Each with its own limit of restarts or time."),
     )  # fmt: skip
     for title, poses, seed, by, note in cases:

@@ -51,7 +51,7 @@ DRIVE = "base/navigate_to_pose"
 STARTED = (MoveItErrorCodes.CONTROL_FAILED, MoveItErrorCodes.PREEMPTED)
 """Codes of motions that had begun."""
 PLANS = 60.0  # [s] Longest wait for a plan with its motion
-WARM_UP = 60.0  # [s] After so long the processes' memory is noted first
+WARM_UP = 60.0  # [s] before the first measurement of the processes' memory
 
 
 class Tally:

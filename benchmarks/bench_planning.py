@@ -71,7 +71,7 @@ def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRe
 
 
 def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Answer]:
-    """Plan and shorten each so many-th problem."""
+    """Plan and shorten every `step`-th problem."""
     planner, answers = RrtConnect(), []
     for number, problem in enumerate(problems.problems[::step]):
         request = request_of(problems, problem, LIMIT)
@@ -136,7 +136,7 @@ def figures(answers: Sequence[Answer]) -> list[float]:
 
 
 def verified(answers: Sequence[Answer]) -> str:
-    """Return in words how many paths were verified, and how many of them were refused."""
+    """Return the numbers of verified and of rejected paths, as text."""
     found = [x.valid for x in answers if x.valid is not None]
     if not found:
         return "Verification was not run (--verify)."
@@ -147,7 +147,7 @@ def verified(answers: Sequence[Answer]) -> str:
 
 
 def notes(answers: Sequence[Answer], name: str) -> str:
-    """Return in words what a peer's seeds led to, and how long it was in our checks."""
+    """Return the outcomes of a peer's seeds, and the time spent in our checks, as text."""
     lengths: dict[int, list[float]] = {}
     for answer in answers:
         lengths.setdefault(answer.problem, []).append(answer.first)
@@ -225,8 +225,8 @@ def main() -> int:
     parser.add_argument("--verify", action="store_true", help="verify the paths")
     parser.add_argument("--shipped", action="store_true", help="the shipped spheres and shapes")
     parser.add_argument("--classic", action="store_true", help="RRT and RRT* as well")
-    parser.add_argument("--step", type=int, default=7, help="each so many-th for OMPL, mplib")
-    parser.add_argument("--every", type=int, default=1, help="each so many-th problem of all")
+    parser.add_argument("--step", type=int, default=7, help="stride for OMPL and mplib")
+    parser.add_argument("--every", type=int, default=1, help="stride of all problems")
     options = parser.parse_args()
     problems = find_problems(options.problems)
     if problems is None:

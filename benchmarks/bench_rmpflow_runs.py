@@ -36,7 +36,7 @@ KINDS = ("1 rad around the posture", "whole range of the joints")
 WAYS = ("alone", "posture", "planner")
 FRAME = 0.01  # [s]
 LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
-STANDING = 1.0  # [s] so long stuck and at rest, nothing more happens
+STANDING = 1.0  # [s] stuck and at rest, after which a run ends
 PLANNING = 5.0  # [s]
 
 

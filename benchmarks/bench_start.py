@@ -32,7 +32,7 @@ LIBRARIES = (
     "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
     "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip
-SETTLE = 0.5  # [s] Memory is read so long after the node is active
+SETTLE = 0.5  # [s] between the active state and the reading of memory
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
 

@@ -91,7 +91,7 @@ def share(seconds: float) -> float:
 
 
 def viewer_of(count: int, shadows: bool = False) -> BrowserViewer:
-    """Return a viewer of so many Frankas, a metre apart."""
+    """Return a viewer with a number of Frankas, 1 m apart."""
     robot, places = load_robot("franka"), [from_xyz_rpy((0.0, -k, 0.0)) for k in range(count)]
     shown = [ViewedRobot.of(robot, f"arm_{k}", X_WR) for k, X_WR in enumerate(places)]
     return BrowserViewer(shown, 0, shadows=shadows)

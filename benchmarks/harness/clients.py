@@ -78,7 +78,7 @@ class Client:
         """Spin until a condition is true.
 
         Raises:
-            TimeoutError: it did not become true within so many seconds.
+            TimeoutError: it did not become true in time.
         """
         end = time.monotonic() + within
         while not condition():

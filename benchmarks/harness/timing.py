@@ -61,7 +61,7 @@ def take_turns(
     Args:
         tasks: by name; each is called before anything is timed.
         rounds: of each.
-        seconds: about so long is a round [s]; a call that takes longer is a round.
+        seconds: target duration of a round [s], at least one call.
     """
     calls = {}
     for name, task in tasks.items():

@@ -2,8 +2,8 @@
 """The peer of bench_control_loop.py: the articulation controller as rclpy's tutorials write a node.
 
 ``python peers/usual_controller.py RATE``: callbacks and a timer, spun by a SingleThreadedExecutor,
-and messages made anew. The work inside is the suite's own core; there are no actions, diagnostics
-and lifecycle. Writes the beginnings of its ticks [ns] to the file that BENCH_TICKS names.
+and new messages. The work inside is the suite's own core; there are no actions, diagnostics and
+lifecycle. Writes the beginnings of its ticks [ns] to the file that BENCH_TICKS names.
 """
 
 from __future__ import annotations
