@@ -21,6 +21,9 @@ from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 STOP_GRACE = 6.0
 """[s] A process that has not ended this long after SIGINT is killed."""
 
+STACKS_SIGNAL, STACKS_TIME = signal.SIGUSR1, 0.1
+"""Signal at which nodes print their stacks (ros/run.py), and how long that takes [s]."""
+
 KILL_GRACE = 1.0
 """[s] A killed process that has not ended by then is blocked in the kernel."""
 
@@ -156,6 +159,11 @@ class ProcessGroup:
                 self._forget(name)
                 self._on_end(name, code)
         return bool(self._running)
+
+    def print_stacks(self, name: str) -> None:
+        """Have a process print the Python stacks of its threads to stderr, for bug reports."""
+        _signal(self._running[name].process, STACKS_SIGNAL)
+        time.sleep(STACKS_TIME)
 
     def kill(self, name: str) -> bool:
         """Kill a process; False where the kernel does not let it end.

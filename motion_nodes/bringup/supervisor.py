@@ -237,6 +237,9 @@ class Supervisor:
 
     def _replace(self, name: str, finding: HealthFinding) -> None:
         why = f"{finding.condition.value}, {finding.text}"
+        if finding.condition is not Condition.STOPPED:
+            self._say(f"{name}: {why}; stacks of its threads:")
+            self.group.print_stacks(name)
         if not self.group.kill(name):
             self._say(f"{name}: {why}; it cannot be killed: blocked in the kernel")
             return

@@ -138,7 +138,7 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
         # Lossless, and without a URDF.
         return xrdf_text(xrdf, _XRDF_VERSIONS[kind], comment)
     robot = load_description(source, urdf)
-    never_checked = _never_checked(robot)
+    never_checked = _never_checked(robot, exact=kind == "srdf")
     if kind == "srdf":
         return srdf(robot, never_checked)
     xrdf = xrdf or xrdf_of(robot, never_checked, group)
@@ -164,12 +164,12 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
     return readers[kind](file) if kind in readers else None
 
 
-def _never_checked(robot: Robot) -> set[tuple[str, str]]:
+def _never_checked(robot: Robot, *, exact: bool) -> set[tuple[str, str]]:
     """Return the pairs of links that are excluded from self-collision checks."""
     from motion_nodes.scene.allowed_collisions import AllowedCollisions
     from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 
     bodies = link_bodies(robot)
-    checked = set(checked_pairs(robot, bodies, AllowedCollisions()))
+    checked = set(checked_pairs(robot, bodies, AllowedCollisions(), exact=exact))
     pairs = itertools.combinations(range(len(bodies)), 2)
     return {(bodies[i].name, bodies[j].name) for i, j in pairs if (i, j) not in checked}

@@ -134,7 +134,8 @@ class Agreement:
 
     def collision(self, spheres: Spheres) -> None:
         """Reject spheres and ignored pairs of unknown links, and invalid radii."""
-        for pair in self.description.collision.ignore:
+        collision = self.description.collision
+        for pair in (*collision.ignore, *collision.ignore_spheres):
             for name in pair:
                 self.link(name, "collision.ignore")
         for name, items in spheres.items():

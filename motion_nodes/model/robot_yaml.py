@@ -131,6 +131,9 @@ class CollisionDescription:
     """File of collision spheres next to robot.yaml: link -> list of [x, y, z, radius] [m]."""
     ignore: tuple[tuple[Name, Name], ...] = ()
     """Pairs of links excluded from collision checks, in addition to adjacent ones."""
+    ignore_spheres: tuple[tuple[Name, Name], ...] = ()
+    """Pairs that are closer than their spheres' excess in most configurations: excluded from sphere
+    checks (search, RMPflow), verified with the exact geometry."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ once, even while the executor compiles kernels.
 
 from __future__ import annotations
 
+import faulthandler
 import functools
 import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -60,6 +62,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
         Exit code: 0 after a signal, 1 if a node could not start or memory ran out.
     """
     signals.stop_quietly()
+    faulthandler.register(signal.SIGUSR1)  # of the supervisor, before it kills a process
     sys.setswitchinterval(SWITCH_INTERVAL)
     os.environ.setdefault("HOME", "/")
     threading.Thread(target=_end_if_stuck, name="exit deadline", daemon=True).start()

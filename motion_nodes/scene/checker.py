@@ -146,7 +146,9 @@ class CollisionChecker:
         bodies = (*self._links, *carried)
         if bodies != self._bodies:  # unchanged bodies need not be packed again
             self._bodies = bodies
-        self._pairs_to_check = checked_pairs(self.robot, self._bodies, scene.allowed)
+        pairs = (self.robot, self._bodies, scene.allowed)
+        self._pairs_to_check = checked_pairs(*pairs)
+        self._exact_pairs = checked_pairs(*pairs, exact=True)
         self.scene = scene
         self._generic = self._table = self._exact = None
 
@@ -235,8 +237,8 @@ class CollisionChecker:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Checked pairs of bodies, as indices."""
-        return self._pairs_to_check
+        """Pairs of bodies checked with the exact geometry, as indices."""
+        return self._exact_pairs
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free for the spheres.

@@ -150,17 +150,29 @@ def bounding_sphere(spheres: Array) -> Array:
 
 
 def checked_pairs(
-    robot: Robot, bodies: tuple[CollisionBody, ...], allowed: AllowedCollisions
+    robot: Robot,
+    bodies: tuple[CollisionBody, ...],
+    allowed: AllowedCollisions,
+    *,
+    exact: bool = False,
 ) -> tuple[tuple[int, int], ...]:
     """Return the checked pairs of a robot's bodies, as indices, the smaller first.
 
     Omitted are: bodies of the same rigid group; links connected by one joint (links without
     geometry between them are skipped); pairs ignored in the robot's file; an attached body with its
     touch links; and allowed collisions.
+
+    Args:
+        robot: with its ignored pairs.
+        bodies: links and attached bodies.
+        allowed: of the scene.
+        exact: whether for the exact geometry, which also checks ``ignore_spheres``.
     """
     rigid = rigid_links(robot.tree)
     neighbours = _neighbours(robot.tree, rigid, {body.link for body in bodies if not body.carried})
-    ignored = {pair_of(a, b) for a, b in robot.description.collision.ignore}
+    collision = robot.description.collision
+    omitted = collision.ignore if exact else (*collision.ignore, *collision.ignore_spheres)
+    ignored = {pair_of(a, b) for a, b in omitted}
     pairs = []
     for i, a in enumerate(bodies):
         for j in range(i + 1, len(bodies)):

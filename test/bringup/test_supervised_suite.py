@@ -178,6 +178,7 @@ def test_deadlocked_threads_of_the_middleware_are_noticed(running):
         found = running.until_said(f"motion: {PLANNER}:? unreachable") - begin
         print(f"{names} frozen: said after {found:.2f} s")
         assert found < 30.0
+        running.until_said("_serve_until_stopped")  # the stacks of its threads
         running.replaced(PLANNER, back)
         freezer.kill()
 

@@ -49,7 +49,7 @@ class SceneWriter:
         bodies = link_bodies(robot)
         self.links = tuple(body.name for body in bodies)
         """The robot's links that have collision geometry."""
-        checked = set(checked_pairs(robot, bodies, AllowedCollisions()))
+        checked = set(checked_pairs(robot, bodies, AllowedCollisions(), exact=True))
         self.never_checked: frozenset[Pair] = frozenset(
             pair_of(a, b)
             for i, a in enumerate(self.links)
