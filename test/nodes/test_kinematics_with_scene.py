@@ -154,7 +154,7 @@ def test_without_a_scene_the_robot_itself_is_checked_and_that_is_said(services):
     told = services.validity(q)
     assert not told.valid
     checker = CollisionChecker(FRANKA, generic=True)
-    expected = {frozenset(c.pair) for c in checker.explain(q)}
+    expected = {frozenset(c.pair) for c in checker.exact.explain(q)}
     pairs = {frozenset((c.contact_body_1, c.contact_body_2)) for c in told.contacts}
     assert pairs == expected
     assert all(c.body_type_1 == ContactInformation.ROBOT_LINK for c in told.contacts)
