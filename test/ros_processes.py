@@ -57,7 +57,8 @@ def wait_until(
 
 
 def _end_with_parent() -> None:
-    """Have the kernel stop this child when the test run itself is killed."""
+    """Have the kernel stop this child when the test run itself is killed; undo ``nohup``."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
 
 

@@ -17,6 +17,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.base_navigation.quintic_path import PathEnd, plan_quintic
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDrive, TurnThenDriveConfig
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.model.setting import check_settings, setting
 
 APPROACHES: dict[BaseKind, tuple[str, ...]] = {
     "differential": ("straight", "turn_then_drive", "quintic", "dubins"),
@@ -36,14 +37,24 @@ NEAR = 1e-3
 class QuinticConfig:
     """Settings of quintic paths to a pose."""
 
-    velocity: float = 0.25
-    """Velocity at both ends, along the headings; larger values give wider curves [m/s]."""
-    max_acceleration: float = 0.5
-    """[m/s^2]"""
-    max_jerk: float = 1.0
-    """[m/s^3]"""
-    step: float = 0.05
-    """Time between the path's samples [s]."""
+    velocity: float = setting(
+        0.25,
+        doc="Speed at both ends of a quintic path; larger values give wider curves.",
+        unit="m/s",
+        gt=0.0,
+        le=100.0,
+    )
+    max_acceleration: float = setting(
+        0.5, doc="Max acceleration along a quintic path.", unit="m/s^2", gt=0.0, le=1000.0
+    )
+    max_jerk: float = setting(
+        1.0, doc="Max jerk along a quintic path.", unit="m/s^3", gt=0.0, le=10000.0
+    )
+    step: float = setting(0.05, doc="Time between the path's samples.", unit="s", gt=0.0)
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_settings(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,7 @@ from motion_nodes.base_navigation.stanley import (
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 LAWS = ("stanley", "rear_axle")
 
@@ -48,19 +49,24 @@ class FollowConfig:
     law: str = "stanley"
     """Forward control law of a base that steers; in reverse it is always that of the rear axle."""
     tolerance: GoalTolerance = field(default_factory=GoalTolerance)
-    reversing: bool = False
-    """Whether poses that face against the direction of travel are approached in reverse."""
-    max_deviation: float = 1.0
-    """Max distance of the base from its path; beyond it the motion fails [m]."""
+    reversing: bool = setting(
+        False,
+        doc="Drive in reverse to goals behind the base, and along path poses that point "
+        "against the direction of travel.",
+    )
+    max_deviation: float = setting(
+        1.0,
+        doc="Max distance from the path; beyond it the goal is aborted.",
+        unit="m",
+        gt=0.0,
+        le=1000.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate names and numbers."""
         if self.law not in LAWS:
             raise InvalidConfig(f"tracking law '{self.law}' is not known. Available: {LAWS}")
-        if not (math.isfinite(self.max_deviation) and self.max_deviation > 0.0):
-            raise InvalidConfig(
-                f"max_deviation is {self.max_deviation} m; it must be finite and above 0"
-            )
+        check_settings(self)
 
 
 class _Leg:

@@ -10,6 +10,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,21 +21,25 @@ class GoalTolerance:
         InvalidConfig: values that are not finite and above 0.
     """
 
-    xy: float = 0.04
-    """Position tolerance [m]."""
-    yaw: float = 0.05
-    """Heading tolerance [rad]; from pi on, any heading is accepted."""
-    settle_time: float = 1.0
-    """Max time in which a base within the tolerances continues to the exact goal [s]."""
+    xy: float = setting(0.04, doc="Position tolerance of the goal.", unit="m", gt=0.0, le=100.0)
+    yaw: float = setting(
+        0.05,
+        doc="Heading tolerance of the goal; pi or more accepts any heading.",
+        unit="rad",
+        gt=0.0,
+        le=10.0,
+    )
+    settle_time: float = setting(
+        1.0,
+        doc="Max time to converge further towards the goal once within the tolerances.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name in ("xy", "yaw", "settle_time"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(
-                    f"goal tolerance: {name} is {value}; it must be finite and above 0"
-                )
+        check_settings(self, "goal tolerance: ")
 
     def position_reached(self, pose: Pose2, goal: Pose2) -> bool:
         """Return whether the position is within tolerance."""
@@ -61,10 +66,16 @@ class GoalTolerance:
 class StoppedCheck:
     """Whether a base is at rest, by its measured velocity."""
 
-    linear: float = 0.02
-    """[m/s]"""
-    angular: float = 0.05
-    """[rad/s]"""
+    linear: float = setting(
+        0.02,
+        doc="Translational speed below which the base counts as stopped.",
+        unit="m/s",
+        gt=0.0,
+        le=10.0,
+    )
+    angular: float = setting(
+        0.05, doc="Yaw rate below which the base counts as stopped.", unit="rad/s", gt=0.0, le=10.0
+    )
 
     def stands(self, twist: Twist2) -> bool:
         """Return whether all velocities are below their thresholds."""

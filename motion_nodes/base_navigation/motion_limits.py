@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 BaseKind = Literal["differential", "holonomic", "ackermann"]
 
@@ -22,27 +21,33 @@ class MotionLimits:
         InvalidConfig: any other value.
     """
 
-    max_velocity: float
-    """Max velocity in any direction [m/s]."""
-    max_acceleration: float
-    """While the velocity increases [m/s^2]."""
-    max_deceleration: float
-    """While it decreases [m/s^2]."""
-    max_yaw_velocity: float
-    """[rad/s]"""
-    max_yaw_acceleration: float
-    """While the yaw rate increases [rad/s^2]."""
-    max_yaw_deceleration: float
-    """While it decreases [rad/s^2]."""
-    max_lateral_acceleration: float = 0.5
-    """Max lateral acceleration in curves [m/s^2]."""
+    max_velocity: float = setting(doc="Max speed of travel.", unit="m/s", gt=0.0, le=100.0)
+    max_acceleration: float = setting(doc="Max acceleration.", unit="m/s^2", gt=0.0, le=1000.0)
+    max_deceleration: float = setting(
+        doc="Max deceleration for goals, curves and stops; should be below the base "
+        "controller's limit.",
+        unit="m/s^2",
+        gt=0.0,
+        le=1000.0,
+    )
+    max_yaw_velocity: float = setting(doc="Max yaw rate.", unit="rad/s", gt=0.0, le=1000.0)
+    max_yaw_acceleration: float = setting(
+        doc="Max yaw acceleration.", unit="rad/s^2", gt=0.0, le=10000.0
+    )
+    max_yaw_deceleration: float = setting(
+        doc="Max yaw deceleration.", unit="rad/s^2", gt=0.0, le=10000.0
+    )
+    max_lateral_acceleration: float = setting(
+        0.5,
+        doc="Max lateral (centripetal) acceleration; reduces the speed in curves.",
+        unit="m/s^2",
+        gt=0.0,
+        le=1000.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for entry in dataclasses.fields(self):
-            value = getattr(self, entry.name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{entry.name} is {value}; it must be a finite number above 0")
+        check_settings(self)
 
     def velocity_in_curve(self, curvature: float) -> float:
         """Return the max velocity [m/s] at a curvature [1/m] of either sign.

@@ -12,40 +12,50 @@ from motion_nodes.base_navigation.path_position import PathPoint
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.odometry import wrap_angle
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteeringConfig:
-    """Gains and geometry of the control laws.
+    """Gains and geometry of the control laws; the source system's ``gain`` is 0.5.
 
     Raises:
         InvalidConfig: values out of range.
     """
 
-    wheelbase: float
-    """From the base frame to the steered axle; for a base without one, distance of the guided point
-    ahead of it [m]."""
-    max_steering_angle: float = 1.2
-    """[rad], below pi/2."""
-    gain: float = 2.0
-    """Decay rate of a lateral error [1/s]; the source system has 0.5."""
-    softening: float = 0.1
-    """Velocity added in the law for stability near standstill [m/s]."""
-    rear_gain: float = 4.0
-    """Decay rate of a lateral error along the path for the rear axle law [1/m]."""
+    wheelbase: float = setting(
+        doc="Distance from the base frame (at the rear axle) to the front axle; for other "
+        "bases, distance of the point ahead of the base frame with which stanley tracks"
+        " the path.",
+        unit="m",
+        gt=0.0,
+        le=100.0,
+    )
+    max_steering_angle: float = setting(
+        1.2,
+        doc="Max steering angle of a car; for other bases it limits the path curvature "
+        "while driving.",
+        unit="rad",
+        gt=0.0,
+        le=1.5,
+    )
+    gain: float = setting(
+        2.0, doc="Cross-track error gain of stanley.", unit="1/s", gt=0.0, le=100.0
+    )
+    softening: float = setting(
+        0.1,
+        doc="Softening constant of stanley, which limits the correction at low speed.",
+        unit="m/s",
+        gt=0.0,
+        le=10.0,
+    )
+    rear_gain: float = setting(
+        4.0, doc="Cross-track error gain of rear_axle.", unit="1/m", gt=0.0, le=100.0
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name in ("wheelbase", "gain", "softening", "rear_gain"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
-        if not 0.0 < self.max_steering_angle < 0.5 * math.pi:
-            raise InvalidConfig(
-                f"max_steering_angle is {self.max_steering_angle} rad; it must be above 0 and "
-                "below pi/2"
-            )
+        check_settings(self)
 
     @property
     def max_curvature(self) -> float:

@@ -12,7 +12,8 @@ from motion_nodes.base_navigation.motion_limits import BaseKind
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.setting import check_settings, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,20 +26,27 @@ class TurnThenDriveConfig:
         InvalidConfig: values that are not finite and above 0.
     """
 
-    lateral_velocity: float = 0.2
-    """[m/s]"""
-    yaw_velocity: float = 0.5
-    """[rad/s]"""
-    heading_tolerance: float = 0.05
-    """[rad]"""
-    position_tolerance: float = 0.04
-    """[m]"""
+    lateral_velocity: float = setting(0.2, doc="Translational speed.", unit="m/s", gt=0.0, le=100.0)
+    yaw_velocity: float = setting(0.5, doc="Yaw rate.", unit="rad/s", gt=0.0, le=100.0)
+    heading_tolerance: float = setting(
+        0.05,
+        doc="Max error of the heading (towards the goal; at the goal, of the goal) beyond "
+        "which the base turns in place.",
+        unit="rad",
+        gt=0.0,
+        le=3.0,
+    )
+    position_tolerance: float = setting(
+        0.04,
+        doc="Position tolerance within which the base stops driving.",
+        unit="m",
+        gt=0.0,
+        le=100.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
+        check_settings(self)
 
 
 def turn_then_drive(pose: Pose2, goal: Pose2, config: TurnThenDriveConfig) -> Twist2:

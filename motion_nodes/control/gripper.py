@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 
 
 class GripStatus(enum.Enum):
@@ -28,23 +29,26 @@ class GripperConfig:
     """Lower position limit [m or rad]."""
     upper: float
     """Upper position limit [m or rad]."""
-    goal_tolerance: float = 0.002
-    """Position tolerance at the goal [m or rad]."""
-    stall_velocity_threshold: float = 0.001
-    """Velocity below which the gripper counts as at rest [m/s or rad/s]."""
-    stall_timeout: float = 0.3
-    """Time at rest short of the goal that counts as a stall [s]."""
-    timeout: float = 10.0
-    """Timeout of a motion [s]."""
+    goal_tolerance: float = setting(
+        0.002, doc="Position tolerance of gripper goals.", unit="m or rad", gt=0.0, le=1.0
+    )
+    stall_velocity_threshold: float = setting(
+        0.001, doc="Velocity below which a gripper is at rest.", unit="m/s or rad/s", gt=0.0, le=1.0
+    )
+    stall_timeout: float = setting(
+        0.3,
+        doc="Time at rest away from the goal after which the gripper is stalled.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    timeout: float = setting(10.0, doc="Timeout of a motion.", unit="s", gt=0.0)
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
             raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are no range")
-        for name in ("goal_tolerance", "stall_velocity_threshold", "stall_timeout", "timeout"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be finite and above 0")
+        check_settings(self)
 
 
 class GripperMove:

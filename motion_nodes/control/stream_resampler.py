@@ -128,6 +128,8 @@ class StreamResampler:
         self._clock = PlaybackClock(self.settings.extrapolation)
         self._max_rate = math.inf
         """Bound of the playback rate by the velocity limits."""
+        self._period = math.inf
+        """[s] Between the stamps of the two newest samples."""
         self.extrapolated = 0
         """Number of samples that had to be extrapolated."""
 
@@ -140,6 +142,20 @@ class StreamResampler:
     def newest_ns(self) -> int | None:
         """Stamp of the newest sample [ns]; None before the first."""
         return self._knots[-1].stamp_ns if self._knots else None
+
+    @property
+    def covered_ns(self) -> int | None:
+        """Time [ns] up to which a moving reference is interpolated.
+
+        None: the reference rests, or its period exceeds half the latency, so that the next sample
+        is regularly not there in time.
+        """
+        if not self._knots or self._period > 0.5 * self.settings.latency + 1e-6:
+            return None
+        knot = self._knots[-1]
+        if not np.nan_to_num(knot.sample.velocity).any():
+            return None
+        return knot.stamp_ns + round(self.settings.latency * 1e9)
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
         """Add a message.
@@ -159,6 +175,8 @@ class StreamResampler:
             before = self._value(played)
         if stamp_ns == newest:
             self._knots.pop()
+        elif newest is not None:
+            self._period = (stamp_ns - newest) * 1e-9
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(_Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 from msgspec import Meta
@@ -114,10 +115,23 @@ def check_settings(config: Any, prefix: str = "") -> None:
         prefix: prefix of error texts, such as ``wheel 'left': ``.
 
     Raises:
-        InvalidConfig: names the field, its value and the allowed range.
+        InvalidConfig: names the field, its value and the allowed type or range.
     """
     for field in dataclasses.fields(config):
-        entry = field.metadata.get(KEY)
-        problem = entry.problem(field.name, getattr(config, field.name)) if entry else None
-        if problem:
-            raise InvalidConfig(f"{prefix}{problem}")
+        entry: Setting | None = field.metadata.get(KEY)
+        if entry is not None:
+            value = getattr(config, field.name)
+            problem = _wrong_type(field, value) or entry.problem(field.name, value)
+            if problem:
+                raise InvalidConfig(f"{prefix}{problem}")
+
+
+def _wrong_type(field: dataclasses.Field[Any], value: Any) -> str | None:
+    """Return why a value has not the type of its field, if that is a number, as text, or None."""
+    for kind, required, name in (("int", Integral, "a whole number"), ("float", Real, "a number")):
+        # Annotations are text where they are evaluated late.
+        if getattr(field.type, "__name__", field.type) == kind and (
+            isinstance(value, bool) or not isinstance(value, required)
+        ):
+            return f"{field.name} is {value!r}; it must be {name}"
+    return None

@@ -34,6 +34,9 @@ CATCH_UP_PERIODS = 5.0
 """Max number of periods by which a delayed simulation advances at once, so that controllers keep up
 with it."""
 
+MAX_REFERENCE_WAIT = 0.25
+"""Max real time for which simulated time waits for the next reference of a moving stream [s]."""
+
 RESET_TIME = 0.5
 """Time after a reset in which commands from before it may still arrive [s]."""
 
@@ -120,6 +123,7 @@ class SimulationNode(MotionNode[S]):
         self._clock_message = Clock()
         self._paused = False
         self._reset_at = -float("inf")
+        self._stream_ended = False
         self._problem: str | None = None
         self._resampling: ResamplerSettings | None = None
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -179,6 +183,7 @@ class SimulationNode(MotionNode[S]):
             report.note("WARN", f"real-time factor is {factor:.2f} instead of {nominal:g}")
 
     def _pace(self) -> None:
+        self._progress_at = time.monotonic()
         self._started = time.monotonic() - self.cell.time / self.params.real_time_factor
 
     def _resample(self) -> None:
@@ -200,6 +205,8 @@ class SimulationNode(MotionNode[S]):
             due = step
             self._started = time.monotonic() - (self.cell.time + due) / factor
         steps = int(min(due, CATCH_UP_PERIODS * self.period * factor) / step + 1e-6)
+        if self._clock_out is not None:
+            steps = self._steps_with_references(steps, begin_ns)
         try:
             self.cell.advance(steps, begin_ns, 1.0 if self._clock_out is not None else factor)
         except SimulationDiverged as error:
@@ -207,6 +214,24 @@ class SimulationNode(MotionNode[S]):
             self.get_logger().error(f"simulation stopped: {error}; call ~/reset to restart")
         for robot in self._robots:
             self.cell.release_stale(robot.name, self.params.command_timeout)
+
+    def _steps_with_references(self, steps: int, begin_ns: int) -> int:
+        """Return how many of the steps the moving reference streams cover.
+
+        Simulated time waits for late references, for a limited real time: a busy machine slows the
+        simulation, and its robots follow the same motion.
+        """
+        now, covered_ns = time.monotonic(), self.cell.covered_ns()
+        covered = steps
+        if covered_ns is not None:
+            covered = max(int((covered_ns - begin_ns) * 1e-9 / self.cell.time_step + 1e-6), 0)
+        if covered >= steps:
+            self._progress_at, self._stream_ended = now, False
+        elif covered > 0:
+            self._progress_at = now
+        elif now - self._progress_at > MAX_REFERENCE_WAIT:
+            self._stream_ended = True
+        return steps if self._stream_ended else min(steps, covered)
 
     def _stamp(self) -> int:
         return round(self.cell.time * 1e9) if self._clock_out is not None else self.now_ns()

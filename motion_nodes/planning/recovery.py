@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.recovery_depths import MonotonePath, limit_excess
 from motion_nodes.planning.start_state import configuration, in_words
@@ -55,29 +55,36 @@ _LINES = 12
 class RecoverySettings:
     """Limits and speed of recovery."""
 
-    max_depth: float = 0.03
-    """Max penetration depth; deeper collisions are rejected [m]."""
-    max_limit_violation: float = 0.1
-    """Max violation of joint limits; larger ones are rejected [rad or m]."""
-    margin: float = 0.002
-    """Final distance of all pairs, if achievable [m]."""
-    velocity_scaling: float = 0.1
-    """Velocity scaling factor of the recovery, above 0 to 1."""
-    acceleration_scaling: float = 0.1
-    """Acceleration scaling factor of the recovery, above 0 to 1."""
-    timeout: float = 3.0
-    """Max duration of the search [s]."""
+    max_depth: float = setting(
+        0.03, doc="Max penetration depth from which a recovery starts.", unit="m", gt=0.0, le=0.2
+    )
+    max_limit_violation: float = setting(
+        0.1,
+        doc="Max distance of a joint outside its limits from which a recovery starts.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
+    )
+    margin: float = setting(
+        0.002,
+        doc="Clearance at the end of a recovery, where the surroundings permit it.",
+        unit="m",
+        gt=0.0,
+        le=0.1,
+    )
+    velocity_scaling: float = setting(
+        0.1, doc="Fraction of the velocity limits used in a recovery.", gt=0.0, le=1.0
+    )
+    acceleration_scaling: float = setting(
+        0.1, doc="Fraction of the acceleration limits used in a recovery.", gt=0.0, le=1.0
+    )
+    timeout: float = setting(
+        3.0, doc="Timeout of the search for a recovery.", unit="s", gt=0.0, le=60.0
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for name, value in vars(self).items():
-            if not (np.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"recovery {name} is {value}; it must be finite and above 0.")
-        for name in ("velocity_scaling", "acceleration_scaling"):
-            if getattr(self, name) > 1.0:
-                raise InvalidConfig(
-                    f"recovery {name} is {getattr(self, name)}; it must be at most 1."
-                )
+        check_settings(self, "recovery ")
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ guaranteed.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import TaskSpacePath
 from motion_nodes.trajectory.blended_path import FreeCheck
@@ -46,40 +46,59 @@ _START_TIMEOUT = 1.0
 class PathConversionConfig:
     """Settings of the conversion; names and values as in Lula."""
 
-    min_position_deviation: float = 0.001
-    """Waypoint spacing grows while the deviation of lines between them is below this [m]."""
-    max_position_deviation: float = 0.003
-    """Max position deviation of the tool from the path [m]."""
-    initial_s_step_size: float = 0.05
-    """Initial distance between waypoints [m]."""
-    initial_s_step_size_delta: float = 0.005
-    """Initial increment of the distance [m]."""
-    min_s_step_size: float = 1e-5
-    """Min distance between waypoints; the conversion fails below it [m]."""
-    min_s_step_size_delta: float = 1e-5
-    """Min increment of the distance [m]."""
-    max_iterations: int = 50
-    """Max number of steps tried per waypoint."""
-    alpha: float = 1.4
-    """Factor by which increments grow and shrink; above 1."""
-    max_orientation_deviation: float = 0.02
-    """Max orientation deviation of the tool from the path [rad]."""
-    max_joint_step: float = 0.5
-    """Max joint step between waypoints; more is a jump [rad or m]."""
+    min_position_deviation: float = setting(
+        0.001,
+        doc="Deviation of the joint-space interpolation from the task-space path below "
+        "which the distance between waypoints is increased.",
+        unit="m",
+        gt=0.0,
+        le=1.0,
+    )
+    max_position_deviation: float = setting(
+        0.003,
+        doc="Max position deviation of the end effector from the task-space path.",
+        unit="m",
+        gt=0.0,
+        le=1.0,
+    )
+    initial_s_step_size: float = setting(
+        0.05, doc="Initial distance between waypoints.", unit="m", gt=0.0
+    )
+    initial_s_step_size_delta: float = setting(
+        0.005, doc="Initial increment of the distance.", unit="m", gt=0.0
+    )
+    min_s_step_size: float = setting(
+        1e-5, doc="Min distance between waypoints; the conversion fails below it.", unit="m", gt=0.0
+    )
+    min_s_step_size_delta: float = setting(
+        1e-5, doc="Min increment of the distance.", unit="m", gt=0.0
+    )
+    max_iterations: int = setting(50, doc="Max number of steps tried per waypoint.", gt=0.0)
+    alpha: float = setting(1.4, doc="Factor by which increments grow and shrink.", gt=1.0)
+    max_orientation_deviation: float = setting(
+        0.02,
+        doc="Max orientation deviation of the end effector from the task-space path.",
+        unit="rad",
+        gt=0.0,
+        le=3.2,
+    )
+    max_joint_step: float = setting(
+        0.5,
+        doc="Max change of a joint between two waypoints; larger changes are treated as "
+        "discontinuities and rejected.",
+        unit="rad or m",
+        gt=0.0,
+        le=10.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{field.name} is {value}; it must be finite and above 0")
+        check_settings(self)
         if self.min_position_deviation >= self.max_position_deviation:
             raise InvalidConfig(
                 f"min_position_deviation ({self.min_position_deviation} m) must be less than "
                 f"max_position_deviation ({self.max_position_deviation} m)"
             )
-        if self.alpha <= 1.0:
-            raise InvalidConfig(f"alpha is {self.alpha}; it must be above 1")
 
 
 class ConvertedPath(NamedTuple):

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.status import Errors
 
@@ -34,32 +34,63 @@ SILENT = (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.ESCAPING)
 class FollowerSettings:
     """Timeouts and tolerances of a follower."""
 
-    target_timeout: float = float("inf")
-    """Timeout of a pose or posture target that is not renewed [s]."""
-    command_timeout: float = 0.2
-    """Timeout of a velocity command that is not renewed [s]."""
-    max_tracking_error: float = 0.3
-    """Max deviation of the measured from the commanded position; beyond it the robot does not
-    follow [rad or m]. If the policy uses measured joints, also the max lead of the reference."""
-    position_tolerance: float = 0.005
-    """Position tolerance of the tool at its target [m]."""
-    orientation_tolerance: float = 0.0175
-    """Orientation tolerance of the tool at its target [rad]."""
-    posture_tolerance: float = 0.01
-    """Tolerance of the joints at a posture [rad or m]."""
+    target_timeout: float = setting(
+        float("inf"),
+        doc="Timeout of the target; when it expires the arm decelerates to rest. Infinity: "
+        "no timeout.",
+        unit="s",
+        gt=0.0,
+        inf=True,
+    )
+    command_timeout: float = setting(
+        0.2,
+        doc="Timeout of Servo commands; when it expires the arm decelerates to rest.",
+        unit="s",
+        gt=0.0,
+        le=5.0,
+    )
+    max_tracking_error: float = setting(
+        0.3,
+        doc="Max difference between reference and measured joint position; beyond it the "
+        "arm is stopped. With ignore_robot_state_updates false, the reference is kept "
+        "within it.",
+        unit="rad or m",
+        gt=0.0,
+        inf=True,
+    )
+    position_tolerance: float = setting(
+        0.005,
+        doc="Position tolerance within which the target is reached.",
+        unit="m",
+        gt=0.0,
+        le=1.0,
+    )
+    orientation_tolerance: float = setting(
+        0.0175,
+        doc="Orientation tolerance within which the target is reached.",
+        unit="rad",
+        gt=0.0,
+        le=3.2,
+    )
+    posture_tolerance: float = setting(
+        0.01,
+        doc="Joint tolerance within which a posture target is reached.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
+    )
     retreat: bool = False
     """Whether a stuck robot retreats to its posture and tries again, once per target; with
     :attr:`escape` only after a planner failed."""
     escape: bool = False
     """Whether a planner resolves local minima, see :attr:`Follower.escape_target`."""
-    escape_pause: float = 5.0
-    """Min time between a failed escape and the next one [s]."""
+    escape_pause: float = setting(
+        5.0, doc="Min time between a failed escape plan and the next attempt.", unit="s", gt=0.0
+    )
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        for name, value in vars(self).items():
-            if not isinstance(value, bool) and not value > 0.0:
-                raise InvalidConfig(f"{name} is {value}; it must be above 0.")
+        check_settings(self)
 
 
 class RobotMotion(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 _MARKS = 10  # number of stored errors within the patience time
@@ -23,21 +23,34 @@ _STEADY = 2e-3  # [m, rad / 10]
 class StuckSettings:
     """Criteria for a stuck policy."""
 
-    patience: float = 1.5
-    """Time without progress after which the policy is stuck [s]."""
-    progress: float = 0.01
-    """Min decrease of the error in that time [m, rad / 10]."""
-    tolerance: float = 0.01
-    """Errors below this count as arrived [m, rad / 10]."""
-    target_step: float = 0.02
-    """Min change of a target that counts as a new target [m, rad / 10]."""
+    patience: float = setting(
+        1.5, doc="Time without progress after which the arm is stuck.", unit="s", gt=0.0
+    )
+    progress: float = setting(
+        0.01,
+        doc="Min decrease of the target error that is progress; 1 rad of orientation error "
+        "is weighted as 0.1 m.",
+        unit="m or rad/10",
+        gt=0.0,
+    )
+    tolerance: float = setting(
+        0.01,
+        doc="Target error below which the arm is stuck only if it is at rest; 1 rad is "
+        "weighted as 0.1 m.",
+        unit="m or rad/10",
+        gt=0.0,
+    )
+    target_step: float = setting(
+        0.02,
+        doc="Displacement of the target beyond which progress is measured anew; 1 rad is "
+        "weighted as 0.1 m.",
+        unit="m or rad/10",
+        gt=0.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        for name in ("patience", "progress", "tolerance", "target_step"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"stuck.{name} is {value}; it must be above 0 and finite.")
+        check_settings(self, "stuck.")
 
 
 class TargetProgress:

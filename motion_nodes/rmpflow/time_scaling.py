@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 
@@ -21,35 +22,36 @@ from motion_nodes.model.tree import Array
 class SmoothingSettings:
     """Parameters of the time scaling."""
 
-    desired_speed_scalar: float = 1.0
-    """Nominal speed, as a fraction of the policy's own."""
-    min_speed_scalar: float = 0.2
-    """Min speed, after a big jump."""
-    min_time_between_jerk_reductions: float = 0.5
-    """Min time between two speed reductions [s]."""
-    big_jump: float = 10.0
-    """Change of acceleration per step that reduces the speed [rad/s^2, norm]."""
-    medium_jump: float = 7.0
-    """Max change of acceleration per step [rad/s^2, norm]."""
-    recovery: float = 0.985
-    """Fraction of the distance from the nominal speed that remains after a step."""
+    desired_speed_scalar: float = setting(1.0, doc="Speed scaling in normal operation.", gt=0.0)
+    min_speed_scalar: float = setting(0.2, doc="Speed scaling after a large discontinuity.", gt=0.0)
+    min_time_between_jerk_reductions: float = setting(
+        0.5, doc="Min time between two reductions of the speed.", unit="s", ge=0.0
+    )
+    big_jump: float = setting(
+        10.0,
+        doc="Change of the joint acceleration in one step above which the speed is reduced.",
+        unit="rad/s^2",
+        gt=0.0,
+    )
+    medium_jump: float = setting(
+        7.0,
+        doc="Change of the joint acceleration in one step above which the acceleration is clipped.",
+        unit="rad/s^2",
+        gt=0.0,
+    )
+    recovery: float = setting(
+        0.985,
+        doc="Fraction of a speed reduction that remains after each step; 0: the speed "
+        "recovers at once.",
+        ge=0.0,
+        le=1.0,
+    )
 
     def __post_init__(self) -> None:
         """Validate the settings."""
-        for name in ("desired_speed_scalar", "min_speed_scalar", "big_jump", "medium_jump"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"smoothing.{name} is {value}; it must be above 0 and finite.")
-        if not 0.0 <= self.recovery < 1.0:
-            raise InvalidConfig(
-                f"smoothing.recovery is {self.recovery}; it must be 0 or more, below 1."
-            )
-        wait = self.min_time_between_jerk_reductions
-        if not (np.isfinite(wait) and wait >= 0.0):
-            raise InvalidConfig(
-                f"smoothing.min_time_between_jerk_reductions is {wait} s; it must be finite and "
-                f"not negative."
-            )
+        check_settings(self, "smoothing.")
+        if self.recovery == 1.0:
+            raise InvalidConfig("smoothing.recovery is 1; it must be less, or no speed recovers")
 
 
 class Smoothing:

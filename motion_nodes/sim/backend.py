@@ -189,6 +189,11 @@ class RobotBackend(ABC):
                 return
             self.step()
 
+    def covered_ns(self) -> int | None:
+        """Return the time up to which all moving streams have references [ns]; None: no bound."""
+        times = (tracks.covered_ns for tracks in self._tracks.values())
+        return min((time for time in times if time is not None), default=None)
+
     def set_resampling(self, settings: ResamplerSettings) -> None:
         """Replace the settings of the resampler; active streams are discarded."""
         self._tracks = {

@@ -41,6 +41,12 @@ class ReferenceTracks:
         """Whether any joint is assigned to a stream."""
         return bool(self._tracks)
 
+    @property
+    def covered_ns(self) -> int | None:
+        """Time up to which all moving position references are interpolated [ns]; None: no bound."""
+        times = (resampler.covered_ns for _, resampler in self._tracks.values())
+        return min((time for time in times if time is not None), default=None)
+
     def clear(self) -> None:
         """Remove all streams."""
         self._tracks.clear()

@@ -9,8 +9,6 @@ meaning; the computation is our own. The fastest motion along the spline is
 
 from __future__ import annotations
 
-import dataclasses
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.spline import (
     SPLIT_METHODS,
@@ -39,34 +38,42 @@ _SHORTEST_SHARE = 0.5
 class SaturationSettings:
     """Settings of the saturation method."""
 
-    max_segment_iterations: int = 5
-    """Iterations per round in which segments with slack are shortened individually."""
-    max_aggregate_iterations: int = 50
-    """Max number of rounds: individual segments, then a global scaling to the limits."""
-    convergence_dt: float = 0.001
-    """Min improvement per round [s]."""
-    max_dilation_iterations: int = 100
-    """Max number of final dilations until all limits are satisfied."""
-    dilation_dt: float = 0.001
-    """Min dilation, if the exact one was not enough [s]."""
-    min_time_span: float = 0.01
-    """Min time between two waypoints [s]."""
-    time_split_method: str = "uniform"
-    """Initial distribution of the time: uniform, chord_length or centripetal."""
+    max_segment_iterations: int = setting(
+        5,
+        doc="Max number of iterations per round that shorten single segments; 0: none.",
+        ge=0,
+        le=10_000,
+    )
+    max_aggregate_iterations: int = setting(
+        50, doc="Max number of rounds; at least one iteration is made.", ge=0, le=10_000
+    )
+    convergence_dt: float = setting(
+        0.001,
+        doc="Reduction of the duration below which the iterations end; 0: never.",
+        unit="s",
+        ge=0.0,
+        le=10.0,
+    )
+    max_dilation_iterations: int = setting(
+        100,
+        doc="Max number of dilations of the whole trajectory until all limits are "
+        "respected; 0: none.",
+        ge=0,
+        le=10_000,
+    )
+    dilation_dt: float = setting(
+        0.001, doc="Increase of the duration per dilation.", unit="s", ge=0.0, le=10.0
+    )
+    min_time_span: float = setting(
+        0.01, doc="Min time between two waypoints.", unit="s", ge=0.0, le=10.0
+    )
+    time_split_method: str = setting(
+        "uniform", doc="Initial distribution of time among the segments.", one_of=SPLIT_METHODS
+    )
 
     def __post_init__(self) -> None:
         """Validate all values."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.name == "time_split_method":
-                if value not in SPLIT_METHODS:
-                    raise InvalidConfig(f"{field.name} is {value!r}; allowed: {SPLIT_METHODS}")
-            elif isinstance(value, bool) or not isinstance(value, int | float):
-                raise InvalidConfig(f"{field.name} is {value!r}; it must be a number")
-            elif not (math.isfinite(value) and value >= 0):
-                raise InvalidConfig(f"{field.name} is {value}; it must be finite and at least 0")
-            elif field.name.endswith("iterations") and value != int(value):
-                raise InvalidConfig(f"{field.name} is {value}; it must be a whole number")
+        check_settings(self)
         if self.max_segment_iterations + self.max_aggregate_iterations < 1:
             raise InvalidConfig(
                 "max_segment_iterations and max_aggregate_iterations are both 0; at least one "

@@ -102,7 +102,7 @@ class TestRamp:
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_bad_limits(bad):
-    with pytest.raises(InvalidConfig, match="max_velocity.*finite.*above"):
+    with pytest.raises(InvalidConfig, match="max_velocity"):
         MotionLimits(**{**vars(LIMITS), "max_velocity": bad})
 
 

@@ -264,3 +264,18 @@ def test_of_one_stamp_the_last_counts_and_older_ones_do_not():
 def test_bad_times_are_refused(name, bad):
     with pytest.raises(InvalidConfig, match=name):
         ResamplerSettings(**{name: bad})
+
+
+def test_the_covered_time_is_that_of_a_moving_reference():
+    resampler = StreamResampler(ResamplerSettings(latency=2 * T))
+    assert resampler.covered_ns is None
+    resampler.push(0, message(0.0))
+    assert resampler.covered_ns is None, "its period is unknown"
+    resampler.push(ns(T), message(T))
+    assert resampler.covered_ns == ns(3 * T)
+    resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
+    assert resampler.covered_ns is None, "it rests"
+    resampler.push(ns(5 * T), message(5 * T))
+    assert resampler.covered_ns is None, "its period exceeds half the latency"
+    resampler.push(ns(6 * T), message(6 * T)._replace(velocity=NAN))
+    assert resampler.covered_ns is None, "its velocity is unknown"

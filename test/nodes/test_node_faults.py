@@ -218,7 +218,7 @@ def test_a_port_in_use(suite, client: RosClient):
 
 
 def test_a_simulation_that_cannot_keep_up_says_so(suite, client: RosClient):
-    suite.node("mujoco_sim", robots=["a:=franka", "b:=franka@2,0,0"], real_time_factor=10.0,
-               update_rate=50.0)  # fmt: skip
+    robots = [f"arm_{i}:=franka@{2 * i},0,0" for i in range(16)]
+    suite.node("mujoco_sim", robots=robots, real_time_factor=10.0, update_rate=50.0)
     status = client.wait_for_diagnosis("/mujoco_sim", "real-time factor is")
     assert status.level == DiagnosticStatus.WARN

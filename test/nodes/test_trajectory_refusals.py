@@ -143,7 +143,7 @@ def test_huge_trajectories_are_refused(arm):
     count = 200_000
     message = trajectory([J1], [[0.0]], [1.0])
     message.points = message.points * count
-    goal = arm.follow(smooth({J1: 0.8, J2: HOME[J2] + 0.8}, 8.0))
+    goal = arm.follow(smooth({J1: 2.0, J2: HOME[J2] + 0.8}, 30.0))
     assert goal.accepted()
     arm.moving()
     huge = arm.follow(message)

@@ -140,7 +140,7 @@ def test_an_arm_between_two_walls_that_touch_it_is_refused_in_bounded_time() -> 
             f"wall{k}", Box(size), from_xyz_rpy((x + dx, y + dy, z + dz))
         )
     checker.set_scene(Scene(objects=walls))
-    out = recover(checker, home, RecoverySettings(max_depth=0.5, timeout=0.2))
+    out = recover(checker, home, RecoverySettings(max_depth=0.2, timeout=0.2))
     assert not out.success
     assert out.reason.startswith("no path")
     assert out.time < 5.0

@@ -272,7 +272,7 @@ def test_wrong_number_of_weights_is_refused(world):
 
 
 def test_a_batch_is_short_enough_to_cancel_soon(world):
-    """Cancelling is asked for many times in a search of some tenths of a second."""
+    """Cancelling is asked for many times in a search of a second, on a busy machine too."""
     asked = []
     blocked = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
     planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))
@@ -281,5 +281,5 @@ def test_a_batch_is_short_enough_to_cancel_soon(world):
         asked.append(time.perf_counter())
         return False
 
-    planner.plan(blocked.request(START, GOAL, timeout=0.3, cancelled=cancelled))
+    planner.plan(blocked.request(START, GOAL, timeout=1.0, cancelled=cancelled))
     assert len(asked) > 20

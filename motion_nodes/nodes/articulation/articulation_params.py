@@ -8,9 +8,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import effort_margins
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import RobotParams
 
 INTERFACES = ("position", "effort")
@@ -212,20 +213,15 @@ class ArticulationParams(RobotParams):
         ge=0.0,
         le=600.0,
     )
-    gripper_goal_tolerance: float = param(
-        0.002, name="gripper.goal_tolerance", doc="Position tolerance of gripper goals.",
-        unit="m or rad", gt=0.0, le=1.0,
-    )  # fmt: skip
-    gripper_stall_velocity_threshold: float = param(
-        0.001, name="gripper.stall_velocity_threshold", doc="Velocity below which a gripper "
-        "is at rest.",
-        unit="m/s or rad/s", gt=0.0, le=1.0,
-    )  # fmt: skip
-    gripper_stall_timeout: float = param(
-        0.3, name="gripper.stall_timeout", doc="Time at rest away from the goal after which the "
-        "gripper is stalled.",
-        unit="s", gt=0.0, le=60.0,
-    )  # fmt: skip
+    gripper_goal_tolerance: float = core_param(
+        GripperConfig, "goal_tolerance", name="gripper.goal_tolerance"
+    )
+    gripper_stall_velocity_threshold: float = core_param(
+        GripperConfig, "stall_velocity_threshold", name="gripper.stall_velocity_threshold"
+    )
+    gripper_stall_timeout: float = core_param(
+        GripperConfig, "stall_timeout", name="gripper.stall_timeout"
+    )
     gripper_allow_stalling: bool = param(
         True,
         name="gripper.allow_stalling",

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from motion_nodes.base_navigation.approaches import APPROACHES
-from motion_nodes.base_navigation.follow_path import LAWS
-from motion_nodes.ros.parameters import param
+from motion_nodes.base_navigation.approaches import APPROACHES, QuinticConfig
+from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
+from motion_nodes.base_navigation.goal_check import GoalTolerance, StoppedCheck
+from motion_nodes.base_navigation.motion_limits import MotionLimits
+from motion_nodes.base_navigation.stanley import SteeringConfig
+from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import RobotParams
 
 ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for name in names))
@@ -30,76 +34,31 @@ class NavigatorParams(RobotParams):
         "rear_axle (error at the base frame). In reverse, rear_axle is always used.",
         one_of=LAWS,
     )
-    allow_reversing: bool = param(
-        False,
-        doc="Drive in reverse to goals behind the base, and along path poses that point "
-        "against the direction of travel.",
+    allow_reversing: bool = core_param(FollowConfig, "reversing")
+    linear_x_max_velocity: float = core_param(
+        MotionLimits, "max_velocity", name="linear.x.max_velocity"
     )
-    linear_x_max_velocity: float = param(
-        name="linear.x.max_velocity", doc="Max speed of travel.", unit="m/s", gt=0.0, le=100.0
+    linear_x_max_acceleration: float = core_param(
+        MotionLimits, "max_acceleration", name="linear.x.max_acceleration"
     )
-    linear_x_max_acceleration: float = param(
-        name="linear.x.max_acceleration", doc="Max acceleration.", unit="m/s^2", gt=0.0, le=1000.0
+    linear_x_max_deceleration: float = core_param(
+        MotionLimits, "max_deceleration", name="linear.x.max_deceleration"
     )
-    linear_x_max_deceleration: float = param(
-        name="linear.x.max_deceleration",
-        doc="Max deceleration for goals, curves and stops; should be below the base "
-        "controller's limit.",
-        unit="m/s^2",
-        gt=0.0,
-        le=1000.0,
+    angular_z_max_velocity: float = core_param(
+        MotionLimits, "max_yaw_velocity", name="angular.z.max_velocity"
     )
-    angular_z_max_velocity: float = param(
-        name="angular.z.max_velocity", doc="Max yaw rate.", unit="rad/s", gt=0.0, le=1000.0
+    angular_z_max_acceleration: float = core_param(
+        MotionLimits, "max_yaw_acceleration", name="angular.z.max_acceleration"
     )
-    angular_z_max_acceleration: float = param(
-        name="angular.z.max_acceleration",
-        doc="Max yaw acceleration.",
-        unit="rad/s^2",
-        gt=0.0,
-        le=10000.0,
+    angular_z_max_deceleration: float = core_param(
+        MotionLimits, "max_yaw_deceleration", name="angular.z.max_deceleration"
     )
-    angular_z_max_deceleration: float = param(
-        name="angular.z.max_deceleration",
-        doc="Max yaw deceleration.",
-        unit="rad/s^2",
-        gt=0.0,
-        le=10000.0,
-    )
-    max_lateral_acceleration: float = param(
-        0.5,
-        doc="Max lateral (centripetal) acceleration; reduces the speed in curves.",
-        unit="m/s^2",
-        gt=0.0,
-        le=1000.0,
-    )
-    xy_goal_tolerance: float = param(
-        0.04, doc="Position tolerance of the goal.", unit="m", gt=0.0, le=100.0
-    )
-    yaw_goal_tolerance: float = param(
-        0.05,
-        doc="Heading tolerance of the goal; pi or more accepts any heading.",
-        unit="rad",
-        gt=0.0,
-        le=10.0,
-    )
-    settle_time: float = param(
-        1.0,
-        doc="Max time to converge further towards the goal once within the tolerances.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
-    trans_stopped_velocity: float = param(
-        0.02,
-        doc="Translational speed below which the base counts as stopped.",
-        unit="m/s",
-        gt=0.0,
-        le=10.0,
-    )
-    rot_stopped_velocity: float = param(
-        0.05, doc="Yaw rate below which the base counts as stopped.", unit="rad/s", gt=0.0, le=10.0
-    )
+    max_lateral_acceleration: float = core_param(MotionLimits, "max_lateral_acceleration")
+    xy_goal_tolerance: float = core_param(GoalTolerance, "xy")
+    yaw_goal_tolerance: float = core_param(GoalTolerance, "yaw")
+    settle_time: float = core_param(GoalTolerance, "settle_time")
+    trans_stopped_velocity: float = core_param(StoppedCheck, "linear")
+    rot_stopped_velocity: float = core_param(StoppedCheck, "angular")
     required_movement_radius: float = param(
         0.1, doc="Min distance to travel within movement_time_allowance; otherwise the base is "
             "stuck and the goal is aborted.", unit="m", gt=0.0,
@@ -119,79 +78,33 @@ class NavigatorParams(RobotParams):
         gt=0.0,
         le=3600.0,
     )
-    max_deviation: float = param(
-        1.0,
-        doc="Max distance from the path; beyond it the goal is aborted.",
-        unit="m",
-        gt=0.0,
-        le=1000.0,
+    max_deviation: float = core_param(FollowConfig, "max_deviation")
+    wheelbase: float = core_param(SteeringConfig, "wheelbase")
+    max_steering_angle: float = core_param(
+        SteeringConfig, "max_steering_angle", default=dataclasses.MISSING
     )
-    wheelbase: float = param(
-        doc="Distance from the base frame (at the rear axle) to the front axle; for other bases, "
-        "distance of the point ahead of the base frame with which stanley tracks the path.",
-        unit="m",
-        gt=0.0,
-        le=100.0,
+    stanley_gain: float = core_param(SteeringConfig, "gain")
+    stanley_softening: float = core_param(SteeringConfig, "softening")
+    rear_axle_gain: float = core_param(SteeringConfig, "rear_gain")
+    rule_lateral_velocity: float = core_param(
+        TurnThenDriveConfig, "lateral_velocity", name="turn_then_drive.lateral_velocity"
     )
-    max_steering_angle: float = param(
-        doc="Max steering angle of a car; for other bases it limits the path curvature while "
-        "driving.",
-        unit="rad",
-        gt=0.0,
-        le=1.5,
+    rule_yaw_velocity: float = core_param(
+        TurnThenDriveConfig, "yaw_velocity", name="turn_then_drive.yaw_velocity"
     )
-    stanley_gain: float = param(
-        2.0, doc="Cross-track error gain of stanley.", unit="1/s", gt=0.0, le=100.0
+    rule_heading_tolerance: float = core_param(
+        TurnThenDriveConfig, "heading_tolerance", name="turn_then_drive.heading_tolerance"
     )
-    stanley_softening: float = param(
-        0.1,
-        doc="Softening constant of stanley, which limits the correction at low speed.",
-        unit="m/s",
-        gt=0.0,
-        le=10.0,
+    rule_position_tolerance: float = core_param(
+        TurnThenDriveConfig, "position_tolerance", name="turn_then_drive.position_tolerance"
     )
-    rear_axle_gain: float = param(
-        4.0, doc="Cross-track error gain of rear_axle.", unit="1/m", gt=0.0, le=100.0
+    quintic_velocity: float = core_param(
+        QuinticConfig, "velocity", name="quintic.velocity", default=dataclasses.MISSING
     )
-    rule_lateral_velocity: float = param(
-        0.2, name="turn_then_drive.lateral_velocity", doc="Translational speed.", unit="m/s",
-        gt=0.0, le=100.0,
-    )  # fmt: skip
-    rule_yaw_velocity: float = param(
-        0.5, name="turn_then_drive.yaw_velocity", doc="Yaw rate.", unit="rad/s", gt=0.0,
-        le=100.0,
-    )  # fmt: skip
-    rule_heading_tolerance: float = param(
-        0.05, name="turn_then_drive.heading_tolerance", doc="Max error of the heading (towards the "
-        "goal; at the goal, of the goal) beyond which the base turns in place.",
-        unit="rad", gt=0.0, le=3.0,
-    )  # fmt: skip
-    rule_position_tolerance: float = param(
-        0.04, name="turn_then_drive.position_tolerance", doc="Position tolerance within which the "
-        "base stops driving.",
-        unit="m", gt=0.0, le=100.0,
-    )  # fmt: skip
-    quintic_velocity: float = param(
-        name="quintic.velocity", doc="Speed at both ends of a quintic path; larger values give "
-        "wider curves.",
-        unit="m/s", gt=0.0, le=100.0,
-    )  # fmt: skip
-    quintic_max_acceleration: float = param(
-        0.5,
-        name="quintic.max_acceleration",
-        doc="Max acceleration along a quintic path.",
-        unit="m/s^2",
-        gt=0.0,
-        le=1000.0,
+    quintic_max_acceleration: float = core_param(
+        QuinticConfig, "max_acceleration", name="quintic.max_acceleration"
     )
-    quintic_max_jerk: float = param(
-        1.0,
-        name="quintic.max_jerk",
-        doc="Max jerk along a quintic path.",
-        unit="m/s^3",
-        gt=0.0,
-        le=10000.0,
-    )
+    quintic_max_jerk: float = core_param(QuinticConfig, "max_jerk", name="quintic.max_jerk")
     odom_timeout: float = param(
         0.5, doc="Timeout of odometry; when it expires the base is stopped and the goal is "
             "aborted.",

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import FramedParams
 
 
@@ -81,52 +82,18 @@ class RrtPlannerParams(FramedParams):
         doc="Recover slowly from start states in shallow collision or slightly outside joint "
         "limits; false: reject them.",
     )
-    recovery_max_depth: float = param(
-        0.03,
-        name="recovery.max_depth",
-        doc="Max penetration depth from which a recovery starts.",
-        unit="m",
-        gt=0.0,
-        le=0.2,
+    recovery_max_depth: float = core_param(RecoverySettings, "max_depth", name="recovery.max_depth")
+    recovery_max_limit_violation: float = core_param(
+        RecoverySettings, "max_limit_violation", name="recovery.max_limit_violation"
     )
-    recovery_max_limit_violation: float = param(
-        0.1,
-        name="recovery.max_limit_violation",
-        doc="Max distance of a joint outside its limits from which a recovery starts.",
-        unit="rad or m",
-        gt=0.0,
-        le=1.0,
+    recovery_margin: float = core_param(RecoverySettings, "margin", name="recovery.margin")
+    recovery_velocity_scaling: float = core_param(
+        RecoverySettings, "velocity_scaling", name="recovery.velocity_scaling"
     )
-    recovery_margin: float = param(
-        0.002,
-        name="recovery.margin",
-        doc="Clearance at the end of a recovery, where the surroundings permit it.",
-        unit="m",
-        gt=0.0,
-        le=0.1,
+    recovery_acceleration_scaling: float = core_param(
+        RecoverySettings, "acceleration_scaling", name="recovery.acceleration_scaling"
     )
-    recovery_velocity_scaling: float = param(
-        0.1,
-        name="recovery.velocity_scaling",
-        doc="Fraction of the velocity limits used in a recovery.",
-        gt=0.0,
-        le=1.0,
-    )
-    recovery_acceleration_scaling: float = param(
-        0.1,
-        name="recovery.acceleration_scaling",
-        doc="Fraction of the acceleration limits used in a recovery.",
-        gt=0.0,
-        le=1.0,
-    )
-    recovery_timeout: float = param(
-        3.0,
-        name="recovery.timeout",
-        doc="Timeout of the search for a recovery.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
+    recovery_timeout: float = core_param(RecoverySettings, "timeout", name="recovery.timeout")
     replan_attempts: int = param(
         5,
         doc="Default max number of replanning attempts, for requests that enable replanning "

@@ -7,8 +7,11 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.rmpflow.follower_settings import FollowerSettings
+from motion_nodes.rmpflow.progress import StuckSettings
+from motion_nodes.rmpflow.time_scaling import SmoothingSettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import FramedParams
 
 ESCAPES = ("none", "posture", "plan")
@@ -63,12 +66,7 @@ class _PolicyParams(FramedParams):
     use_orientation: bool = param(
         True, doc="Track the target's orientation in addition to its position."
     )
-    target_timeout: float = param(
-        float("inf"),
-        doc="Timeout of the target; when it expires the arm decelerates to rest. Infinity: no "
-            "timeout.",
-        unit="s", gt=0.0, inf=True,
-    )  # fmt: skip
+    target_timeout: float = core_param(FollowerSettings, "target_timeout")
     command_timeout: float = param(
         1.0, doc="Targets with a stamp older than this are rejected.", unit="s", gt=0.0, le=60.0
     )
@@ -77,34 +75,10 @@ class _PolicyParams(FramedParams):
         doc="Timeout of joint_states; when it expires no more references are sent.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
-    max_tracking_error: float = param(
-        0.3,
-        doc="Max difference between reference and measured joint position; beyond it the arm "
-            "is stopped. With ignore_robot_state_updates false, the reference is kept within "
-            "it.",
-        unit="rad or m", gt=0.0, inf=True,
-    )  # fmt: skip
-    position_tolerance: float = param(
-        0.005,
-        doc="Position tolerance within which the target is reached.",
-        unit="m",
-        gt=0.0,
-        le=1.0,
-    )
-    orientation_tolerance: float = param(
-        0.0175,
-        doc="Orientation tolerance within which the target is reached.",
-        unit="rad",
-        gt=0.0,
-        le=3.2,
-    )
-    posture_tolerance: float = param(
-        0.01,
-        doc="Joint tolerance within which a posture target is reached.",
-        unit="rad or m",
-        gt=0.0,
-        le=1.0,
-    )
+    max_tracking_error: float = core_param(FollowerSettings, "max_tracking_error")
+    position_tolerance: float = core_param(FollowerSettings, "position_tolerance")
+    orientation_tolerance: float = core_param(FollowerSettings, "orientation_tolerance")
+    posture_tolerance: float = core_param(FollowerSettings, "posture_tolerance")
     escape: str = param(
         "posture",
         doc="Behaviour when the arm is stuck: none; posture: move to the default posture and "
@@ -112,9 +86,7 @@ class _PolicyParams(FramedParams):
         "by the posture. The bring-up sets plan where it starts a planner.",
         one_of=ESCAPES,
     )
-    escape_pause: float = param(
-        5.0, doc="Min time between a failed escape plan and the next attempt.", unit="s", gt=0.0
-    )
+    escape_pause: float = core_param(FollowerSettings, "escape_pause")
     escape_planning_time: float = param(
         5.0, doc="Allowed planning time of an escape plan.", unit="s", gt=0.0, le=600.0
     )
@@ -155,68 +127,35 @@ class _PolicyParams(FramedParams):
         0.5, name="servo.scale.joint", doc="Joint speed for a unitless command of 1.",
         unit="rad/s or m/s", gt=0.0, le=20.0,
     )  # fmt: skip
-    servo_timeout: float = param(
-        0.2,
-        name="servo.incoming_command_timeout",
-        doc="Timeout of Servo commands; when it expires the arm decelerates to rest.",
-        unit="s", gt=0.0, le=5.0,
-    )  # fmt: skip
-    stuck_patience: float = param(
-        1.5, name="stuck.patience", doc="Time without progress after which the arm is stuck.",
-        unit="s", gt=0.0,
-    )  # fmt: skip
-    stuck_progress: float = param(
-        0.01,
-        name="stuck.progress",
-        doc="Min decrease of the target error that is progress; 1 rad of orientation error is "
-        "weighted as 0.1 m.",
-        unit="m or rad/10",
-        gt=0.0,
+    servo_timeout: float = core_param(
+        FollowerSettings, "command_timeout", name="servo.incoming_command_timeout"
     )
-    stuck_tolerance: float = param(
-        0.01, name="stuck.tolerance", doc="Target error below which the arm is stuck only if it is "
-        "at rest; 1 rad is weighted as 0.1 m.",
-        unit="m or rad/10", gt=0.0,
-    )  # fmt: skip
-    stuck_target_step: float = param(
-        0.02, name="stuck.target_step", doc="Displacement of the target beyond which progress is "
-        "measured anew; 1 rad is weighted as 0.1 m.",
-        unit="m or rad/10", gt=0.0,
-    )  # fmt: skip
+    stuck_patience: float = core_param(StuckSettings, "patience", name="stuck.patience")
+    stuck_progress: float = core_param(StuckSettings, "progress", name="stuck.progress")
+    stuck_tolerance: float = core_param(StuckSettings, "tolerance", name="stuck.tolerance")
+    stuck_target_step: float = core_param(StuckSettings, "target_step", name="stuck.target_step")
     smoothing: bool = param(
         False,
         name="smoothing.enabled",
         doc="Reduce the speed after discontinuities of the policy; joint jerk limits are "
         "respected in any case.",
     )
-    smoothing_desired_speed_scalar: float = param(
-        1.0, name="smoothing.desired_speed_scalar", doc="Speed scaling in normal operation.", gt=0.0
+    smoothing_desired_speed_scalar: float = core_param(
+        SmoothingSettings, "desired_speed_scalar", name="smoothing.desired_speed_scalar"
     )
-    smoothing_min_speed_scalar: float = param(
-        0.2,
-        name="smoothing.min_speed_scalar",
-        doc="Speed scaling after a large discontinuity.",
-        gt=0.0,
+    smoothing_min_speed_scalar: float = core_param(
+        SmoothingSettings, "min_speed_scalar", name="smoothing.min_speed_scalar"
     )
-    smoothing_min_time_between_jerk_reductions: float = param(
-        0.5, name="smoothing.min_time_between_jerk_reductions",
-        doc="Min time between two reductions of the speed.", unit="s", ge=0.0,
-    )  # fmt: skip
-    smoothing_big_jump: float = param(
-        10.0, name="smoothing.big_jump", doc="Change of the joint acceleration in one step above "
-        "which the speed is reduced.",
-        unit="rad/s^2", gt=0.0,
-    )  # fmt: skip
-    smoothing_medium_jump: float = param(
-        7.0, name="smoothing.medium_jump", doc="Change of the joint acceleration in one step "
-        "above which the acceleration is clipped.",
-        unit="rad/s^2", gt=0.0,
-    )  # fmt: skip
-    smoothing_recovery: float = param(
-        0.985, name="smoothing.recovery", doc="Fraction of a speed reduction that remains after "
-        "each step; 0: the speed recovers at once.",
-        ge=0.0, le=1.0,
-    )  # fmt: skip
+    smoothing_min_time_between_jerk_reductions: float = core_param(
+        SmoothingSettings,
+        "min_time_between_jerk_reductions",
+        name="smoothing.min_time_between_jerk_reductions",
+    )
+    smoothing_big_jump: float = core_param(SmoothingSettings, "big_jump", name="smoothing.big_jump")
+    smoothing_medium_jump: float = core_param(
+        SmoothingSettings, "medium_jump", name="smoothing.medium_jump"
+    )
+    smoothing_recovery: float = core_param(SmoothingSettings, "recovery", name="smoothing.recovery")
     joint_limit_buffers: tuple[float, ...] = param(
         doc="Margin subtracted from both position limits of each joint: one value for all "
             "joints or one per joint.",

@@ -8,11 +8,10 @@ import dataclasses
 from motion_nodes.planning.task_space_conversion import PathConversionConfig
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import FramedParams
 from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings
-from motion_nodes.trajectory.spline import SPLIT_METHODS
 from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
 
 
@@ -84,73 +83,40 @@ class TrajectoryGeneratorParams(FramedParams):
         1.0, doc="Max age of joint_states for execution; with older ones execution is rejected.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
-    conversion_min_position_deviation: float = param(
-        0.001,
-        name="conversion.min_position_deviation",
-        doc="Deviation of the joint-space interpolation from the task-space path below which "
-            "the distance between waypoints is increased.",
-        unit="m", gt=0.0, le=1.0,
-    )  # fmt: skip
-    conversion_max_position_deviation: float = param(
-        0.003,
-        name="conversion.max_position_deviation",
-        doc="Max position deviation of the end effector from the task-space path.",
-        unit="m", gt=0.0, le=1.0,
-    )  # fmt: skip
-    conversion_max_orientation_deviation: float = param(
-        0.02,
-        name="conversion.max_orientation_deviation",
-        doc="Max orientation deviation of the end effector from the task-space path.",
-        unit="rad", gt=0.0, le=3.2,
-    )  # fmt: skip
-    conversion_max_joint_step: float = param(
-        0.5,
-        name="conversion.max_joint_step",
-        doc="Max change of a joint between two waypoints; larger changes are treated as "
-            "discontinuities and rejected.",
-        unit="rad or m", gt=0.0, le=10.0,
-    )  # fmt: skip
-    saturation_max_segment_iterations: int = param(
-        5,
-        name="saturation.max_segment_iterations",
-        doc="Max number of iterations per round that shorten single segments; 0: none.",
-        ge=0, le=10_000,
-    )  # fmt: skip
-    saturation_max_aggregate_iterations: int = param(
-        50,
-        name="saturation.max_aggregate_iterations",
-        doc="Max number of rounds; at least one iteration is made.", ge=0, le=10_000,
-    )  # fmt: skip
-    saturation_convergence_dt: float = param(
-        0.001,
-        name="saturation.convergence_dt", doc="Reduction of the duration below which the "
-        "iterations end; 0: never.",
-        unit="s", ge=0.0, le=10.0,
-    )  # fmt: skip
-    saturation_max_dilation_iterations: int = param(
-        100,
-        name="saturation.max_dilation_iterations",
-        doc="Max number of dilations of the whole trajectory until all limits are respected; "
-            "0: none.", ge=0, le=10_000,
-    )  # fmt: skip
-    saturation_dilation_dt: float = param(
-        0.001,
-        name="saturation.dilation_dt",
-        doc="Increase of the duration per dilation.",
-        unit="s",
-        ge=0.0,
-        le=10.0,
+    conversion_min_position_deviation: float = core_param(
+        PathConversionConfig, "min_position_deviation", name="conversion.min_position_deviation"
     )
-    saturation_min_time_span: float = param(
-        0.01,
-        name="saturation.min_time_span", doc="Min time between two waypoints.",
-        unit="s", ge=0.0, le=10.0,
-    )  # fmt: skip
-    saturation_time_split_method: str = param(
-        "uniform",
-        name="saturation.time_split_method",
-        doc="Initial distribution of time among the segments.",
-        one_of=SPLIT_METHODS,
+    conversion_max_position_deviation: float = core_param(
+        PathConversionConfig, "max_position_deviation", name="conversion.max_position_deviation"
+    )
+    conversion_max_orientation_deviation: float = core_param(
+        PathConversionConfig,
+        "max_orientation_deviation",
+        name="conversion.max_orientation_deviation",
+    )
+    conversion_max_joint_step: float = core_param(
+        PathConversionConfig, "max_joint_step", name="conversion.max_joint_step"
+    )
+    saturation_max_segment_iterations: int = core_param(
+        SaturationSettings, "max_segment_iterations", name="saturation.max_segment_iterations"
+    )
+    saturation_max_aggregate_iterations: int = core_param(
+        SaturationSettings, "max_aggregate_iterations", name="saturation.max_aggregate_iterations"
+    )
+    saturation_convergence_dt: float = core_param(
+        SaturationSettings, "convergence_dt", name="saturation.convergence_dt"
+    )
+    saturation_max_dilation_iterations: int = core_param(
+        SaturationSettings, "max_dilation_iterations", name="saturation.max_dilation_iterations"
+    )
+    saturation_dilation_dt: float = core_param(
+        SaturationSettings, "dilation_dt", name="saturation.dilation_dt"
+    )
+    saturation_min_time_span: float = core_param(
+        SaturationSettings, "min_time_span", name="saturation.min_time_span"
+    )
+    saturation_time_split_method: str = core_param(
+        SaturationSettings, "time_split_method", name="saturation.time_split_method"
     )
     request_threads: int = param(
         2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True

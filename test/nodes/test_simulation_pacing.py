@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated time and the reference streams: a late stream slows the simulation."""
+
+from __future__ import annotations
+
+import time
+
+from joint_client import ARM, HOME
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from ros_processes import RosClient
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import set_stamp
+
+T, LATENCY, SPEED = 0.004, 0.008, 0.2  # [s], [s], [rad/s]
+BEST_EFFORT = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class Streamer:
+    """Streams a motion at constant velocity, one reference per period of simulated time."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self._clock = client.listen(Clock, "/clock", BEST_EFFORT)
+        self._publisher = client.publisher(JointState, "joint_command", qos.REFERENCES)
+        client.wait(lambda: self._clock, "the clock")
+        client.wait(self._publisher.get_subscription_count, "the simulation's subscription")
+        self._first = self._next = self.ticks() + 1
+
+    def time(self) -> float:
+        stamp = self._clock.newest.clock
+        return stamp.sec + 1e-9 * stamp.nanosec
+
+    def ticks(self) -> int:
+        return int(self.time() / T + 1e-6)
+
+    def stream(self, seconds: float) -> float:
+        """Stream for some real time; return the last stamp [s]."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.client.spin(0.002)
+            while self._next <= self.ticks():
+                way = SPEED * T * (self._next - self._first)
+                message = JointState(name=list(ARM), position=[HOME[n] + way for n in ARM])
+                message.velocity = [SPEED] * len(ARM)
+                set_stamp(message, round(1e9 * T * self._next))
+                self._publisher.publish(message)
+                self._next += 1
+        return (self._next - 1) * T
+
+
+def test_simulated_time_waits_for_late_references(suite, client: RosClient) -> None:
+    suite.node("mock_sim", robots=["franka"])
+    streamer = Streamer(client)
+    judged = 0
+    for _ in range(8):
+        last, begin = streamer.stream(0.3), time.monotonic()
+        client.spin(0.12)
+        if time.monotonic() - begin < 0.2:
+            assert streamer.time() <= last + LATENCY + 1e-6
+            judged += 1
+    assert judged
+    client.wait(lambda: streamer.time() > last + 0.1, "time without the stream")
