@@ -11,13 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import FINER, PathVerifier
 from motion_nodes.planning.planners import find_planner, make_planner
-from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    JointGoal,
+    PlanRequest,
+    PlanResult,
+    PlanStatus,
+    PoseGoal,
+)
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
@@ -29,6 +38,8 @@ from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
 """Tolerance for equal configurations [rad or m]."""
+_PREFERRED_SHARE = 0.5
+"""Max share of the allowed time for searches with the preferred clearance."""
 _MARGINS = (0.0, 0.003, 0.01)
 """Additional sphere clearances of repeated searches after a path is rejected [m]."""
 
@@ -61,6 +72,14 @@ class PlanOptions:
     """Time between two points of the trajectory [s]."""
     verify: bool = True
     """Whether the result is verified with exact geometry."""
+    preferred_clearance: float = setting(
+        0.005,
+        doc="Clearance of planned paths from obstacles and between links, by collision spheres. "
+        "Start and goal may be closer; where no path has it, closer ones are accepted.",
+        unit="m",
+        ge=0.0,
+        le=0.1,
+    )
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
@@ -73,6 +92,7 @@ class PlanOptions:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}; it must be from 0 to 1.")
         if not (math.isfinite(self.time_step) and self.time_step > 0.0):
             raise InvalidConfig(f"time_step is {self.time_step} s; it must be above 0.")
+        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -146,6 +166,10 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
     return _Run(request, options or PlanOptions()).run()
 
 
+_Found = tuple[PlanResult, TimedPath | None, str]
+"""Path, motion, and why the verification rejects them."""
+
+
 class _Run:
     """State of one request."""
 
@@ -161,7 +185,11 @@ class _Run:
 
     def run(self) -> MotionPlan:
         """Plan, and again more conservatively if the verification rejects the path."""
-        result, motion, refused = self._once(self._request, self._options)
+        found, note = self._with_preferred_clearance()
+        if found is None:
+            found = self._once(self._request, self._options)
+            self._notes += [note] if note and found[0].path is not None else []
+        result, motion, refused = found
         self._corner_step /= FINER
         for margin in _MARGINS:
             if not refused or self._left() <= 0.0 or self._request.cancelled():
@@ -186,6 +214,21 @@ class _Run:
         stages, notes = tuple(self._stages), tuple(self._notes)
         return MotionPlan(result, points, motion, stages, notes, spent, self._tree)
 
+    def _with_preferred_clearance(self) -> tuple[_Found | None, str]:
+        """Return a path with the preferred clearance, or None and why there is none."""
+        margin, checker = self._options.preferred_clearance, self._request.checker
+        if margin == 0.0 or any(_is_at(self._request.start, goal) for goal in self._request.goals):
+            return None, ""
+        checker = checker.snapshot()
+        checker.set_sphere_margin(margin)
+        timeout = _PREFERRED_SHARE * self._request.timeout
+        found = self._once(replace(self._request, checker=checker, timeout=timeout), self._options)
+        result, _, refused = found
+        if result.path is not None and not refused:
+            return found, ""
+        why = refused or result.reason
+        return None, f"planned without the preferred clearance of {1e3 * margin:g} mm: {why}"
+
     def _points(self, result: PlanResult, motion: TimedPath | None) -> JointTrajectory | None:
         """Return the trajectory: a single point if there is no motion."""
         if motion is not None:
@@ -196,16 +239,15 @@ class _Run:
         names, still = self._request.checker.joint_names, np.zeros_like(q)
         return JointTrajectory(names, np.zeros(1), q, still, still)
 
-    def _once(
-        self, request: PlanRequest, options: PlanOptions
-    ) -> tuple[PlanResult, TimedPath | None, str]:
+    def _once(self, request: PlanRequest, options: PlanOptions) -> _Found:
         """Return the path, the motion, and why the verification rejects them, if so."""
         ends, result = self._found(request, options)
         if result.path is None:
             return result, None, ""
         path = self._shortened(request, result.path) if options.shorten else result.path
         path = ends.joined(path, result.goal_index)
-        self._notes += [ends.note] if ends.note and ends.note not in self._notes else []
+        if ends.note and request is self._request:
+            self._notes.append(ends.note)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         motion = self._timed(request, path) if options.retime else None
@@ -228,7 +270,8 @@ class _Run:
         best: PlanResult | None = None
         for number in range(options.attempts):
             seed = request.random_seed + number
-            asked = replace(request, random_seed=seed, timeout=max(1e-3, self._left()))
+            timeout = max(1e-3, min(request.timeout, self._left()))
+            asked = replace(request, random_seed=seed, timeout=timeout)
             with self._stage("path"):
                 planner = make_planner(self._planner_name, options.settings)
                 result = planner.plan(asked)
@@ -298,3 +341,8 @@ class _Run:
             raise
         finally:
             self._stages.append(PlanStage(name, time.perf_counter() - began, self._words))
+
+
+def _is_at(q: ArrayLike, goal: Goal) -> bool:
+    """Return whether a configuration is that of a joint goal."""
+    return isinstance(goal, JointGoal) and np.allclose(q, goal.q, rtol=0.0, atol=_SAME)

@@ -184,11 +184,11 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
             return Verification(free, "" if free else "link in box", len(path), 0.0, 0.0)
 
     monkeypatch.setattr(pipeline, "PathVerifier", Doubtful)
-    result = planned(JointGoal(GOAL))
+    result = planned(JointGoal(GOAL), preferred_clearance=0.0)
     assert result.success
     assert any("finer" in note and "link in box" in note for note in result.notes)
     answers = itertools.repeat(False)
-    withheld = planned(JointGoal(GOAL))
+    withheld = planned(JointGoal(GOAL), preferred_clearance=0.0)
     assert withheld.status is PlanStatus.INVALID_PATH
     assert withheld.trajectory is None
     assert withheld.path is None

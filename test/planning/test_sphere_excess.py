@@ -49,10 +49,10 @@ def depth(checker: CollisionChecker, path: Array) -> float:
 def test_what_spheres_leave_out_is_refused_and_found_anew_with_larger_ones(tmp_path: Path) -> None:
     checker = with_spheres_larger_by(-0.002, tmp_path)
     request = PlanRequest(checker, [-4.0, -0.901], (JointGoal([4.0, -0.901]),), timeout=90.0)
-    unverified = plan(request, PlanOptions(verify=False))
+    unverified = plan(request, PlanOptions(verify=False, preferred_clearance=0.0))
     assert unverified.trajectory is not None
     assert depth(checker, unverified.trajectory.positions) == pytest.approx(1e-3, abs=1e-5)
-    found = plan(request)
+    found = plan(request, PlanOptions(preferred_clearance=0.0))
     assert found.success, found.reason
     assert found.trajectory is not None
     assert depth(checker, found.trajectory.positions) < 1e-4
@@ -69,13 +69,48 @@ def test_ends_that_only_spheres_touch_are_planned_to(end: str, tmp_path: Path) -
     goal = far if end == "start" else other
     assert checker.exact.is_free(beside)
     assert not checker.is_free(beside)
-    found = plan(PlanRequest(checker, start, (JointGoal(goal),), timeout=20.0))
+    request = PlanRequest(checker, start, (JointGoal(goal),), timeout=20.0)
+    found = plan(request, PlanOptions(preferred_clearance=0.0))
     assert found.success, found.reason
     assert found.path is not None
     assert found.trajectory is not None
     np.testing.assert_array_equal(found.path[[0, -1]], [start, goal])
     assert depth(checker, found.trajectory.positions) < 1e-4
     assert any("spheres" in note for note in found.notes)
+
+
+def test_paths_have_the_preferred_clearance_where_their_ends_permit_it(tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(0.0, tmp_path)
+    oracle = CoalRobot(checker)
+
+    def planned(clearance: float, x: float) -> tuple[Array, list[float]]:
+        request = PlanRequest(checker, [-x, -2.0], (JointGoal([x, -2.0]),), timeout=20.0)
+        found = plan(request, PlanOptions(preferred_clearance=clearance))
+        assert found.path is not None
+        assert found.trajectory is not None
+        np.testing.assert_array_equal(found.path[[0, -1]], [[-x, -2.0], [x, -2.0]])
+        assert not found.notes
+        return found.path, [oracle.distance(q) for q in found.trajectory.positions]
+
+    assert min(planned(0.0, 4.0)[1]) < 0.045
+    assert min(planned(0.049, 4.0)[1]) > 0.0485
+    path, distances = planned(0.049, 0.21)  # both ends are 10 mm from the walls
+    assert min(distances) > 0.009
+    assert min(oracle.distance(q) for q in path[1:-1]) > 0.0485
+
+
+def test_where_no_path_has_the_preferred_clearance_closer_ones_are_found(tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(0.0, tmp_path)
+    request = PlanRequest(checker, [-4.0, -2.0], (JointGoal([4.0, -2.0]),), timeout=20.0)
+    world = World(checker.scene)  # the walls are longer, and the gap is 4 mm wider than the robot
+    for name, length, y in (("post", 1.796, 0.102), ("low", 5.2, -7.5), ("high", 5.2, 7.5)):
+        world.add(world_object(name, Box((0.2, length, 1.0)), at(0.0, y, 0.0)))
+    checker.set_scene(world.scene)
+    found = plan(request, PlanOptions(preferred_clearance=0.005))
+    assert found.success, found.reason
+    assert any("preferred clearance of 5 mm" in note for note in found.notes)
+    staying = PlanRequest(checker, [-0.202, -2.0], (JointGoal([-0.202, -2.0]),))
+    assert plan(staying, PlanOptions()).motion is None
 
 
 def test_true_shapes_in_collision_are_refused_though_spheres_are_free(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import core_param, param
@@ -55,6 +56,7 @@ class RrtPlannerParams(FramedParams):
         ge=0.0,
         le=1.0,
     )
+    preferred_clearance: float = core_param(PlanOptions, "preferred_clearance")
     controller: str = param(
         JOINT_CONTROLLER,
         doc="Name of the controller node whose ~/follow_joint_trajectory action executes "

@@ -249,6 +249,7 @@ class PlanningRequests:
             planner=requested,
             settings=self.settings.settings(name, group.name) if known else None,
             attempts=max(1, request.num_planning_attempts),
+            preferred_clearance=self.params().preferred_clearance,
             velocity_scaling=scaling(
                 request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
             ),
