@@ -7,6 +7,7 @@ The robot is a driver that the test plays, in wall time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_processes import RosClient
+from ros_processes import RosClient, SuiteProcess
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
@@ -51,11 +52,15 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 
 @pytest.fixture(scope="module")
-def cell(
-    robot: ScriptedRobot, module_suite: Any, module_client: RosClient
-) -> Iterator[JointClient]:
+def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
     """The controller of that robot."""
-    module_suite.node("articulation_controller", robot="franka")
+    process: SuiteProcess = module_suite.node("articulation_controller", robot="franka")
+    return process
+
+
+@pytest.fixture(scope="module")
+def cell(process: SuiteProcess, module_client: RosClient) -> Iterator[JointClient]:
+    """Its client."""
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm
@@ -153,7 +158,7 @@ def test_constraints_of_one_joint(arm, robot):
         assert set_parameters(CONTROLLER, **unset).successful
 
 
-def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot):
+def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot, process):
     """Joint, error and place are named; the reference comes to where the joint stands."""
     robot.blocked[J1] = (-0.1, 0.1)
     status, result = arm.follow(smooth({J1: 0.6, ARM[1]: -0.3}, 1.0)).result()
@@ -161,6 +166,8 @@ def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot):
     assert result.error_string.startswith(f"blocked: joint {J1} is ")
     assert "panda_link1 at (" in result.error_string
     assert "tool at (" in result.error_string
+    # A compiler loaded in the tick would delay the controller by a second.
+    assert "numba" not in Path(f"/proc/{process.pid}/maps").read_text()
     arm.client.wait_for_diagnosis(CONTROLLER, f"blocked: joint {J1}")
     arm.client.wait(lambda: abs(arm.reference()[J1] - 0.1) < 2e-3, "the reference at the joint")
     # A way that leads away, from where it is measured, is accepted at once.

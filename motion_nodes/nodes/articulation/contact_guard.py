@@ -55,7 +55,9 @@ class ContactGuard:
             # References may be late by a period, in which the drive holds the last one.
             ripple = Ripple.of(own, damping, acceleration, 2.0 / params.update_rate)
             self._residual = EffortResidual(dynamics, ripple)
-        self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame, generic=True)
+        self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)
+        # Loads the code now: a later load would delay a tick of the controller.
+        self._kinematics.frames(robot.home[robot.indices(joints)])
         self._position: Array = robot.home
         runner.guard = JointGuard(self._settings(params), 1.0 / params.update_rate)
         runner.describe = self._describe
@@ -111,5 +113,6 @@ class ContactGuard:
         )
 
     def _where(self, frame: str) -> str:
-        x, y, z = self._kinematics.pose(self._position, frame)[:3, 3]
+        frames = self._kinematics.frames(self._position)
+        x, y, z = frames[self._kinematics.frame_names.index(frame), :3, 3]
         return f"({x:.3f}, {y:.3f}, {z:.3f})"
