@@ -145,17 +145,17 @@ class StreamResampler:
 
     @property
     def covered_ns(self) -> int | None:
-        """Time [ns] up to which a moving reference is interpolated.
+        """Time [ns] up to which a moving reference is interpolated or extrapolated, unbraked.
 
-        None: the reference rests, or its period exceeds half the latency, so that the next sample
-        is regularly not there in time.
+        None: the reference rests, or its period exceeds the latency, so that it is regularly
+        extrapolated.
         """
-        if not self._knots or self._period > 0.5 * self.settings.latency + 1e-6:
+        if not self._knots or self._period > self.settings.latency + 1e-6:
             return None
         knot = self._knots[-1]
         if not np.nan_to_num(knot.sample.velocity).any():
             return None
-        return knot.stamp_ns + round(self.settings.latency * 1e9)
+        return knot.stamp_ns + round((self.settings.latency + self.settings.extrapolation) * 1e9)
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
         """Add a message.

@@ -37,7 +37,7 @@ _STANDING = 1e-6
 """Velocity towards a position limit below which a joint counts as at rest [rad/s or m/s]."""
 _EXCESS = 1e-3
 """Relative tolerance of limits for samples of a trajectory, for rounding."""
-_ACCELERATION_EXCESS = 0.01
+_ACCELERATION_EXCESS = 0.04
 """The same for accelerations, which may exceed those of the points in between."""
 _ROUNDING = 1e-9
 """Accuracy of Ruckig at its targets [rad, m, or per second]."""

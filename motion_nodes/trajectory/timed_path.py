@@ -17,6 +17,11 @@ from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
 Array = NDArray[np.float64]
 
+_NEAREST = 1e-4
+"""Min time between two points of a motion [s]."""
+_JUMP = 0.01
+"""Change of the acceleration between two instants that is a jump, relative to the max."""
+
 
 class LimitUse(NamedTuple):
     """Max utilization of the limits by a motion; 1 is the limit."""
@@ -97,16 +102,32 @@ class TimedPath(Trajectory):
     def points(self, time_step: float) -> JointTrajectory:
         """Return the motion as points in time, the last one at its end, at rest.
 
+        The bounds of the clock's intervals are points, too: acceleration or jerk change there, and
+        polynomials across them would exceed the limits. Where the acceleration jumps, one more
+        point holds the one before.
+
         Args:
-            time_step: between two points [s].
+            time_step: max time between two points [s].
 
         Raises:
             InvalidCommand: a step that is not finite and positive.
         """
-        times = self.sample_times(time_step)
+        times = np.union1d(self.sample_times(time_step), self.times)
+        near = np.diff(times) < _NEAREST
+        times = times[~(np.append(near, False) & (times > self.start_time))]
+        times = np.union1d(times, self._jumps(times) - _NEAREST)
         q, v, a, _ = self.states(times)
         v[0] = v[-1] = a[-1] = 0.0
         return JointTrajectory(self.joint_names, times, q, v, a)
+
+    def _jumps(self, times: Array) -> Array:
+        """Return which of the times have a jump of the acceleration before them."""
+        alone = np.diff(times, prepend=-np.inf) > 2.0 * _NEAREST
+        times = times[alone & (times > self.start_time)]
+        (_, _, before, jerk), (_, _, after, _) = self.states(times - _NEAREST), self.states(times)
+        after[times >= self.end_time] = 0.0
+        apart = np.abs(after - before - jerk * _NEAREST)
+        return times[np.any(apart > _JUMP * np.abs(before).max(initial=0.0), axis=1)]
 
     def limit_use(self, limits: JointLimits) -> LimitUse:
         """Return upper bounds of the limit utilization.

@@ -267,15 +267,15 @@ def test_bad_times_are_refused(name, bad):
 
 
 def test_the_covered_time_is_that_of_a_moving_reference():
-    resampler = StreamResampler(ResamplerSettings(latency=2 * T))
+    resampler = StreamResampler(ResamplerSettings(latency=2 * T, extrapolation=5 * T))
     assert resampler.covered_ns is None
     resampler.push(0, message(0.0))
     assert resampler.covered_ns is None, "its period is unknown"
     resampler.push(ns(T), message(T))
-    assert resampler.covered_ns == ns(3 * T)
+    assert resampler.covered_ns == ns(8 * T)
     resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
     assert resampler.covered_ns is None, "it rests"
     resampler.push(ns(5 * T), message(5 * T))
-    assert resampler.covered_ns is None, "its period exceeds half the latency"
+    assert resampler.covered_ns is None, "its period exceeds the latency"
     resampler.push(ns(6 * T), message(6 * T)._replace(velocity=NAN))
     assert resampler.covered_ns is None, "its velocity is unknown"

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trajectory.retime_limits import arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 from motion_nodes.trajectory.time_parameterization import retime
 
 STOPS = CornerBlending(deviation=0.0)
@@ -136,6 +137,23 @@ def test_points_carry_everything_and_their_times_rise():
     assert points.end_time == trajectory.end_time
     np.testing.assert_array_equal(points.velocities[[0, -1]], 0.0)
     np.testing.assert_allclose(points.positions[-1], waypoints[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize("jerk", [np.inf, JERK], ids=["no jerk limit", "jerk limit"])
+@pytest.mark.parametrize("deviation", [0.0, 0.05])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_controller_follows_the_points_exactly_at_any_phase(seed, deviation, jerk):
+    rng = np.random.default_rng(seed)
+    limits, waypoints = arm_limits(jerk), rng.uniform(-2.5, 2.5, (rng.integers(2, 6), 7))
+    motion = retime(waypoints, limits, blending=CornerBlending(deviation))
+    points, everyone, dt = motion.points(0.01), np.ones(7, dtype=np.bool_), 0.004
+    limiter = OnlineLimiter(limits)
+    limiter.reset(waypoints[0])
+    for time in np.arange(rng.uniform(0.0, dt), points.end_time + dt, dt):
+        sample = points.sample(min(time, points.end_time))
+        assert limiter.reachable(everyone, sample, dt).all()
+        limiter.put(everyone, sample)
+    np.testing.assert_allclose(limiter.position, waypoints[-1], atol=1e-9)
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
