@@ -227,9 +227,10 @@ class JointClient:
 
     def go_home(self) -> None:
         """Go home as fast as the limits allow without haste."""
-        joints = self.reference()
-        arm = max(abs(joints[name] - HOME[name]) for name in ARM)
-        fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS)
+        # A controller that begins anew, or comes back from a contact, starts where the robot stands.
+        both = self.reference(), self.joints
+        arm = max(abs(joints[name] - HOME[name]) for name in ARM for joints in both)
+        fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS for joints in both)
         status, result = self.follow(smooth(HOME, max(0.2, arm, 32.0 * fingers))).result()
         assert status == SUCCEEDED, result.error_string
 

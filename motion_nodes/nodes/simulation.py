@@ -34,7 +34,7 @@ CATCH_UP_PERIODS = 5.0
 """Max number of periods by which a delayed simulation advances at once, so that controllers keep up
 with it."""
 
-MAX_REFERENCE_WAIT = 0.25
+MAX_REFERENCE_WAIT = 1.0
 """Max real time for which simulated time waits for the next reference of a moving stream [s]."""
 
 RESET_TIME = 0.5

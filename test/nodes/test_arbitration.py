@@ -46,7 +46,11 @@ def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
 
 @pytest.fixture(scope="module")
 def module_policy(arm: JointClient) -> PolicyClient:
-    return PolicyClient(arm)
+    """The policy, once the controller hears it: before, its commands arrive late."""
+    made = PolicyClient(arm)
+    made.go(PLACE)
+    arm.moving()
+    return made
 
 
 @pytest.fixture
