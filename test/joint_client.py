@@ -227,7 +227,7 @@ class JointClient:
 
     def go_home(self) -> None:
         """Go home as fast as the limits allow without haste."""
-        # A controller that begins anew, or comes back from a contact, starts where the robot stands.
+        # A controller that begins anew, or leaves a contact, starts where the robot stands.
         both = self.reference(), self.joints
         arm = max(abs(joints[name] - HOME[name]) for name in ARM for joints in both)
         fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS for joints in both)
