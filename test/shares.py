@@ -26,7 +26,7 @@ COMPUTING = tuple(
     f"test/{room}"
     for room in (
         *("planning", "rmpflow", "robot_setup", "ik", "sim", "scene", "trajectory", "kernels"),
-        *("model", "bases", "base_navigation", "control"),
+        *("model", "bases", "base_navigation", "control", "compat"),
     )
 )
 """Folders whose tests start no processes: they come last, and the last worker does only them."""

@@ -203,10 +203,13 @@ def _of_pose_goal(
     end: float,
 ) -> _Found:
     found = _Found()
+    began = time.perf_counter()
     sampler = PoseSampler(checker, goal, start, rng)
+    end += time.perf_counter() - began  # its code may have to be compiled
     k, last = 0, options.samples
     while k < last and len(found.Q) < options.configurations:
-        left = end - time.perf_counter()
+        # For reproducible results the further tries are limited by their count alone.
+        left = options.patience if found.Q else end - time.perf_counter()
         if left <= 0.0:
             break
         q = sampler.draw(first=k == 0, timeout=left)

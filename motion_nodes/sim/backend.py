@@ -156,7 +156,7 @@ class RobotBackend(ABC):
         given = _commanded(channels)
         effort_only = given & ~streamed
         if effort_only.any():
-            self._tracks[name].drop(effort_only)
+            self._tracks[name].push_efforts(stamp_ns, effort_only)
             current.merge(*np.where(effort_only, channels, np.nan))
             self._targets_changed(name)
         if streamed.any():
@@ -190,7 +190,7 @@ class RobotBackend(ABC):
             self.step()
 
     def covered_ns(self) -> int | None:
-        """Return the time up to which all moving streams have references [ns]; None: no bound."""
+        """Return the time up to which all streams have references [ns]; None: no bound."""
         times = (tracks.covered_ns for tracks in self._tracks.values())
         return min((time for time in times if time is not None), default=None)
 
@@ -232,7 +232,7 @@ class RobotBackend(ABC):
             UnknownRobot: lists the robots of the cell.
         """
         targets, tracks = self.targets(name), self._tracks[name]
-        if tracks.streaming:
+        if tracks.driven:
             tracks.drop(targets.stale(self.time, timeout))
         released = targets.release_stale(self.time, timeout)
         if released:

@@ -3,10 +3,12 @@
 
 Several controllers publish to one topic, each for its own joints; a joint belongs to the stream
 that contained it last. Streams are resampled by their stamps
-(:mod:`motion_nodes.control.stream_resampler`).
+(:mod:`motion_nodes.control.stream_resampler`); efforts alone act immediately.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,15 @@ from motion_nodes.control.stream_resampler import (
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+
+
+class _Efforts(NamedTuple):
+    """The newest sample of an effort stream."""
+
+    joints: Mask
+    stamp_ns: int
+    period_ns: int
+    """Time since the sample before; 0: unknown."""
 
 
 class ReferenceTracks:
@@ -35,6 +46,7 @@ class ReferenceTracks:
         self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
         """By the joints that a stream contains: those assigned to it, and its resampler."""
+        self._efforts: _Efforts | None = None
 
     @property
     def streaming(self) -> bool:
@@ -42,14 +54,27 @@ class ReferenceTracks:
         return bool(self._tracks)
 
     @property
+    def driven(self) -> bool:
+        """Whether any joint is assigned to a stream, of references or of efforts alone."""
+        return self.streaming or self._efforts is not None
+
+    @property
     def covered_ns(self) -> int | None:
-        """Time up to which all moving position references are interpolated [ns]; None: no bound."""
-        times = (resampler.covered_ns for _, resampler in self._tracks.values())
+        """Time up to which all streams have references [ns]; None: no bound.
+
+        Moving references, see :attr:`StreamResampler.covered_ns`; efforts for twice the latency, as
+        their control loops do not tolerate much more.
+        """
+        times = [resampler.covered_ns for _, resampler in self._tracks.values()]
+        latency = round(self._settings.latency * 1e9)
+        if self._efforts is not None and 0 < self._efforts.period_ns <= latency + 1000:
+            times.append(self._efforts.stamp_ns + 2 * latency)
         return min((time for time in times if time is not None), default=None)
 
     def clear(self) -> None:
         """Remove all streams."""
         self._tracks.clear()
+        self._efforts = None
 
     def push(self, stamp_ns: int, sample: StreamSample, named: Mask) -> None:
         """Add a sample, and assign its joints to its stream.
@@ -67,8 +92,23 @@ class ReferenceTracks:
             self._tracks[key] = track
         track[1].push(stamp_ns, sample)
 
+    def push_efforts(self, stamp_ns: int, joints: Mask) -> None:
+        """Note a sample of efforts alone, and remove its joints from other streams.
+
+        Args:
+            stamp_ns: time stamp [ns].
+            joints: that the sample contains, shape (n,).
+        """
+        last = self._efforts
+        known = last is not None and np.array_equal(last.joints, joints)
+        self.drop(joints)
+        period_ns = stamp_ns - last.stamp_ns if last is not None and known else 0
+        self._efforts = _Efforts(joints.copy(), stamp_ns, period_ns)
+
     def drop(self, joints: Mask) -> None:
         """Remove joints, shape (n,), from their streams."""
+        if self._efforts is not None and bool((self._efforts.joints & joints).any()):
+            self._efforts = None
         for key, (owned, _) in list(self._tracks.items()):
             owned &= ~joints
             if not owned.any():

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from motion_nodes.compat.dh import DhRow, tree_from_dh
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.model.dh import DhRow, tree_from_dh
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, frozen

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from ik.ik_samples import draw
 
+from motion_nodes.compat import dual_quaternion as dq
+from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.compat.kinematic_file import read_kinematic_file
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
 from motion_nodes.ik.solvers import make_solver
 from motion_nodes.ik.transpose import JacobianTransposeIk, conjugate_step, screw_twist
-from motion_nodes.model import dual_quaternion as dq
-from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
-from motion_nodes.model.files.kinematic_file import read_kinematic_file
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 
-SAMPLE = Path(__file__).parents[1] / "model" / "data" / "desk_arm.kinematic.json"
+SAMPLE = Path(__file__).parents[1] / "compat" / "data" / "desk_arm.kinematic.json"
 PATIENT = IkSettings(timeout=30.0)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from motion_nodes.compat.kinematic_file import read_kinematic_text
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.files import yaml_file
-from motion_nodes.model.files.kinematic_file import read_kinematic_text
 from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.files.yaml_file import parse_yaml
 from motion_nodes.model.urdf.urdf import read_urdf

@@ -48,8 +48,9 @@ def arm(module_suite: Any, module_client: Any) -> Iterator[JointClient]:
 def module_policy(arm: JointClient) -> PolicyClient:
     """The policy, once the controller hears it: before, its commands arrive late."""
     made = PolicyClient(arm)
-    made.go(PLACE)
-    arm.moving()
+    arm.client.repeat(
+        lambda: made.go(PLACE), lambda: arm.states and arm.speed() > 0.05, "motion", rate=2.0
+    )
     return made
 
 

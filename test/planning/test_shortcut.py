@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path

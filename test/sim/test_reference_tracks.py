@@ -100,6 +100,20 @@ def test_without_stamp_and_with_effort_alone_it_is_at_once(
     assert (world.targets("arm").mode == DriveMode.EFFORT).all()
 
 
+def test_efforts_cover_twice_the_latency(franka: Robot) -> None:
+    world = arm(MockWorld, franka)
+    efforts = JointTargets(effort=np.ones(9))
+    world.stream("arm", efforts, ns(0.0))
+    assert world.covered_ns() is None, "their period is unknown"
+    world.stream("arm", efforts, ns(PERIOD))
+    assert world.covered_ns() == ns(PERIOD + 2 * LATENCY)
+    world.stream("arm", efforts, ns(0.1))
+    assert world.covered_ns() is None, "their period exceeds the latency"
+    world.stream("arm", efforts, ns(0.1 + PERIOD))
+    world.command("arm", JointTargets(position=np.zeros(9)))
+    assert world.covered_ns() is None, "they have lost their joints"
+
+
 @both
 def test_a_command_takes_joints_from_their_stream(
     backend: type[RobotBackend], franka: Robot

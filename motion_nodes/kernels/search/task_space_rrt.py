@@ -65,7 +65,7 @@ class TaskNodes(NamedTuple):
 
 
 class TaskOptions(NamedTuple):
-    """Growth of the tree; see :class:`motion_nodes.planning.rrt_config.RrtConfig`."""
+    """Growth of the tree; see :class:`motion_nodes.planning.classic.rrt_config.RrtConfig`."""
 
     step_size: float
     tries: int

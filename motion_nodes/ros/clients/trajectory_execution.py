@@ -33,6 +33,9 @@ START_SPEED = 0.01
 """Max joint speed at which planning for execution may start [rad/s or m/s]."""
 SETTLE_TIMEOUT = 3.0
 """Max time until joints that are being stopped are at rest [s]."""
+REST_TIME, DISTURBANCE = 0.2, 2.0
+"""Time for which joints must be at rest after a trajectory that did not succeed, and time after its
+end for which this applies [s]: controllers bring references back to where the joints stopped."""
 
 CONTROLLER_CODES = {
     Results.SUCCESSFUL: Codes.SUCCESS,
@@ -176,6 +179,8 @@ class TrajectoryExecution:
         self._start_tolerance = start_tolerance
         self._motions: list[ExecutedMotion] = []
         self._count = 0
+        self._disturbed_at = -DISTURBANCE
+        """Time at which the last trajectory that did not succeed ended [s]."""
         self._lock = threading.Lock()
 
     @property
@@ -233,12 +238,16 @@ class TrajectoryExecution:
         # A cancelled trajectory may only start to move after its cancellation was requested.
         while not all([self._client.look(sent) for sent in motion.preempted]):
             motion.pause(MONITOR_PERIOD)
-        end = time.monotonic() + SETTLE_TIMEOUT
+        begin = still_since = time.monotonic()
+        needed = REST_TIME if begin - self._disturbed_at < DISTURBANCE else 0.0
         while True:
             speed, joint = self._state.speed(motion.joints)
-            if speed < START_SPEED:
+            now = time.monotonic()
+            if speed >= START_SPEED:
+                still_since = now
+            elif now - still_since >= needed:
                 return
-            if time.monotonic() > end:
+            if now - begin > SETTLE_TIMEOUT:
                 raise RequestRejected(
                     Codes.START_STATE_INVALID,
                     f"{joint} still moves at {speed:.3f} rad/s or m/s after {SETTLE_TIMEOUT:g} s; "
@@ -321,7 +330,10 @@ class TrajectoryExecution:
         if not fault:
             positions = dict(zip(self._state.joint_names, q.tolist(), strict=True))
             self._client.heard(sent, [positions[name] for name in sent.joints])
-        return _result(motion, sent, obstacle)
+        result = _result(motion, sent, obstacle)
+        if result.code != Codes.SUCCESS:
+            self._disturbed_at = time.monotonic()
+        return result
 
 
 def _result(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> ExecutionResult:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from kernels.random_trees import Oracle
 
+from motion_nodes.compat.dh import DhRow, dh_transform, tree_from_dh
+from motion_nodes.compat.numeric_jacobian import numeric_jacobian
 from motion_nodes.errors import InvalidCommand, InvalidDescription
-from motion_nodes.model.dh import DhRow, dh_transform, tree_from_dh
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.numeric_jacobian import numeric_jacobian
 from motion_nodes.model.poses import from_xyz_rpy, inverse, multiply
 
 RIGHT = np.pi / 2

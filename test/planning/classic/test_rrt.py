@@ -11,9 +11,9 @@ import pytest
 from barrier_scene import GOAL, START, WEIGHTS, barrier_checker, greatest_depth
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
 
 PLANAR = RrtSettings(step_size=0.5, max_iterations=20_000)

@@ -11,12 +11,12 @@ from barrier_scene import GOAL, START, barrier_checker, greatest_depth
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt_star import Costs
-from motion_nodes.planning import rrt_star
-from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.classic import rrt_star
+from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
+from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import TreeSearch
 

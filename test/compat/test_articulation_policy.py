@@ -4,14 +4,14 @@
 import numpy as np
 import pytest
 
+from motion_nodes.compat.articulation_policy import (
+    ArticulationMotionPolicy,
+    MotionPolicyController,
+)
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.articulation_policy import (
-    ArticulationMotionPolicy,
-    MotionPolicyController,
-)
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.scene import Scene, world_object

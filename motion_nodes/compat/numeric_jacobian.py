@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.compat import dual_quaternion
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model import dual_quaternion
 from motion_nodes.model.tree import Array
 
 STEP = 1e-5

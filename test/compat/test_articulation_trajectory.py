@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from trajectory.retime_limits import limits_of
 
+from motion_nodes.compat.articulation_trajectory import ArticulationTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.trajectory.articulation_trajectory import ArticulationTrajectory
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.time_parameterization import retime
 

@@ -29,10 +29,10 @@ from motion_nodes.kernels.search.task_space_rrt import (
 )
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
+from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.goal_sampling import goal_configurations
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.pose_samples import pose_solver
-from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.start_state import check_search_start
 from motion_nodes.planning.tree_search import (

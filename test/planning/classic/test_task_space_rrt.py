@@ -23,6 +23,8 @@ from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.classic.rrt_config import RrtConfig, TaskSpacePlanning
+from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.planning_problem import (
     JointGoal,
@@ -31,8 +33,6 @@ from motion_nodes.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
-from motion_nodes.planning.rrt_config import RrtConfig, TaskSpacePlanning
-from motion_nodes.planning.task_space_rrt import TaskSpaceRrt
 from motion_nodes.scene.checker import CollisionChecker
 
 TIP = "panda_rightfinger"

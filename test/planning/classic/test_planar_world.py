@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.planning.planar_world import PlanarWorld, maze
-from motion_nodes.planning.rrt import Rrt, RrtSettings
+from motion_nodes.planning.classic.planar_world import PlanarWorld, maze
+from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
+from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 
 SVG = "{http://www.w3.org/2000/svg}"
 

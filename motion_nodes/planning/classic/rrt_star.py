@@ -20,8 +20,8 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt_star import Costs, StarOptions, grow_star
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
+from motion_nodes.planning.classic.rrt import RrtSettings
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import (
     SOLVED,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from kernels.random_trees import Oracle
 
+from motion_nodes.compat import dual_quaternion as dq
+from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.compat.kinematic_file import read_kinematic_file, read_kinematic_text
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model import dual_quaternion as dq
-from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
-from motion_nodes.model.files.kinematic_file import read_kinematic_file, read_kinematic_text
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, multiply, rotation_about

@@ -13,11 +13,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.compat.articulation_trajectory import ArticulationAction
+from motion_nodes.compat.obstacles import Obstacles
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.classic.rrt_config import RrtConfig, read_rrt_config
+from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate
 from motion_nodes.planning.pipeline import PlanOptions, plan
@@ -28,13 +32,9 @@ from motion_nodes.planning.planning_problem import (
     PlanResult,
     PoseGoal,
 )
-from motion_nodes.planning.rrt_config import RrtConfig, read_rrt_config
-from motion_nodes.planning.task_space_rrt import TaskSpaceRrt
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.obstacles import Obstacles
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
-from motion_nodes.trajectory.articulation_trajectory import ArticulationAction
 
 _LOG = logging.getLogger(__name__)
 

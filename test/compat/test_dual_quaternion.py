@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.random_trees import Oracle, random_tree
 
+from motion_nodes.compat import dual_quaternion as dq
+from motion_nodes.compat.dual_quaternion import DualQuaternionKinematics
 from motion_nodes.errors import InvalidCommand, UnknownFrame
-from motion_nodes.model import dual_quaternion as dq
-from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 
 NUMBER = st.floats(-3.0, 3.0)
