@@ -32,6 +32,7 @@ from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, T
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.trajectory.playback_rate import STANDING
 from motion_nodes.trajectory.trajectory_checks import (
     validate,
     validate_joined_speeds,
@@ -162,7 +163,10 @@ class JointArbiter:
         )
         if problem is not None:
             raise InvalidCommand(problem.text)
-        follower = TrajectoryFollower(dataclasses.replace(goal, trajectory=spliced), delay)
+        rate = goal.rate if np.abs(present.velocity).max() <= STANDING else 1.0
+        follower = TrajectoryFollower(
+            dataclasses.replace(goal, trajectory=spliced, rate=rate), delay
+        )
         self._take(joints, label)
         run = TrajectoryRun(label, follower, joints)
         self.runs.append(run)
@@ -330,7 +334,8 @@ class JointArbiter:
         everything = np.arange(len(self.controller.joint_names))
         present = self.controller.reference(everything)
         for run in self.runs:
-            sample = run.follower.goal.trajectory.sample(run.follower.time + ahead)
+            goal = run.follower.goal
+            sample = goal.trajectory.sample(run.follower.time + ahead * goal.rate)
             for kept, new in zip(present, sample, strict=True):
                 kept[run.joints] = new
         return present

@@ -3,8 +3,9 @@
 
 A joint follows if its measured position is close to any reference of the last moments: drives lag,
 and messages are delayed, but a blocked joint stays behind all of them. If efforts are measured, the
-residual of the robot's model (:mod:`.effort_residual`) detects a contact earlier. Joints are
-checked while the reference moves and shortly after; a joint that is pushed at rest is not blocked.
+residual of the robot's model (:mod:`.effort_residual`) detects a contact earlier, except at a
+position limit, where a joint may touch its end stop. Joints are checked while the reference moves
+and shortly after; a joint that is pushed at rest is not blocked.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ NOT_DRIVEN = 0.5
 """The same for joints that do not push against anything [s]: they wait for late references."""
 PUSH_SHARE = 0.2
 """Share of the effort threshold above which a joint counts as pushing."""
+END_STOP = 0.005
+"""Distance from a position limit at which the residual may be that of the end stop [rad or m]."""
 _ROWS = 256
 """Max number of stored references."""
 
@@ -42,9 +45,15 @@ class GuardSettings:
     """Effort residual threshold [N m or N], shape (n,)."""
     lag: float
     """Max lag of the drives [s]."""
+    lower: Array
+    """Lower position limits [rad or m], shape (n,); may be infinite."""
+    upper: Array
+    """Upper position limits [rad or m], shape (n,); may be infinite."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
+        object.__setattr__(self, "lower", frozen(self.lower))
+        object.__setattr__(self, "upper", frozen(self.upper))
         object.__setattr__(self, "tolerance", frozen(self.tolerance))
         object.__setattr__(self, "effort_margin", frozen(self.effort_margin))
 
@@ -153,7 +162,9 @@ class JointGuard:
         self._unmeasured = 0
         if self._moved > self.settings.lag + SETTLES or not self._known:
             return None
-        margin = np.where(free, np.inf, self.settings.effort_margin)
+        given = self.settings
+        end = (position < given.lower + END_STOP) | (position > given.upper - END_STOP)
+        margin = np.where(free | end, np.inf, given.effort_margin)
         bound = np.where(free, np.inf, tolerance)
         error = self._error(position)
         far = error / bound

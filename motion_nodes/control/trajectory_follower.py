@@ -55,6 +55,8 @@ class FollowGoal:
     (n,): infinite to disable, NaN for the default; None: default for all."""
     within: JointLimits | None = None
     """Limits of all joints that the trajectory was validated against; None: not validated."""
+    rate: float = 1.0
+    """Playback rate, see :mod:`motion_nodes.trajectory.playback_rate`."""
 
 
 class TrajectoryFollower:
@@ -84,6 +86,7 @@ class TrajectoryFollower:
 
     def advance(self, dt: float, scaling: float = 1.0) -> TrajectorySample | None:
         """Advance by ``dt`` [s] and return the reference; None before the start."""
+        scaling *= self.goal.rate
         self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
         if self._time < 0.0:
             return None

@@ -118,7 +118,7 @@ class JointTrajectory(Trajectory):
             return self._at(len(self.times) - 1, moving=False)
         i = int(np.searchsorted(self.times, time, side="right")) - 1
         span = float(self.times[i + 1] - self.times[i])
-        return _between(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
+        return between_points(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
 
     def _at(self, i: int, *, moving: bool) -> TrajectorySample:
         zeros = np.zeros(len(self.joint_names))
@@ -138,15 +138,24 @@ class JointTrajectory(Trajectory):
         if time < 0.0:
             still = np.zeros_like(begin.position)
             return TrajectorySample(begin.position, still, still)
-        return _between(begin, self._knot(0), time, float(self.times[0]))
+        return between_points(begin, self._knot(0), time, float(self.times[0]))
 
 
 _Knot = tuple[Array, Array | None, Array | None]
 """Position, velocity and acceleration, None if not given."""
 
 
-def _between(start: _Knot, end: _Knot, t: float, T: float) -> TrajectorySample:
-    """Return the sample a time t after the first of two points that are T apart."""
+def between_points(
+    start: _Knot, end: _Knot, t: float | Array, T: float | Array
+) -> TrajectorySample:
+    """Return the interpolation between two points, or between k pairs of points.
+
+    Args:
+        start: position, velocity and acceleration, None if not given, shape (n,) or (k, n) each.
+        end: the same at the second point.
+        t: time since the first point [s], a scalar or of shape (k, 1).
+        T: time between the points [s], likewise.
+    """
     (q0, v0, a0), (q1, v1, a1) = start, end
     if v0 is None or v1 is None:
         slope = (q1 - q0) / T
@@ -156,14 +165,14 @@ def _between(start: _Knot, end: _Knot, t: float, T: float) -> TrajectorySample:
     return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
 
 
-def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float) -> Sequence[Array]:
+def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float | Array) -> Sequence[Array]:
     """Return coefficients, lowest first, of the cubic with these end positions and velocities."""
     d = q1 - q0
     return q0, v0, (3.0 * d - (2.0 * v0 + v1) * T) / T**2, (-2.0 * d + (v0 + v1) * T) / T**3
 
 
 def _quintic(
-    q0: Array, v0: Array, a0: Array, q1: Array, v1: Array, a1: Array, T: float
+    q0: Array, v0: Array, a0: Array, q1: Array, v1: Array, a1: Array, T: float | Array
 ) -> Sequence[Array]:
     """Return coefficients, lowest first, of the quintic with these end states."""
     d = q1 - q0
@@ -177,7 +186,7 @@ def _quintic(
     )
 
 
-def _evaluate(coefficients: Sequence[Array], t: float) -> TrajectorySample:
+def _evaluate(coefficients: Sequence[Array], t: float | Array) -> TrajectorySample:
     """Return value and two derivatives of a polynomial, lowest coefficient first (Horner)."""
     q = np.zeros_like(coefficients[0])
     v, a = q.copy(), q.copy()

@@ -44,6 +44,8 @@ class GuardedArm:
             tolerance=position_tolerances(robot, self.joints, stiffness),
             effort_margin=np.where(margins > 0.0, margins, np.inf),
             lag=0.25,
+            lower=self.runner.controller.limits.lower,
+            upper=self.runner.controller.limits.upper,
         )
         self.runner.guard = JointGuard(settings, PERIOD)
         self.runner.resync.never = gripper_joints(robot, self.joints)

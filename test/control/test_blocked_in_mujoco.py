@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from control.guarded_arm import PERIOD, GuardedArm
@@ -127,7 +129,7 @@ def test_a_grip_is_no_blocked_joint():
     settings = arm.runner.guard.settings
     assert np.isinf(settings.tolerance[fingers]).all()
     tight = np.full(9, 0.002)
-    arm.runner.guard.settings = type(settings)(tight, settings.effort_margin, settings.lag)
+    arm.runner.guard.settings = dataclasses.replace(settings, tolerance=tight)
     lower = arm.robot.home[7]
     claim = arm.runner.claim(
         JointCommand(names=[arm.joints[i] for i in fingers], positions=[0.0, 0.0]), "a grip", 20.0

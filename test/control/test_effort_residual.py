@@ -64,7 +64,7 @@ def test_an_effort_without_acceleration_is_found_within_a_few_measurements(motio
 def test_a_joint_that_does_not_push_may_be_late(push, patience):
     """References that reach a drive late leave its joint behind, but without effort."""
     one = np.ones(1)
-    guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, lag=0.02), PERIOD)
+    guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
     free, q = np.zeros(1, bool), np.zeros(1)
     steps, blocked = 0, None
     while blocked is None:
@@ -72,3 +72,12 @@ def test_a_joint_that_does_not_push_may_be_late(push, patience):
         blocked = guard.check(q, guard.settings.tolerance, free, push * one)
         steps += 1
     assert steps == pytest.approx(patience / PERIOD, abs=2)
+
+
+@pytest.mark.parametrize(("place", "blocked"), [(0.5, True), (0.994, True), (0.996, False)])
+def test_the_end_stop_of_a_joint_is_no_contact(place, blocked):
+    one = np.ones(1)
+    guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
+    guard.note(place * one, one, PERIOD)
+    found = guard.check(place * one, guard.settings.tolerance, np.zeros(1, bool), 50.0 * one)
+    assert (found is not None) == blocked

@@ -94,10 +94,13 @@ class ContactGuard:
         if params.command_interface == "effort":
             stiffness = np.asarray(gains_of(params).kp)
         margins = np.array(per_joint(params, "contact_effort_margin", params.contact_effort_margin))
+        limits = self._runner.controller.limits
         return GuardSettings(
             tolerance=guard_tolerances(params, self._robot, stiffness),
             effort_margin=np.where(margins > 0.0, margins, np.inf),
             lag=params.tracking_lag,
+            lower=limits.lower,
+            upper=limits.upper,
         )
 
     def _describe(self, blocked: Blocked) -> str:

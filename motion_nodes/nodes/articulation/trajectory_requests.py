@@ -24,6 +24,7 @@ from motion_nodes.ros.messages.trajectory_messages import (
     tolerance_requests,
     trajectory_from,
 )
+from motion_nodes.trajectory.playback_rate import playback_rate
 from motion_nodes.trajectory.trajectory_checks import validate
 
 
@@ -69,9 +70,17 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             )
         tolerance = seconds(request.goal_time_tolerance)
         goal_time = goal_time if tolerance == 0.0 else max(tolerance, 0.0)
+    rate = playback_rate(checked, limits.select(names))
+    if rate < 1.0:
+        host.node.warn(
+            "rate",
+            "the trajectory exceeds velocity or acceleration limits between its points; it is "
+            f"executed at {rate:.2f} of its velocity, along the same path",
+        )
     return FollowGoal(
-        trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits
-    )
+        trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits,
+        rate=rate,
+    )  # fmt: skip
 
 
 def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> TrajectoryRun:
