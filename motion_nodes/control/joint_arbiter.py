@@ -12,12 +12,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.active_commands import (
+    Claim,
+    JointOwners,
+    TrajectoryProgress,
+    TrajectoryRun,
+)
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.joint_controller import (
     ArticulationController,
@@ -43,46 +47,8 @@ from motion_nodes.trajectory.trajectory_checks import (
 Array = NDArray[np.float64]
 
 
-class TrajectoryProgress(NamedTuple):
-    """Snapshot of a trajectory's progress; replaced as a whole, so any thread may read it."""
-
-    time: float
-    """Time within the trajectory [s]."""
-    wanted: TrajectorySample
-    """Current reference."""
-    position: Array
-    """Measured positions at that time [rad or m]."""
-    velocity: Array
-    """Measured velocities at that time [rad/s or m/s]."""
-
-
-@dataclass(eq=False)
-class TrajectoryRun:
-    """An active trajectory."""
-
-    label: str
-    """Name of its sender, for messages to others."""
-    follower: TrajectoryFollower
-    joints: NDArray[np.intp]
-    """Indices of its joints in the controller."""
-    sample: TrajectorySample | None = None
-    """Current reference, None before the start."""
-    progress: TrajectoryProgress | None = None
-    """Progress at the last step, None before the start."""
-
-
 RESYNC_TOLERANCE = 0.05
 """Joints without a tolerance: max distance of their references after a stop [rad or m]."""
-
-
-@dataclass(eq=False)
-class Claim:
-    """Joints that are commanded and monitored without a trajectory."""
-
-    label: str
-    joints: NDArray[np.intp]
-    lost: str = ""
-    """Command that took the joints, as text; empty while they are held."""
 
 
 class JointArbiter:
@@ -105,12 +71,7 @@ class JointArbiter:
         n = len(controller.joint_names)
         self.effort_bounds: Array = np.full(n, np.inf)
         """Effort limits until another command takes the joint [N m or N], shape (n,)."""
-        self._count = 0
-        """Number of commands; the count of a command is its position in their order."""
-        self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
-        """Order of the command that has each joint, shape (n,)."""
-        self._labels = [""] * n
-        """Label of that command."""
+        self._owners = JointOwners(n)
         self.guard: JointGuard | None = None
         """Detects blocked joints, if enabled."""
         self.describe: Callable[[Blocked], str] = self._plain_words
@@ -189,8 +150,7 @@ class JointArbiter:
             label: name of its sender, for messages to others.
             sender: name in its messages.
         """
-        self._count += 1
-        return Stream(label, sender, self._count)
+        return Stream(label, sender, self._owners.next_order())
 
     def follow_stream(self, command: JointCommand, stream: Stream) -> NDArray[np.intp]:
         """Apply a message of a stream to the joints that no newer command has taken.
@@ -206,11 +166,11 @@ class JointArbiter:
             MotionError: see :meth:`ArticulationController.apply`; nothing changes.
         """
         checked = self.controller.check(command)
-        refused = checked.given & (self._orders > stream.order)
+        refused = checked.given & self._owners.newer_than(stream.order)
         if refused.any():
             checked = checked.without(refused)
         joints = self.controller.take(checked)
-        if (self._orders[joints] != stream.order).any():
+        if not self._owners.all_owned_by(joints, stream.order):
             self._take(joints, stream.label, stream.order)
         return np.flatnonzero(refused)
 
@@ -258,13 +218,12 @@ class JointArbiter:
         Streams that began before do not get joints back until they begin anew.
         """
         self.abort_all(text)
-        self._count += 1
-        self._orders[:] = self._count
-        self._labels = [text] * len(self._labels)
+        everything = np.arange(len(self._gripping))
+        self._owners.assign(everything, text, self._owners.next_order())
         loose = np.flatnonzero(~self._gripping)
         self.effort_bounds[loose] = np.inf
         self.controller.stop()
-        self.resync.drop(np.arange(len(self._labels)))
+        self.resync.drop(everything)
         self.resync.request(loose)
 
     def step(
@@ -343,7 +302,7 @@ class JointArbiter:
     @property
     def holders(self) -> tuple[str, ...]:
         """Label of the newest command to each joint, empty where there was none."""
-        return tuple(self._labels)
+        return self._owners.labels
 
     def owner(self, joint: str) -> str | None:
         """Return the label of the trajectory that moves a joint, or None."""
@@ -354,15 +313,11 @@ class JointArbiter:
         self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int | None = None
     ) -> None:
         """Assign joints to a command, the newest one if it has no order yet."""
-        if order is None:
-            self._count += 1
-            order = self._count
-        self._orders[joints] = order
+        order = self._owners.next_order() if order is None else order
+        self._owners.assign(joints, label, order)
         self._gripping[joints] = False
         self.resync.drop(np.asarray(joints, np.intp))
         self.fault = ""
-        for i in joints:
-            self._labels[i] = label
         self.effort_bounds[joints] = np.inf
         for claim in list(self.claims):
             if np.isin(claim.joints, joints).any():

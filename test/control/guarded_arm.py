@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
 from motion_nodes.control.guard_defaults import (
     effort_margins,
     gripper_joints,
     position_tolerances,
 )
-from motion_nodes.control.joint_arbiter import JointArbiter, TrajectoryRun
+from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import motion_load
 from motion_nodes.control.joint_guard import GuardSettings, JointGuard

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
 
-from motion_nodes.control.joint_arbiter import TrajectoryRun
+from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowStatus
 from motion_nodes.errors import MotionError, UnknownJoint
 from motion_nodes.nodes.articulation.controller_host import ControllerHost

@@ -16,8 +16,8 @@ import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from numpy.typing import NDArray
 
+from motion_nodes.control.active_commands import Claim
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
-from motion_nodes.control.joint_arbiter import Claim
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost

@@ -11,7 +11,7 @@ from typing import Any
 
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.control.joint_arbiter import TrajectoryRun
+from motion_nodes.control.active_commands import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_config import guard_of, tolerances_of

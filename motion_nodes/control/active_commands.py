@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Active commands of an arbiter, and the order of the commands that own its joints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.trajectory_follower import TrajectoryFollower
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class TrajectoryProgress(NamedTuple):
+    """Snapshot of a trajectory's progress; replaced as a whole, so any thread may read it."""
+
+    time: float
+    """Time within the trajectory [s]."""
+    wanted: TrajectorySample
+    """Current reference."""
+    position: Array
+    """Measured positions at that time [rad or m]."""
+    velocity: Array
+    """Measured velocities at that time [rad/s or m/s]."""
+
+
+@dataclass(eq=False)
+class TrajectoryRun:
+    """An active trajectory."""
+
+    label: str
+    """Name of its sender, for messages to others."""
+    follower: TrajectoryFollower
+    joints: NDArray[np.intp]
+    """Indices of its joints in the controller."""
+    sample: TrajectorySample | None = None
+    """Current reference, None before the start."""
+    progress: TrajectoryProgress | None = None
+    """Progress at the last step, None before the start."""
+
+
+@dataclass(eq=False)
+class Claim:
+    """Joints that are commanded and monitored without a trajectory."""
+
+    label: str
+    joints: NDArray[np.intp]
+    lost: str = ""
+    """Command that took the joints, as text; empty while they are held."""
+
+
+class JointOwners:
+    """The command that owns each of n joints: the newest one that contains it."""
+
+    def __init__(self, n: int) -> None:
+        """Create joints without owners."""
+        self._count = 0
+        """Number of commands; the count of a command is its position in their order."""
+        self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
+        self._labels = [""] * n
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Label of each joint's owner; empty where there was none."""
+        return tuple(self._labels)
+
+    def next_order(self) -> int:
+        """Return the order of a new command."""
+        self._count += 1
+        return self._count
+
+    def newer_than(self, order: int) -> Mask:
+        """Return the joints whose owner is newer than a command, shape (n,)."""
+        return np.asarray(self._orders > order)
+
+    def all_owned_by(self, joints: NDArray[np.intp], order: int) -> bool:
+        """Return whether a command owns all of some joints."""
+        return bool((self._orders[joints] == order).all())
+
+    def assign(self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int) -> None:
+        """Make a command the owner of some joints.
+
+        Args:
+            joints: indices.
+            label: name of the command's sender, for messages to others.
+            order: from :meth:`next_order`.
+        """
+        self._orders[joints] = order
+        for i in joints:
+            self._labels[i] = label
