@@ -36,17 +36,24 @@ from motion_nodes.rmpflow.targets import (
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
 
-_AT_REST = 2e-3  # [rad/s or m/s]
-_SLOW = 0.05  # [rad/s or m/s] max joint velocity at arrival
-_SAME = 0.01  # [rad or m] at rest, smaller changes of the reference are not sent
-# [s] time after the last command at rest from which motion by another controller is accepted
+_AT_REST = 2e-3
+"""Max velocity of a joint at rest [rad/s or m/s]."""
+_SLOW = 0.05
+"""Max joint velocity at arrival [rad/s or m/s]."""
+_SAME = 0.01
+"""Smaller changes of the reference at rest are not sent [rad or m]."""
 _LET_GO = 0.3
-_ELSEWHERE = 0.02  # [rad or m]
-_MOVED = 0.01  # [rad/s or m/s]
-_JUDGE_PERIOD = 0.003  # (see above) [rad/s or m/s]
-_BEHIND = 0.005  # [s] period of the checks in faster loops
-_LONGEST_STOP = 2.0  # [rad or m] max lag of the controller at arrival
-_NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
+"""Time after the last command at rest from which motion by another controller is accepted [s]."""
+_ELSEWHERE, _MOVED = 0.02, 0.01
+"""Distance [rad or m] and velocity [rad/s or m/s] that show such motion."""
+_JUDGE_PERIOD = 0.003
+"""Period of the checks in faster loops [s]."""
+_BEHIND = 0.005
+"""Max lag of the controller at arrival [rad or m]."""
+_LONGEST_STOP = 2.0
+"""Max duration of a stop [s]."""
+_NEW_TARGET = 0.05
+"""Distance by which a target must move to allow another plan [m]."""
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 
 
