@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.path_brake import PathBrake
 from motion_nodes.control.trajectory_follower import TrajectoryFollower
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 
@@ -43,6 +44,15 @@ class TrajectoryRun:
     """Current reference, None before the start."""
     progress: TrajectoryProgress | None = None
     """Progress at the last step, None before the start."""
+
+
+@dataclass(frozen=True, eq=False)
+class Stop:
+    """Joints that are brought to rest along the path of a trajectory."""
+
+    brake: PathBrake
+    joints: NDArray[np.intp]
+    """Indices of the joints in the controller."""
 
 
 @dataclass(eq=False)

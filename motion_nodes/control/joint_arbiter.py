@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.active_commands import (
     Claim,
     JointOwners,
+    Stop,
     TrajectoryProgress,
     TrajectoryRun,
 )
@@ -30,6 +31,7 @@ from motion_nodes.control.joint_controller import (
 )
 from motion_nodes.control.joint_guard import Blocked, JointGuard
 from motion_nodes.control.joint_streams import Stream
+from motion_nodes.control.path_brake import PathBrake
 from motion_nodes.control.resync import REST_SPEED, Resync, return_trajectory
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
@@ -68,6 +70,8 @@ class JointArbiter:
         """Active trajectories."""
         self.claims: list[Claim] = []
         """Joints held without a trajectory."""
+        self.stops: list[Stop] = []
+        """Trajectories that are being brought to rest along their paths."""
         n = len(controller.joint_names)
         self.effort_bounds: Array = np.full(n, np.inf)
         """Effort limits until another command takes the joint [N m or N], shape (n,)."""
@@ -201,13 +205,16 @@ class JointArbiter:
                 self._stop(claim.joints)
 
     def cancel(self, run: TrajectoryRun, text: str) -> None:
-        """End a trajectory and stop its joints."""
-        self._end(run, FollowStatus.CANCELED, text)
+        """End a trajectory and stop its joints, along its path."""
+        self._end_along_path(run, FollowStatus.CANCELED, text)
 
     def abort_all(self, text: str) -> None:
         """Abort all trajectories and claims, and stop their joints."""
         for run in list(self.runs):
             self._end(run, FollowStatus.ABORTED, text)
+        for stop in self.stops:
+            self._stop(stop.joints)
+        self.stops.clear()
         for claim in self.claims:
             claim.lost = text
         self.claims.clear()
@@ -215,16 +222,22 @@ class JointArbiter:
     def stop_all(self, text: str) -> None:
         """End everything and bring all joints to rest; what is gripped stays gripped.
 
-        Streams that began before do not get joints back until they begin anew.
+        Trajectories stop along their paths. Streams that began before do not get joints back until
+        they begin anew.
         """
+        for run in list(self.runs):
+            self._end_along_path(run, FollowStatus.ABORTED, text)
+        stops, self.stops = self.stops, []
         self.abort_all(text)
+        self.stops = stops
         everything = np.arange(len(self._gripping))
         self._owners.assign(everything, text, self._owners.next_order())
         loose = np.flatnonzero(~self._gripping)
         self.effort_bounds[loose] = np.inf
-        self.controller.stop()
+        on_path = np.concatenate([stop.joints for stop in stops] or [np.zeros(0, np.intp)])
+        self.controller.stop(np.setdiff1d(everything, on_path))
         self.resync.drop(everything)
-        self.resync.request(loose)
+        self.resync.request(np.setdiff1d(loose, on_path))
 
     def step(
         self,
@@ -257,6 +270,7 @@ class JointArbiter:
             run.sample = run.follower.advance(dt, scaling)
             if run.sample is not None:
                 self.controller.track(run.joints, run.sample)
+        self._brake(dt)
         reference = self.controller.step(dt, position)
         if self.guard is not None and dt > 0.0:
             self.guard.note(reference.positions, np.nan_to_num(reference.velocities), dt)
@@ -328,15 +342,37 @@ class JointArbiter:
                 continue
             run.follower.end(FollowStatus.PREEMPTED, f"preempted by {label}")
             self.runs.remove(run)
-            left = np.setdiff1d(run.joints, np.asarray(joints))
-            if len(left):
-                self._stop(left)
+            self._stop(np.setdiff1d(run.joints, np.asarray(joints)))
+        for stop in list(self.stops):
+            if np.isin(stop.joints, joints).any():
+                self.stops.remove(stop)
+                self._stop(np.setdiff1d(stop.joints, np.asarray(joints)))
 
     def _end(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
         run.follower.end(status, text)
         if run in self.runs:
             self.runs.remove(run)
             self._stop(run.joints)
+
+    def _end_along_path(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
+        """End a trajectory, and begin to stop it along its path if it moves."""
+        moving = run in self.runs and run.sample is not None and bool(run.sample.velocity.any())
+        self._end(run, status, text)
+        if moving:
+            follower = run.follower
+            names = follower.joint_names
+            limits = self.controller.limits.select(names)
+            brake = PathBrake(follower.goal.trajectory, limits, follower.time, follower.rate)
+            self.stops.append(Stop(brake, run.joints))
+
+    def _brake(self, dt: float) -> None:
+        """Advance the stops along paths."""
+        for stop in list(self.stops):
+            if dt > 0.0 and not stop.brake.ended:
+                self.controller.track(stop.joints, stop.brake.step(dt))
+            if stop.brake.ended:
+                self.stops.remove(stop)
+                self.resync.request(stop.joints)
 
     def _stop(self, joints: NDArray[np.intp]) -> None:
         """Stop joints, and later move their references to the positions where they stop."""

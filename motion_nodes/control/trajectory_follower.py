@@ -73,6 +73,8 @@ class TrajectoryFollower:
         """Error description."""
         self._time = -delay
         self._over = 0.0
+        self.rate = goal.rate
+        """Current playback rate, with the speed scaling."""
 
     @property
     def joint_names(self) -> Sequence[str]:
@@ -86,7 +88,7 @@ class TrajectoryFollower:
 
     def advance(self, dt: float, scaling: float = 1.0) -> TrajectorySample | None:
         """Advance by ``dt`` [s] and return the reference; None before the start."""
-        scaling *= self.goal.rate
+        self.rate = scaling = scaling * self.goal.rate
         self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
         if self._time < 0.0:
             return None
