@@ -172,7 +172,7 @@ def test_cancel_brakes_and_holds(arm):
     speeds = [message.reference.velocities[0] for message in arm.reports.messages]
     assert max(speeds) < 1.0, "it braked without going faster"
     arm.client.spin(0.3)
-    assert arm.away(rested) < 1e-6
+    assert arm.away(rested) < 1e-4
 
 
 def test_cancel_of_a_goal_that_has_ended_changes_nothing(arm):
