@@ -233,7 +233,10 @@ def measure(name: str, options: Any) -> Findings:
             cell.send(q)
             suite.check()
             if found.sent % 10 == 0:
-                progress(f"{found.sent} sent, {found.executed} executed, {dict(found.refused)}")
+                progress(
+                    f"{found.sent} sent, {found.executed} executed, {dict(found.refused)}, "
+                    f"{found.figure('contacts'):g} contacts, peak speed {found.peak_ratio:.2f}"
+                )
         found.seconds = time.monotonic() - begin
         cell.client.spin(2.2)  # two more reports of the simulation
         cell.client.close()
