@@ -118,7 +118,8 @@ class JointTrajectory(Trajectory):
             return self._at(len(self.times) - 1, moving=False)
         i = int(np.searchsorted(self.times, time, side="right")) - 1
         span = float(self.times[i + 1] - self.times[i])
-        return between_points(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
+        piece = polynomial_between(self._knot(i), self._knot(i + 1), span)
+        return evaluate(piece, time - float(self.times[i]))
 
     def _at(self, i: int, *, moving: bool) -> TrajectorySample:
         zeros = np.zeros(len(self.joint_names))
@@ -138,31 +139,30 @@ class JointTrajectory(Trajectory):
         if time < 0.0:
             still = np.zeros_like(begin.position)
             return TrajectorySample(begin.position, still, still)
-        return between_points(begin, self._knot(0), time, float(self.times[0]))
+        return evaluate(polynomial_between(begin, self._knot(0), float(self.times[0])), time)
 
 
 _Knot = tuple[Array, Array | None, Array | None]
 """Position, velocity and acceleration, None if not given."""
 
 
-def between_points(
-    start: _Knot, end: _Knot, t: float | Array, T: float | Array
-) -> TrajectorySample:
+def polynomial_between(start: _Knot, end: _Knot, T: float | Array) -> Sequence[Array]:
     """Return the interpolation between two points, or between k pairs of points.
 
     Args:
         start: position, velocity and acceleration, None if not given, shape (n,) or (k, n) each.
         end: the same at the second point.
-        t: time since the first point [s], a scalar or of shape (k, 1).
-        T: time between the points [s], likewise.
+        T: time between the points [s], a scalar or of shape (k, 1).
+
+    Returns:
+        Coefficients in the time since the first point, lowest power first, shaped as the positions.
     """
     (q0, v0, a0), (q1, v1, a1) = start, end
     if v0 is None or v1 is None:
-        slope = (q1 - q0) / T
-        return TrajectorySample(q0 + slope * t, slope, np.zeros_like(slope))
+        return q0, (q1 - q0) / T
     if a0 is None or a1 is None:
-        return _evaluate(_cubic(q0, v0, q1, v1, T), t)
-    return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
+        return _cubic(q0, v0, q1, v1, T)
+    return _quintic(q0, v0, a0, q1, v1, a1, T)
 
 
 def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float | Array) -> Sequence[Array]:
@@ -186,7 +186,7 @@ def _quintic(
     )
 
 
-def _evaluate(coefficients: Sequence[Array], t: float | Array) -> TrajectorySample:
+def evaluate(coefficients: Sequence[Array], t: float | Array) -> TrajectorySample:
     """Return value and two derivatives of a polynomial, lowest coefficient first (Horner)."""
     q = np.zeros_like(coefficients[0])
     v, a = q.copy(), q.copy()

@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory, between_points
+from motion_nodes.trajectory.joint_trajectory import (
+    JointTrajectory,
+    evaluate,
+    polynomial_between,
+)
 
 Array = NDArray[np.float64]
 
@@ -65,9 +69,10 @@ def _peaks(trajectory: JointTrajectory, intervals: NDArray[np.intp]) -> tuple[Ar
 
     start, end = points(intervals), points(intervals + 1)
     T = (trajectory.times[intervals + 1] - trajectory.times[intervals])[:, None]
+    pieces = polynomial_between(start, end, T)
     speed = acceleration = np.zeros(len(trajectory.joint_names))
     for u in np.linspace(0.0, 1.0, _PLACES):
-        sample = between_points(start, end, u * T, T)
+        sample = evaluate(pieces, u * T)
         speed = np.maximum(speed, np.abs(sample.velocity).max(axis=0))
         acceleration = np.maximum(acceleration, np.abs(sample.acceleration).max(axis=0))
     return speed, acceleration
