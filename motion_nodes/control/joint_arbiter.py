@@ -237,7 +237,7 @@ class JointArbiter:
         on_path = np.concatenate([stop.joints for stop in stops] or [np.zeros(0, np.intp)])
         self.controller.stop(np.setdiff1d(everything, on_path))
         self.resync.drop(everything)
-        self.resync.request(np.setdiff1d(loose, on_path))
+        self.resync.request(loose)
 
     def step(
         self,
@@ -372,7 +372,6 @@ class JointArbiter:
                 self.controller.track(stop.joints, stop.brake.step(dt))
             if stop.brake.ended:
                 self.stops.remove(stop)
-                self.resync.request(stop.joints)
 
     def _stop(self, joints: NDArray[np.intp]) -> None:
         """Stop joints, and later move their references to the positions where they stop."""

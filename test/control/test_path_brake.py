@@ -124,3 +124,14 @@ def test_one_joint_stops_as_fast_as_its_limits_allow(j):
     slope = np.diff(speeds) / 1e-3
     assert np.abs(slope).max() <= a
     assert np.abs(np.diff(slope)).max() / 1e-3 <= 1.5 * j
+
+
+def test_references_do_not_follow_a_state_that_is_not_known():
+    """As where states are frozen: the stop drops the return to the measured positions."""
+    arm, _, _ = stopped(5, "stop_all")
+    arm.arbiter.resync.drop(EVERYTHING)
+    measured = arm.controller.reference(EVERYTHING).position - 0.1
+    for _ in range(500):
+        arm.arbiter.step(DT, measured, np.zeros(7), fresh=False)
+    assert not arm.arbiter.runs
+    assert np.abs(arm.controller.reference(EVERYTHING).position - measured).min() > 0.09
