@@ -232,7 +232,7 @@ class JointClient:
         arm = max(abs(joints[name] - HOME[name]) for name in ARM for joints in both)
         fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS for joints in both)
         status, result = self.follow(smooth(HOME, max(0.2, arm, 32.0 * fingers))).result()
-        assert status == SUCCEEDED, result.error_string
+        assert status == SUCCEEDED, f"{result.error_string}; measured: {self.joints}"
 
     def publisher(self, kind: Any, topic: str) -> Any:
         """Return a publisher to one of the controller's topics."""
