@@ -62,13 +62,13 @@ class ReferenceTracks:
     def covered_ns(self) -> int | None:
         """Time up to which all streams have references [ns]; None: no bound.
 
-        Moving references, see :attr:`StreamResampler.covered_ns`; efforts for twice the latency, as
-        their control loops do not tolerate much more.
+        Moving references, see :attr:`StreamResampler.covered_ns`; efforts for the latency, as their
+        control loops do not tolerate much more.
         """
         times = [resampler.covered_ns for _, resampler in self._tracks.values()]
         latency = round(self._settings.latency * 1e9)
         if self._efforts is not None and 0 < self._efforts.period_ns <= latency + 1000:
-            times.append(self._efforts.stamp_ns + 2 * latency)
+            times.append(self._efforts.stamp_ns + latency)
         return min((time for time in times if time is not None), default=None)
 
     def clear(self) -> None:

@@ -100,13 +100,13 @@ def test_without_stamp_and_with_effort_alone_it_is_at_once(
     assert (world.targets("arm").mode == DriveMode.EFFORT).all()
 
 
-def test_efforts_cover_twice_the_latency(franka: Robot) -> None:
+def test_efforts_cover_the_latency(franka: Robot) -> None:
     world = arm(MockWorld, franka)
     efforts = JointTargets(effort=np.ones(9))
     world.stream("arm", efforts, ns(0.0))
     assert world.covered_ns() is None, "their period is unknown"
     world.stream("arm", efforts, ns(PERIOD))
-    assert world.covered_ns() == ns(PERIOD + 2 * LATENCY)
+    assert world.covered_ns() == ns(PERIOD + LATENCY)
     world.stream("arm", efforts, ns(0.1))
     assert world.covered_ns() is None, "their period exceeds the latency"
     world.stream("arm", efforts, ns(0.1 + PERIOD))
