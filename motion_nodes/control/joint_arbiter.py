@@ -307,8 +307,7 @@ class JointArbiter:
         everything = np.arange(len(self.controller.joint_names))
         present = self.controller.reference(everything)
         for run in self.runs:
-            goal = run.follower.goal
-            sample = goal.trajectory.sample(run.follower.time + ahead * goal.rate)
+            sample = run.follower.sample_in(ahead, run.follower.goal.rate)
             for kept, new in zip(present, sample, strict=True):
                 kept[run.joints] = new
         return present
@@ -360,8 +359,7 @@ class JointArbiter:
         self._end(run, status, text)
         if moving:
             follower = run.follower
-            names = follower.joint_names
-            limits = self.controller.limits.select(names)
+            limits = self.controller.limits.select(follower.joint_names)
             brake = PathBrake(follower.goal.trajectory, limits, follower.time, follower.rate)
             self.stops.append(Stop(brake, run.joints))
 

@@ -64,9 +64,8 @@ class PathBrake:
         rate = max(self._rate + self._slope * dt, 0.0)
         self._time += 0.5 * (self._rate + rate) * dt
         self._rate = rate
-        q, v, a = self._trajectory.sample(self._time)
         slope = self._slope if rate > 0.0 else 0.0
-        return TrajectorySample(q, v * rate, a * rate**2 + v * slope)
+        return self._trajectory.sample(self._time).at_rate(rate, slope)
 
     def _bounds(self, sample: TrajectorySample) -> tuple[float, float]:
         """Return the min slope of the rate [1/s], and the max change of the slope [1/s^2]."""

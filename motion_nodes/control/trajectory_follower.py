@@ -94,12 +94,12 @@ class TrajectoryFollower:
             return None
         if self.status is FollowStatus.WAITING:
             self.status = FollowStatus.RUNNING
-        sample = self.goal.trajectory.sample(self._time)
-        if scaling != 1.0:
-            return TrajectorySample(
-                sample.position, sample.velocity * scaling, sample.acceleration * scaling**2
-            )
-        return sample
+        return self.sample_in(0.0, scaling)
+
+    def sample_in(self, duration: float, rate: float) -> TrajectorySample:
+        """Return the reference after a duration [s] from now, at a playback rate."""
+        sample = self.goal.trajectory.sample(self._time + duration * rate)
+        return sample if rate == 1.0 else sample.at_rate(rate)
 
     def judge(self, sample: TrajectorySample, position: Array, velocity: Array, dt: float) -> None:
         """Compare the reference with a measurement; may end the goal.

@@ -29,6 +29,16 @@ class TrajectorySample(NamedTuple):
     acceleration: Array
     """Accelerations [rad/s^2 or m/s^2]."""
 
+    def at_rate(self, rate: float, slope: float = 0.0) -> TrajectorySample:
+        """Return the sample of the trajectory played back at another rate.
+
+        Args:
+            rate: playback rate.
+            slope: its derivative [1/s].
+        """
+        q, v, a = self
+        return TrajectorySample(q, v * rate, a * rate**2 + v * slope)
+
 
 class Trajectory(ABC):
     """Joint states as a function of time [s] since the start of the trajectory."""

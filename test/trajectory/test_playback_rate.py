@@ -82,3 +82,15 @@ def test_time_optimal_trajectories_sampled_coarsely_are_executed_along_their_pat
         np.testing.assert_allclose(reference.positions, run.sample.position, atol=1e-6)
         steps += 1
     assert steps * DT == pytest.approx(trajectory.end_time / rate, abs=2 * DT)
+
+
+def test_predicted_references_are_played_at_the_rate():
+    trajectory, rate = rest_to_rest(0.4, 0.8), 0.75
+    controller = ArticulationController(limits_of(9.0, 9.0))
+    controller.reset(np.zeros(1))
+    arbiter, none = JointArbiter(controller), Tolerances.uniform(1, 0.0)
+    arbiter.start(FollowGoal(trajectory=trajectory, path=none, goal=none, rate=rate), "")
+    ahead, there = arbiter.reference_in(0.4), trajectory.sample(0.4 * rate)
+    np.testing.assert_allclose(ahead.position, there.position)
+    np.testing.assert_allclose(ahead.velocity, rate * there.velocity)
+    np.testing.assert_allclose(ahead.acceleration, rate**2 * there.acceleration)
