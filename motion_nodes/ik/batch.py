@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from motion_nodes.ik.problem import (
     bad_pose,
 )
 from motion_nodes.ik.workspace_pool import MemoryPool
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
 
@@ -59,7 +59,7 @@ class Batch:
             threads: number of threads; None: one per processor.
             one_by_one: solves a pose that exceeds the step budget of the batch.
         """
-        began = time.perf_counter()
+        began = compute_time()
         X = _as_poses(targets)
         n, m = len(self.chain.joint_names), len(X)
         starts = self._starts(seeds, m)
@@ -91,7 +91,7 @@ class Batch:
             report[i, 1] = single.iterations
         solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
         iterations = report[:, 1].astype(np.int64)
-        took = time.perf_counter() - began
+        took = compute_time() - began
         return IkBatchResult(tuple(status), solved, q, errors, iterations, took)
 
     def _starts(self, seeds: ArrayLike | None, m: int) -> Array | None:

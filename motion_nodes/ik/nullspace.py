@@ -9,7 +9,6 @@ configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +18,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.pose_error import pose_error, rate_of_rotation_vector
 from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 
 _EPSILON = 1e-6
@@ -130,7 +130,7 @@ def improved(
         tolerance: tolerance of a solution.
         objectives: objectives to minimise.
         limits: lower and upper joint limits [rad or m], both of shape (n,).
-        deadline: end time on the clock of :func:`time.perf_counter` [s].
+        deadline: end time on the clock of :func:`compute_time` [s].
         steps: max number of steps.
     """
     keeper = TipKeeper(chain, X_BT, tolerance, limits)
@@ -146,7 +146,7 @@ def improved(
     for _ in range(steps):
         length = float(np.abs(direction).max())
         factor = min(factor, _LONGEST_STEP / max(length, 1e-12))
-        if factor * length < 1e-6 or time.perf_counter() > deadline:
+        if factor * length < 1e-6 or compute_time() > deadline:
             break
         moved = keeper.corrected(q + factor * direction)
         if moved is None or not total(moved) < value:

@@ -7,7 +7,6 @@ them if the closest is preferred.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from motion_nodes.ik.nullspace import improved
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkStatus
 from motion_nodes.ik.workspace import SolverMemory
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, IkWorkspace
 from motion_nodes.model.tree import Array
 
@@ -68,7 +68,7 @@ class SolutionSearch:
 
         Args:
             outcome: the kernel's first outcome.
-            deadline: end time on the clock of :func:`time.perf_counter` [s].
+            deadline: end time on the clock of :func:`compute_time` [s].
         """
         ended = self._run(outcome, deadline)
         self.iterations = self._work.get("iterations")
@@ -95,7 +95,7 @@ class SolutionSearch:
                     ended = IkStatus.NOT_FOUND
                     break
                 self._used = used
-            if time.perf_counter() > deadline:
+            if compute_time() > deadline:
                 ended = IkStatus.TIMED_OUT
                 break
             if not self._memory.grant_steps():
@@ -118,7 +118,7 @@ class SolutionSearch:
         for q in solutions:
             if any(float(np.abs(q - other).max()) < _SAME for other in self._judged):
                 continue
-            if self._judged and time.perf_counter() > deadline:
+            if self._judged and compute_time() > deadline:
                 return False
             self._judged.append(q)
             for candidate in self._candidates(q, deadline):

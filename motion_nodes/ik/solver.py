@@ -8,7 +8,6 @@ the kernel's workspace, and its results are read.
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +28,7 @@ from motion_nodes.ik.problem import (
 from motion_nodes.ik.solution_search import SolutionSearch
 from motion_nodes.ik.workspace import SolverMemory
 from motion_nodes.ik.workspace_pool import MemoryPool
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
@@ -75,7 +75,7 @@ class LeastSquaresIk:
                 valid pose.
             UnknownJoint: a locked joint is not in the chain.
         """
-        began = time.perf_counter()
+        began = compute_time()
         settings = request.settings or self.settings
         target = as_pose(request.target, "target")
         if request.base_pose is not None:
@@ -160,7 +160,7 @@ class LeastSquaresIk:
         position, orientation = _lengths(errors, values[n:], memory)
         iterations, attempts = work.integers[at["iterations"]], work.integers[at["next"]]
         counts = int(iterations), int(attempts)
-        took = time.perf_counter() - began
+        took = compute_time() - began
         return IkResult(IkStatus.SOLVED, q, errors, position, orientation, *counts, took)
 
     def _searched(
@@ -178,7 +178,7 @@ class LeastSquaresIk:
             *lengths,
             search.iterations,
             search.attempts,
-            time.perf_counter() - began,
+            compute_time() - began,
             reason,
         )
 

@@ -26,7 +26,6 @@ conjugate gradient method and trust regions in large scale optimization", SIAM J
 from __future__ import annotations
 
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +43,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
 )
 from motion_nodes.ik.request_validation import limits_with, target_in_base
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 
 _STALLED = 40
@@ -98,7 +98,7 @@ class JacobianTransposeIk:
                 valid pose; or it has objectives, which this solver does not support.
             UnknownJoint: a locked joint is not in the chain.
         """
-        began = time.perf_counter()
+        began = compute_time()
         if request.objectives:
             raise InvalidCommand(
                 "the transposed Jacobian serves no objectives; damped_least_squares does."
@@ -155,7 +155,7 @@ class JacobianTransposeIk:
                 return _Descent(q, IkStatus.SOLVED, iterations)
             if most is not None and before + iterations >= most:
                 return _Descent(q, IkStatus.ITERATION_LIMIT, iterations)
-            if time.perf_counter() - began > settings.timeout:
+            if compute_time() - began > settings.timeout:
                 return _Descent(q, IkStatus.TIMED_OUT, iterations)
             if iterations % _STALLED == _STALLED - 1:
                 if size > 0.9 * mark:
@@ -241,7 +241,7 @@ class JacobianTransposeIk:
                 status = IkStatus.OUT_OF_REACH if status is IkStatus.NOT_FOUND else status
             text = "; ".join(parts)
             reason = f"{text[0].upper()}{text[1:]}."
-        took = time.perf_counter() - began
+        took = compute_time() - began
         return IkResult(status, end.q, errors, *away, iterations, attempts, took, reason)
 
 

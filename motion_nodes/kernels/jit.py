@@ -15,14 +15,28 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
-from numba.core import config
+from numba.core import config, event
 
 import motion_nodes
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.compute_clock import begin_compiling, end_compiling
 from motion_nodes.kernels.numba_cache import with_checksums
 from motion_nodes.kernels.sources import ROOM
 
 Function = TypeVar("Function", bound=Callable[..., object])
+
+
+class _CompilerLock(event.Listener):  # type: ignore[misc]
+    """Stops the compute clock while Numba compiles or loads code, or waits for its turn to."""
+
+    def on_start(self, event: object) -> None:
+        begin_compiling()
+
+    def on_end(self, event: object) -> None:
+        end_compiling()
+
+
+event.register("numba:compiler_lock", _CompilerLock())
 
 
 def kernel(function: Function) -> Function:

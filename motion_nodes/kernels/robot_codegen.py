@@ -20,6 +20,7 @@ from collections.abc import Callable
 import motion_nodes
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels import cache, kinematics_codegen, native
+from motion_nodes.kernels.compute_clock import compiling
 from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.llvm_text import module_text
@@ -119,7 +120,8 @@ def load_code(name: str, text: Callable[[], str]) -> native.LoadedCode:
 def _unit_of(key: str, text: Callable[[], str]) -> native.LoadedCode:
     with _lock:
         if key not in _loaded:
-            _loaded[key] = _load(key, text)
+            with compiling():
+                _loaded[key] = _load(key, text)
         return _loaded[key]
 
 

@@ -10,13 +10,13 @@ planning", 2013); and cost-bounded trees, which are asymptotically optimal
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_bounded, rrt_trees
 from motion_nodes.kernels.search.rrt_bounded import CostBound
 from motion_nodes.kernels.search.rrt_connect import (
@@ -29,7 +29,7 @@ from motion_nodes.kernels.search.rrt_connect import (
     MET_START,
 )
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.bidirectional_search import TwoTrees, load_kernels, longest_edge
+from motion_nodes.planning.bidirectional_search import TwoTrees, longest_edge
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect, deadline
@@ -95,7 +95,7 @@ class AnytimeRrtConnect:
 
         After a cancellation the best path found is returned.
         """
-        began = time.perf_counter()
+        began = compute_time()
         settings = self.settings
         space = space_of(request, settings.search.distance_metric_weights)
         ends = find_ends(request)
@@ -103,9 +103,7 @@ class AnytimeRrtConnect:
             return replace(ends, planner=self.name)
         kernel = request.checker.kernel()
         checker = Checker(kernel.state, kernel.edge, kernel.memory)
-        if load_kernels():
-            began = time.perf_counter()
-        started = time.perf_counter()
+        started = compute_time()
         roots = (ends.start, *ends.goals.Q)
         search = TwoTrees(space, request.checker.limits, settings.search, roots)
         search.plant(checker, roots, request.random_seed)
@@ -116,7 +114,7 @@ class AnytimeRrtConnect:
             return replace(found, planner=self.name)
 
         def result(best: _Best, iterations: int) -> PlanResult:
-            now = time.perf_counter()
+            now = compute_time()
             return PlanResult(
                 PlanStatus.SOLVED,
                 best.path,
@@ -176,10 +174,10 @@ class _Ways:
         """Return a possibly better path, or None."""
         self._turn += 1
         self._seed += 1
-        end = time.perf_counter() + _TURN_TIME
+        end = compute_time() + _TURN_TIME
 
         def over() -> PlanStatus | None:
-            return give_up() or (PlanStatus.TIMED_OUT if time.perf_counter() > end else None)
+            return give_up() or (PlanStatus.TIMED_OUT if compute_time() > end else None)
 
         if self._turn % 3 == 0:
             return self._bounded(best, over)
@@ -259,7 +257,7 @@ class _BoundedTrees:
     def search(self, give_up: Callable[[], PlanStatus | None]) -> _Best | None:
         """Return a shorter path; None on timeout, or if the search is exhausted."""
         while give_up() is None:
-            began = time.perf_counter()
+            began = compute_time()
             code = rrt_bounded.search(
                 self._checker,
                 self._space,
@@ -277,7 +275,7 @@ class _BoundedTrees:
             if code == FULL:
                 self._trees = rrt_trees.grown(self._trees)
             else:
-                spent = max(time.perf_counter() - began, 1e-6)
+                spent = max(compute_time() - began, 1e-6)
                 self._budget = max(1, int(self._budget * min(_BATCH_TIME / spent, 4.0)))
         return None
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.kernels.array_bridge import table_of
 from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search import rrt_connect, rrt_samples
 from motion_nodes.kernels.search.rrt_connect import (
     EXHAUSTED,
@@ -128,9 +128,9 @@ class TwoTrees:
             give_up: called every millisecond or two; a status it returns ends the search.
         """
         while True:
-            began = time.perf_counter()
+            began = compute_time()
             code = rrt_connect.search(self._table, self._budget)
-            spent = time.perf_counter() - began
+            spent = compute_time() - began
             self.time += spent
             if code == JOINED:
                 return PlanStatus.SOLVED
@@ -176,34 +176,12 @@ def first_path(
         Waypoints, shape (k, n), and the row; None and 0 if time or iterations are used up.
     """
     request, growth = search.request, search.growth
-    began = time.perf_counter()
-    load_kernels()
-    growth.excuse(time.perf_counter() - began)
     roots = [search.start, *goals]
     trees = TwoTrees(search.space, request.checker.limits, settings, np.array(roots))
     trees.plant(search.checker, roots, request.random_seed)
     if trees.search(lambda: growth.ended(request)) is not PlanStatus.SOLVED:
         return None, 0
     return trees.path()
-
-
-class _Kernels:
-    """Whether the kernels are loaded: the first search of a process loads or compiles them."""
-
-    ready = False
-
-
-def load_kernels() -> bool:
-    """Load or compile the kernels at the first call of a process, which may take ten seconds.
-
-    Returns:
-        Whether anything was loaded; this time is not part of planning.
-    """
-    if _Kernels.ready:
-        return False
-    rrt_connect.load()
-    _Kernels.ready = True
-    return True
 
 
 def longest_edge(

@@ -8,12 +8,12 @@ easiest to reach.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import (
@@ -90,7 +90,7 @@ def goal_configurations(
     n = len(request.checker.joint_names)
     if not request.goals:
         return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
-    began = time.perf_counter()
+    began = compute_time()
     latest = began + min(options.patience, options.share * request.timeout)
     all_found: list[_Found] = []
     for number, goal in enumerate(request.goals):
@@ -174,7 +174,7 @@ def _of_joint_goal(
             _add(found, sample)
             if narrow or len(found.Q) >= options.configurations:
                 break
-        if time.perf_counter() > end:
+        if compute_time() > end:
             break
     if not found.Q:
         tried = f", nor is any other of {tries} within the tolerances free" if wide else ""
@@ -203,13 +203,11 @@ def _of_pose_goal(
     end: float,
 ) -> _Found:
     found = _Found()
-    began = time.perf_counter()
     sampler = PoseSampler(checker, goal, start, rng)
-    end += time.perf_counter() - began  # its code may have to be compiled
     k, last = 0, options.samples
     while k < last and len(found.Q) < options.configurations:
         # For reproducible results the further tries are limited by their count alone.
-        left = options.patience if found.Q else end - time.perf_counter()
+        left = options.patience if found.Q else end - compute_time()
         if left <= 0.0:
             break
         q = sampler.draw(first=k == 0, timeout=left)

@@ -11,12 +11,12 @@ checked at a fraction of the planners' steps.
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
@@ -60,19 +60,19 @@ class PathVerifier:
         Args:
             path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
         """
-        began = time.perf_counter()
+        began = compute_time()
         points = np.asarray(path, np.float64)
         limits = self._checker.limits
         outside = ~((points >= limits.lower - 1e-9) & (points <= limits.upper + 1e-9)).all(axis=1)
         if outside.any():
             first = int(np.argmax(outside))
             words = "; ".join(limits.violations(points[first])) or "it is not finite"
-            spent = time.perf_counter() - began
+            spent = compute_time() - began
             return Verification(False, f"waypoint {first}: {words}", 0, 0.0, spent)
         found = sweep_path(self._checker, points, self._finer)
         words = f"at {100 * found.share:.0f} % of the path: " if not found.free else ""
         words += in_words(self._checker, found.q) if not found.free else ""
-        spent = time.perf_counter() - began
+        spent = compute_time() - began
         certain = found.certain if found.free else 0.0
         return Verification(found.free, words, found.configurations, certain, spent)
 

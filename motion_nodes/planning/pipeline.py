@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
@@ -174,7 +174,7 @@ class _Run:
     """State of one request."""
 
     def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
-        self._began = time.perf_counter()
+        self._began = compute_time()
         self._request, self._options = request, options
         self._stages: list[PlanStage] = []
         name, note = find_planner(options.planner)
@@ -209,7 +209,7 @@ class _Run:
             result = replace(result, status=PlanStatus.INVALID_PATH, path=None, reason=words)
             motion = None
         points = self._points(result, motion)
-        spent = time.perf_counter() - self._began
+        spent = compute_time() - self._began
         result = replace(result, time=spent)
         stages, notes = tuple(self._stages), tuple(self._notes)
         return MotionPlan(result, points, motion, stages, notes, spent, self._tree)
@@ -328,11 +328,11 @@ class _Run:
         return reason
 
     def _left(self) -> float:
-        return self._request.timeout - (time.perf_counter() - self._began)
+        return self._request.timeout - (compute_time() - self._began)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
+        began = compute_time()
         self._words = ""
         try:
             yield
@@ -340,7 +340,7 @@ class _Run:
             self._words = str(error)
             raise
         finally:
-            self._stages.append(PlanStage(name, time.perf_counter() - began, self._words))
+            self._stages.append(PlanStage(name, compute_time() - began, self._words))
 
 
 def _is_at(q: ArrayLike, goal: Goal) -> bool:

@@ -6,11 +6,11 @@ The recovery is slow and ends at rest; the rest is planned from there like any o
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
@@ -56,11 +56,11 @@ def plan_with_recovery(
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed.
     """
     options = options or PlanOptions()
-    began = time.perf_counter()
+    began = compute_time()
     found = plan(request, options)
     if settings is None or found.status not in RECOVERABLE:
         return RecoveredPlan(found)
-    left = request.timeout - (time.perf_counter() - began)
+    left = request.timeout - (compute_time() - began)
     limited = replace(settings, timeout=min(settings.timeout, max(left, MIN_SEARCH)))
     out = recover(
         request.checker,
@@ -69,7 +69,7 @@ def plan_with_recovery(
         random_seed=request.random_seed,
         cancelled=request.cancelled,
     )
-    spent = time.perf_counter() - began
+    spent = compute_time() - began
     stage = PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints")
     if out.success:
         slow = recovery_trajectory(request.checker, out, settings, options)
@@ -147,7 +147,7 @@ def _joined(
 ) -> MotionPlan:
     note = f"recovery: the start is not valid ({out.note}); it is left slowly"
     stages, notes = (stage, *rest.stages), (note, *rest.notes)
-    spent = time.perf_counter() - began
+    spent = compute_time() - began
     result, trajectory = rest.result, rest.trajectory
     if result.path is None:
         reason = f"the start can be recovered ({out.note}), but from there: {result.reason}"

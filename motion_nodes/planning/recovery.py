@@ -11,13 +11,13 @@ path is valid only if depths along it never increase.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
@@ -177,7 +177,7 @@ class _Search:
         random_seed: int,
         cancelled: Callable[[], bool],
     ) -> None:
-        self._began = time.perf_counter()
+        self._began = compute_time()
         self._checker, self._settings, self._cancelled = checker, settings, cancelled
         self._limits: JointLimits = checker.limits
         self._rng = np.random.default_rng(random_seed)
@@ -344,7 +344,7 @@ class _Search:
         )
 
     def _over(self) -> bool:
-        spent = time.perf_counter() - self._began
+        spent = compute_time() - self._began
         return spent > self._settings.timeout or self._cancelled()
 
     # ---- results
@@ -356,11 +356,11 @@ class _Search:
         return f"no path out of it was found{spent}: {note}"
 
     def _failed(self, start: Array, reason: str, note: str = "") -> Recovery:
-        spent = time.perf_counter() - self._began
+        spent = compute_time() - self._began
         return Recovery(False, start[np.newaxis], reason, note or reason, np.zeros(1), spent)
 
     def _result(self, path: Array, note: str, depths: Array) -> Recovery:
-        return Recovery(True, path, "", note, depths, time.perf_counter() - self._began)
+        return Recovery(True, path, "", note, depths, compute_time() - self._began)
 
 
 def _least_motion(A: Array, b: Array, low: Array, high: Array) -> Array:

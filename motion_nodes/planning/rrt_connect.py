@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.bidirectional_search import TwoTrees, load_kernels
+from motion_nodes.planning.bidirectional_search import TwoTrees
 from motion_nodes.planning.goal_sampling import is_exact
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
@@ -72,8 +72,7 @@ class RrtConnect:
         end some full turns from the goal's positions, so that nothing jumps. If the start is a
         goal, the path has two equal waypoints.
         """
-        load_kernels()
-        began = time.perf_counter()
+        began = compute_time()
         kernel = request.checker.kernel()
         planted = self._planted(request, kernel)
         if isinstance(planted, PlanResult):
@@ -92,7 +91,7 @@ class RrtConnect:
                 search.sizes,
                 search.length,
                 search.time,
-                time.perf_counter() - began,
+                compute_time() - began,
                 index[goal],
             )
         else:
@@ -147,7 +146,7 @@ class RrtConnect:
         began: float,
     ) -> PlanResult:
         """Return the result of a failed search."""
-        now = time.perf_counter()
+        now = compute_time()
         return PlanResult(
             status,
             None,
@@ -171,11 +170,11 @@ class RrtConnect:
         give_up = deadline(request, began + request.timeout)
         if self.settings.threads == 1:
             return first, first.search(give_up)
-        patience = time.perf_counter() + _PATIENCE
+        patience = compute_time() + _PATIENCE
 
         def impatient() -> PlanStatus | None:
             status = give_up()
-            return status or (PlanStatus.TIMED_OUT if time.perf_counter() > patience else None)
+            return status or (PlanStatus.TIMED_OUT if compute_time() > patience else None)
 
         status = first.search(impatient)
         if status is not PlanStatus.TIMED_OUT or give_up() is not None:
@@ -210,7 +209,7 @@ def deadline(request: PlanRequest, end: float) -> Callable[[], PlanStatus | None
     def give_up() -> PlanStatus | None:
         if request.cancelled():
             return PlanStatus.CANCELLED
-        return PlanStatus.TIMED_OUT if time.perf_counter() > end else None
+        return PlanStatus.TIMED_OUT if compute_time() > end else None
 
     return give_up
 

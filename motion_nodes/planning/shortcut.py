@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.path_shorten import Effort, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
@@ -67,7 +66,7 @@ def shorten_rows(
     timeout: float,
 ) -> Array:
     """Return a shorter path, as :func:`shorten_path`, for a checker's addresses."""
-    end = time.perf_counter() + timeout
+    end = compute_time() + timeout
     random = np.array([random_seed % 2**64], np.uint64)
     count, n = path.shape
     room = 2 * count + settings.jumps
@@ -80,6 +79,6 @@ def shorten_rows(
         effort = Effort(rounds, settings.jumps, settings.corner_tries, settings.least_gain)
         outcome = shorten(checker, weights, rows, checked, count, effort, random)
         count = abs(outcome)
-        if outcome > 0 or time.perf_counter() > end:
+        if outcome > 0 or compute_time() > end:
             break
     return rows[:count].copy()

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.planning.tree_search import find_ends, space_of
@@ -21,25 +21,25 @@ class DirectMotion:
 
     def plan(self, request: PlanRequest) -> PlanResult:
         """Try the straight line to each goal, nearest first."""
-        began = time.perf_counter()
+        began = compute_time()
         space = space_of(request, None)
         ends = find_ends(request)
         if isinstance(ends, PlanResult):
             return replace(ends, planner=self.name)
-        started = time.perf_counter()
+        started = compute_time()
         goals, checker = ends.goals.Q, request.checker
         order = np.argsort(space.distance(goals, ends.start), kind="stable")
         for i in order:
             path = space.unwrapped([ends.start, goals[i]])
             if checker.edge_free(path[0], path[1]):
-                now = time.perf_counter()
+                now = compute_time()
                 cost, index = space.length(path), ends.goals.index[i]
                 status, times = PlanStatus.SOLVED, (now - started, now - began)
                 return PlanResult(
                     status, path, "", self.name, 1, (1, 1), cost, *times, goal_index=index
                 )
         path = space.unwrapped([ends.start, goals[order[0]]])
-        now = time.perf_counter()
+        now = compute_time()
         return PlanResult(
             PlanStatus.BLOCKED,
             None,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.search.classic_trees import (
     CONTINUE,
     FOUND,
@@ -54,13 +54,13 @@ class SearchEnds:
 
 def find_ends(request: PlanRequest) -> SearchEnds | PlanResult:
     """Return start and goals of a request, or the result if they are invalid."""
-    began = time.perf_counter()
+    began = compute_time()
     start = check_search_start(request.checker, request.start)
     if start.status is not None:
-        return PlanResult(start.status, None, start.reason, time=time.perf_counter() - began)
+        return PlanResult(start.status, None, start.reason, time=compute_time() - began)
     goals = goal_configurations(request, start.q)
     if goals.status is not None:
-        return PlanResult(goals.status, None, goals.reason, time=time.perf_counter() - began)
+        return PlanResult(goals.status, None, goals.reason, time=compute_time() - began)
     return SearchEnds(start.q, goals)
 
 
@@ -112,17 +112,13 @@ class Growth:
     @property
     def spent(self) -> float:
         """Time since planning began [s]."""
-        return time.perf_counter() - self._began
-
-    def excuse(self, duration: float) -> None:
-        """Exclude a duration [s], such as that of compiling, from the planning time."""
-        self._began += duration
+        return compute_time() - self._began
 
     def ended(self, request: PlanRequest) -> PlanStatus | None:
         """Return why a search must end now, or None."""
         if request.cancelled():
             return PlanStatus.CANCELLED
-        late = time.perf_counter() > self._began + request.timeout
+        late = compute_time() > self._began + request.timeout
         return PlanStatus.TIMED_OUT if late else None
 
     def failed(self, status: PlanStatus, iterations: int) -> SearchOutcome:
@@ -148,11 +144,8 @@ class Growth:
             tree: the tree.
             done: called after each batch; True ends the search.
         """
-        request, now = self._request, time.perf_counter()
-        code = grow(0)
-        # The compilation of kernels at their first use is not part of planning.
-        self._began += time.perf_counter() - now
-        if code == FOUND:
+        request = self._request
+        if grow(0) == FOUND:
             return SOLVED
         while True:
             left = self._most - int(tree.count[1])
@@ -161,7 +154,7 @@ class Growth:
             status = self.ended(request)
             if status is not None:
                 return self.failed(status, self._most)
-            now = time.perf_counter()
+            now = compute_time()
             code = grow(min(self._batch, left))
             if code == FOUND:
                 return SOLVED
@@ -174,7 +167,7 @@ class Growth:
             assert code == CONTINUE
             if done():
                 return SOLVED
-            spent = time.perf_counter() - now
+            spent = compute_time() - now
             factor = _BATCH_TIME / spent if spent > 0.0 else 2.0
             self._batch = max(1, int(self._batch * min(2.0, max(0.25, factor))))
 
@@ -241,12 +234,11 @@ class TreePlanner(ABC):
     ) -> PlanResult:
         """Check start and goals, search, and return the result."""
         space = space_of(request, weights)
-        _load_checks(request)
-        began = time.perf_counter()
+        began = compute_time()
         ends = find_ends(request)
         if isinstance(ends, PlanResult):
             return replace(ends, planner=self.name)
-        started = time.perf_counter()
+        started = compute_time()
         goals = ends.goals.Q
         kernel = request.checker.kernel()
         search = TreeSearch(
@@ -277,7 +269,7 @@ class TreePlanner(ABC):
     ) -> PlanResult:
         """Return the result of a search, and store the tree."""
         self._tree = drawn(search.tree)
-        now = time.perf_counter()
+        now = compute_time()
         return PlanResult(
             found.outcome.status,
             found.path,
@@ -294,14 +286,6 @@ class TreePlanner(ABC):
     @abstractmethod
     def search(self, search: TreeSearch) -> FoundPath:
         """Search a path; the start is not a goal."""
-
-
-def _load_checks(request: PlanRequest) -> None:
-    """Compile the checks at their first use, which is not part of planning."""
-    checker = request.checker
-    q = checker.limits.clip(np.zeros(len(checker.joint_names)))
-    checker.is_free(q)
-    checker.exact.is_free(q)
 
 
 def drawn(tree: Tree) -> SearchTree:

@@ -346,17 +346,19 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def _crashed(self, error: BaseException) -> None:
         """Halt after an exception in a cycle; in the loop's thread. Recovery restarts the node."""
         text = "".join(traceback.format_exception(error))
-        self.failure = f"the loop stopped: {type(error).__name__}: {error}"
-        self.get_logger().fatal(f"{self.failure}\n{text}")
-        self._loop = None
+        failure = f"the loop stopped: {type(error).__name__}: {error}"
+        self.get_logger().fatal(f"{failure}\n{text}")
         try:
             self.halt()
         except Exception as second:
             self.get_logger().fatal(f"halting failed too: {second!r}")
+        # Not earlier: a transition waits for this thread, and must not meet a half-halted node.
+        self._loop = None
         # Pending jobs run now, as they do while no loop runs.
         self._jobs.run()
+        self.failure = failure
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
-            self._recovery.begin(self.failure)
+            self._recovery.begin(failure)
         elif self.on_crash is not None:
             self.on_crash()
 

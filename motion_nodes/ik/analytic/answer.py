@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 
 import numpy as np
@@ -13,6 +12,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.failure_messages import too_far
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 
 
@@ -23,7 +23,7 @@ class Answer:
     """Number of values of the redundant joint that were tried; 1 without a redundant joint."""
 
     def __init__(self, chain: IkChain, request: IkRequest, settings: IkSettings) -> None:
-        self._began = time.perf_counter()
+        self._began = compute_time()
         self._chain, self._request, self._settings = chain, request, settings
         self.attempts = 0
         self._status = IkStatus.NOT_FOUND
@@ -38,7 +38,7 @@ class Answer:
 
     def late(self) -> bool:
         """Return whether the timeout has expired."""
-        return time.perf_counter() - self._began > self._settings.timeout
+        return compute_time() - self._began > self._settings.timeout
 
     def accept(self, Q: Array) -> bool:
         """Accept the best valid configuration; return False if none is valid.
@@ -94,7 +94,7 @@ class Answer:
         """Return the result, with the elapsed time."""
         errors = pose_error(self._chain.kinematics.pose(self._q, self._chain.tip), X_BT)
         x = errors.tolist()
-        took = time.perf_counter() - self._began
+        took = compute_time() - self._began
         away = (math.hypot(*x[:3]), math.hypot(*x[3:]))
         return IkResult(self._status, self._q, errors, *away, 0, self.attempts, took, self._reason)
 

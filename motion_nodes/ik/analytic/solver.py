@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -25,6 +24,7 @@ from motion_nodes.ik.problem import (
     as_pose,
 )
 from motion_nodes.ik.request_validation import joint_index, limits_with, target_in_base
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 
 Turns = Literal["all", "nearest"]
@@ -169,7 +169,7 @@ class AnalyticIk:
         limits = limits_with(
             self.chain, {name: near[joint_index(self.chain, name)] for name in fixed}
         )
-        ends = (max_attempts, time.perf_counter() + max_time)
+        ends = (max_attempts, compute_time() + max_time)
         return self._search(X_BT, near, limits, ends, (max_distance, norm), random_seed)
 
     def solve(self, request: IkRequest) -> IkResult:
@@ -220,7 +220,7 @@ class AnalyticIk:
             for q in Q:
                 if distance(q, near, norm=norm) <= max_distance:
                     yield q
-            if time.perf_counter() > deadline:
+            if compute_time() > deadline:
                 return
 
     def _values(self, given: ArrayLike | None, near: Array) -> Array:

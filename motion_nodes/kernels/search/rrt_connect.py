@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.array_bridge import reader, table_of
+from motion_nodes.kernels.array_bridge import reader
 from motion_nodes.kernels.collision.checker_bridge import Checker, address, edge_free, state_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import Array
@@ -120,15 +120,6 @@ def _smallest() -> ConnectSearch:
 
 
 _read = reader(_smallest())
-
-
-def load() -> None:
-    """Load or compile the kernels."""
-    smallest = _smallest()
-    table = table_of(smallest)
-    plant(table, 0)
-    smallest.counts[EDGES] = 1  # as if it had started
-    search(table, 0)
 
 
 @bare_kernel

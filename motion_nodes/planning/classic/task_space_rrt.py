@@ -9,7 +9,6 @@ switch depends on iterations, not time, so equal seeds give equal paths.
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +17,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.kernels.kinematic_arrays import pack, reroot
 from motion_nodes.kernels.robot_codegen import CodeGenerationError, RobotCode
 from motion_nodes.kernels.search.task_space_rrt import (
@@ -73,17 +73,17 @@ class TaskSpaceRrt(TreePlanner):
         Returns:
             The result; a request with other goals than poses of one link is rejected with a reason.
         """
-        began, config = time.perf_counter(), self.config
+        began, config = compute_time(), self.config
         start = check_search_start(request.checker, request.start)
         if start.status is not None:
-            spent = time.perf_counter() - began
+            spent = compute_time() - began
             return PlanResult(start.status, None, start.reason, self.name, time=spent)
         goals = pose_goals(request)
         if goals is None:
             words = "no goal was given" if not request.goals else "needs poses of one link alone"
             return PlanResult(PlanStatus.NO_GOAL, None, f"{self.name}: {words}", self.name)
         space = space_of(request, config.distance_metric_weights)
-        started = time.perf_counter()
+        started = compute_time()
         kernel = request.checker.kernel()
         search = TreeSearch(
             request,
