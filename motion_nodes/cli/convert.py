@@ -111,11 +111,12 @@ def _repaired_urdf(file: Path) -> str:
     from lxml import etree  # type: ignore[import-untyped]
 
     from motion_nodes.robot_setup.notes import Notes
+    from motion_nodes.robot_setup.robot_source import read_source
     from motion_nodes.robot_setup.urdf_repair import repair
-    from motion_nodes.robot_setup.urdf_source import read_source
 
-    root, path = read_source(file)
     findings = Notes()
+    source = read_source(file, findings=findings)
+    root, path = source.root, source.file
     repair(root, path, findings)
     for finding in findings:
         note = f"motion: {file.name}: {finding.topic} {finding.kind}: {finding.text}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion new``: create a robot folder from a URDF."""
+"""``motion new``: create a robot folder from a URDF, xacro or MJCF."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from motion_nodes.cli.printing import print_json, print_table, say
 
 if TYPE_CHECKING:
     from motion_nodes.robot_setup.new_robot import NewRobot
+    from motion_nodes.sim.robot_trial import TrialStep
 
 _WORDS = {
     "missing": "missing",
@@ -28,9 +29,11 @@ _WORDS = {
 
 
 def new(
-    urdf: Annotated[
-        Path, typer.Argument(help="URDF of the robot, or xacro if xacro is installed.")
-    ],
+    urdf: Annotated[Path, typer.Argument(help="URDF, xacro or MJCF of the robot.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(help="Arguments of a xacro, NAME:=VALUE each.", metavar="[NAME:=VALUE]..."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the robot; default: the name in the URDF.")
     ] = None,
@@ -56,14 +59,19 @@ def new(
     force: Annotated[
         bool, typer.Option("--force", help="Rename an existing folder of the same name.")
     ] = False,
+    trial: Annotated[
+        bool, typer.Option(help="Try the robot in simulation, and plan a motion for it.")
+    ] = True,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Create a robot folder from a URDF: groups, limits, spheres, drives, RMPflow.
+    """Create a robot folder from a URDF, xacro or MJCF: groups, limits, spheres, drives, RMPflow.
 
-    Prints which values were measured and which were estimated, as in the folder's README.md.
+    Prints which values were measured and which were estimated, as in the folder's README.md, and
+    what a trial in simulation showed; exit code 1 if a step of it failed.
     """
     from motion_nodes.robot_setup.new_robot import new_robot
+    from motion_nodes.robot_setup.xacro_expansion import parse_arguments
 
     begin = time.monotonic()
     with _progress() as progress:
@@ -72,17 +80,37 @@ def new(
             name=name,
             output=output,
             package_paths=package_path or (),
+            arguments=parse_arguments(arguments or ()),
             spheres_accuracy=spheres_accuracy,
             allow_missing_meshes=allow_missing_meshes,
             force=force,
             seed=seed,
             progress=progress,
         )
+        steps = _trial(made, progress) if trial else ()
     seconds = time.monotonic() - begin
     if as_json:
-        print_json(_data(made, seconds))
+        print_json(_data(made, steps, seconds))
     else:
-        _report(made, seconds)
+        _report(made, steps, seconds)
+    if not all(step.passed for step in steps):
+        raise typer.Exit(1)
+
+
+def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialStep]:
+    """Try a new robot in simulation; the separation of wheels that skid is measured first."""
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.robot_setup.folder_files import set_wheel_separation
+    from motion_nodes.sim.robot_trial import effective_separation, try_robot
+
+    robot = made.robot
+    separation = effective_separation(robot)
+    if separation is not None:
+        set_wheel_separation(made.directory, separation)
+        robot = load_robot(made.directory)
+        text = f"wheels skid in turns: the base turns as with a separation of {separation:.3g} m"
+        made.findings.add("measured", "base.wheel_separation", text)
+    return try_robot(robot, progress)
 
 
 @contextlib.contextmanager
@@ -96,7 +124,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(text)
 
 
-def _report(made: NewRobot, seconds: float) -> None:
+def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
     robot = made.robot
     say(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, {seconds:.1f} s")
     rows = [
@@ -124,6 +152,8 @@ def _report(made: NewRobot, seconds: float) -> None:
             say(f"{words}:")
             for item in items:
                 say(f"  {item.topic}: {item.text}")
+    for step in steps:
+        say(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
     if made.kept is not None:
         say(f"existing folder renamed to {made.kept}")
     say(f"written: {made.directory} (details in README.md)")
@@ -135,7 +165,7 @@ def _relative(directory: Path) -> str:
     return str(directory) if relative.startswith("..") else f".{os.sep}{relative}"
 
 
-def _data(made: NewRobot, seconds: float) -> dict[str, Any]:
+def _data(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> dict[str, Any]:
     robot, found = made.robot, made.self_collisions
     return {
         "name": robot.name,
@@ -143,6 +173,7 @@ def _data(made: NewRobot, seconds: float) -> dict[str, Any]:
         "directory": str(made.directory),
         "kept": str(made.kept) if made.kept else None,
         "seconds": seconds,
+        "trial": [{"step": step.name, "passed": step.passed, "text": step.text} for step in steps],
         "groups": {
             group.name: {"joints": group.joints, "base": group.base, "tip": group.tip}
             for group in robot.groups.values()

@@ -76,12 +76,13 @@ def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
     """Return the block ``base`` as the class of the robot's kind.
 
     Raises:
-        InvalidDescription: an arm with a base, a base without one, or an invalid field.
+        InvalidDescription: an arm or a floating robot with a base, a base without one, or an
+            invalid field.
     """
     kind = description.kind
-    if kind == "arm":
+    if kind in ("arm", "floating"):
         if description.base is not None:
-            raise InvalidDescription(f"{file}: base: a robot of kind 'arm' has none; remove it.")
+            raise InvalidDescription(f"{file}: base: a robot of kind '{kind}' has none; remove it.")
         return None
     spec = BASE_SPECS[kind]
     if description.base is None:

@@ -14,7 +14,8 @@ from msgspec import Meta
 
 from motion_nodes.model.base_description import Name, NotNegative, Positive
 
-Kind = Literal["arm", "differential", "holonomic", "ackermann"]
+Kind = Literal["arm", "differential", "holonomic", "ackermann", "floating"]
+"""``arm``: a fixed base; ``floating``: a free one without wheels, such as a quadruped's."""
 DriveMode = Literal["position", "velocity", "effort"]
 
 

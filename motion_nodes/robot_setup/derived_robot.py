@@ -14,7 +14,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,8 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.cache import preferred_folder
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.robot_source import search_from
+from motion_nodes.robot_setup.xacro_expansion import expand, split_arguments
 
 Progress = Callable[[str], None]
 
@@ -39,7 +41,8 @@ def load_description(
     """Load a robot by name, folder or file; a URDF alone is sufficient.
 
     Args:
-        name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF or xacro file.
+        name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF or xacro file, the
+            latter also with arguments: ``"robot.urdf.xacro name:=ur prefix:=left_"``.
         urdf: the URDF for a file of another system.
         package_paths: folders to search for ``package://`` names in a URDF.
         progress: called with the steps of deriving a robot.
@@ -47,20 +50,25 @@ def load_description(
     Raises:
         RobotNotFound, InvalidDescription, InvalidConfig: as the loader and ``motion new``.
     """
-    path = Path(name_or_path).expanduser()
+    text, arguments = split_arguments(str(name_or_path))
+    path = Path(text).expanduser()
     if urdf is None and path.suffix in _URDF_SUFFIXES and path.is_file():
-        return load_robot(derived_folder(path.absolute(), package_paths, progress))
+        return load_robot(derived_folder(path.absolute(), package_paths, arguments, progress))
     return load_robot(name_or_path, urdf)
 
 
 def derived_folder(
-    urdf: Path, package_paths: Sequence[str | Path] = (), progress: Progress | None = None
+    urdf: Path,
+    package_paths: Sequence[str | Path] = (),
+    arguments: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Return the folder with the robot.yaml derived from a URDF, created if not cached.
 
     Args:
         urdf: URDF or xacro file.
         package_paths: folders to search for ``package://`` names.
+        arguments: of a xacro, by name.
         progress: called with the steps.
 
     Raises:
@@ -68,7 +76,7 @@ def derived_folder(
         InvalidConfig: the cache cannot be written.
     """
     cache = _cache_folder()
-    key = _digest(urdf, package_paths)
+    key = _digest(urdf, package_paths, arguments or {})
     with _locked(cache / f"{key}.lock"):
         folder = cache / key
         if not (folder / ROBOT_FILE).is_file():
@@ -79,6 +87,7 @@ def derived_folder(
                 urdf,
                 output=folder,
                 package_paths=package_paths,
+                arguments=arguments,
                 force=True,
                 unique_name=False,
                 progress=progress,
@@ -108,12 +117,14 @@ def _cache_folder() -> Path:
     return folder
 
 
-def _digest(urdf: Path, package_paths: Sequence[str | Path]) -> str:
+def _digest(urdf: Path, package_paths: Sequence[str | Path], arguments: Mapping[str, str]) -> str:
     """Return a hash of everything that a derived robot depends on."""
     try:
         text = urdf.read_bytes()
     except OSError as error:
         raise InvalidConfig(f"{urdf} cannot be read: {error.strerror}.") from None
+    if ".xacro" in urdf.suffixes:  # it depends on the files it includes, too
+        text = expand(urdf, search_from(urdf, package_paths), arguments).urdf.encode()
     sha = hashlib.sha256(_code_digest())
     sha.update(str(urdf).encode())
     sha.update(text)

@@ -21,6 +21,8 @@ _BEARING = 5e-6
 """Viscous damping of a roller [N m s/rad]."""
 _NEAR_FLOOR = 0.1
 """Tolerance relative to a wheel's radius: lower links slide on the floor."""
+_SKIDDING_FRICTION = 0.7
+"""Of tyres that slide sideways; with rigid tyres and more of it a base hops while it turns."""
 _SKID = {"friction": 0.0, "torsional_friction": 0.0, "rolling_friction": 0.0}
 
 
@@ -62,9 +64,14 @@ def floor_contact(
             }
         ]
         findings.add("guessed", "simulation.rollers", f"{_ROLLERS} on each wheel")
+    if base.kind == "differential" and len(base.driven) > 2:
+        tyres = [tree.joints[joint].child for joint in base.driven]
+        block["contact"] = {link: {"friction": _SKIDDING_FRICTION} for link in tyres}
+        text = f"wheels skid when the base turns; friction {_SKIDDING_FRICTION:g}"
+        findings.add("guessed", "simulation.contact", text)
     skids = _skids(base, tree, geometries, base_frame)
     if skids:
-        block["contact"] = {link: dict(_SKID) for link in skids}
+        block.setdefault("contact", {}).update({link: dict(_SKID) for link in skids})
         findings.add(
             "guessed", "simulation.contact", f"{listed(skids)} reaches the floor; taken as sliding"
         )

@@ -17,11 +17,18 @@ _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)"
 _TIPS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        *(r"tcp|tool_?center", r"grasp", r"^(.*_)?tool0?$|_tool(_link)?$"),
-        *(r"end_?effector|^ee_|_ee(_|$)", r"flange|_tip$|tool", r"hand|gripper", r"wrist"),
+        *(r"tcp|tool_?center|pinch", r"grasp", r"^(.*_)?tool0?$|_tool(_link)?$"),
+        *(
+            r"end_?effector|^ee_|_ee(_|$)",
+            r"flange|_tip$|tool|attachment",
+            r"hand|gripper",
+            r"wrist",
+        ),
     )
 ]
 """Names of frames at the end of an arm, in order of preference."""
+_SENSOR = re.compile(r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_", re.IGNORECASE)
+"""Names of frames that are no tools."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
 
 
@@ -147,6 +154,9 @@ def _split(
 def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
     """Return whether a joint and all its descendants are (part of) a hand."""
     below = branches.all_below([joint])
+    if len(below) > 1 and not several and not _FINGER.search(joint.name):
+        # The wrist that carries a gripper's body, which is called a gripper.
+        return False
     if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
         # Independent of names: parallel prismatic or mimic joints.
         small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
@@ -186,13 +196,24 @@ def _tip(tree: KinematicTree, link: str) -> str:
     found = [link]
     for name in tree.frame_names:
         joint = tree.parent_joint.get(name)
-        if joint is not None and not joint.movable and joint.parent in found:
+        fixed = joint is not None and not joint.movable and joint.parent in found
+        if fixed and not _SENSOR.search(name):
             found.append(name)
     for pattern in _TIPS:
         fitting = [name for name in found if pattern.search(name)]
+        # A frame without a body is a tool centre point rather than the part that bears its name.
+        frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
-            return fitting[-1]
-    return link
+            return (frames or fitting)[-1]
+    flanges = [name for name in found if _is_frame(tree, name)]
+    return flanges[-1] if flanges else link
+
+
+def _is_frame(tree: KinematicTree, name: str) -> bool:
+    """Return whether a link has no body, and nothing is attached to it."""
+    link = tree.links[name]
+    bare = link.inertial is None and not link.visuals and not link.collisions
+    return bare and not any(joint.parent == name for joint in tree.joints.values())
 
 
 def _name(joints: Sequence[Joint], default: str) -> str:

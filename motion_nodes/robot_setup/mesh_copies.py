@@ -17,9 +17,9 @@ import numpy as np
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.urdf_repair import TOO_LARGE, TOO_SMALL
-from motion_nodes.robot_setup.urdf_source import PackageSearch
-from motion_nodes.scene.mesh_file import read_mesh
+from motion_nodes.scene.mesh_file import EmptyMesh, read_mesh
 from motion_nodes.scene.shapes import TriangleMesh
 
 
@@ -49,6 +49,10 @@ def sort_out(
             if shape.tag == "visual":
                 continue
             extent = float(np.ptp(read_mesh(path, _scale(mesh, where)).vertices, axis=0).max())
+        except EmptyMesh as error:
+            link.remove(shape)
+            findings.add("changed", "geometry", f"{name}: a {shape.tag} shape is left out: {error}")
+            continue
         except InvalidDescription as error:
             if "scale" in str(error) and str(error).startswith(where):
                 raise

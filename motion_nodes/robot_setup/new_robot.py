@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,27 +12,30 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.files.yaml_file import yaml_text
-from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
+from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
-from motion_nodes.robot_setup import drives as drive_guess
+from motion_nodes.robot_setup.drive_setup import drive_block
+from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.floor_contact import floor_contact
+from motion_nodes.robot_setup.folder_files import target_folder, write_folder
+from motion_nodes.robot_setup.geometry_fit import fit_spheres, link_geometries
 from motion_nodes.robot_setup.groups import Groups, guess_groups
-from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.mesh_copies import copy_meshes, sort_out
+from motion_nodes.robot_setup.legs import find_legs, standing
+from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.readme import report
 from motion_nodes.robot_setup.rmpflow_defaults import rmpflow_settings
+from motion_nodes.robot_setup.robot_source import RobotSource, read_source, search_from
 from motion_nodes.robot_setup.robot_yaml_text import (
-    URDF_FILE,
     base_frame,
     checked_name,
     named_states,
@@ -47,8 +49,7 @@ from motion_nodes.robot_setup.self_collisions import (
 from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
 from motion_nodes.robot_setup.urdf_repair import repair
-from motion_nodes.robot_setup.urdf_source import PackageSearch, read_source
-from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
+from motion_nodes.robot_setup.wheels import find_wheels, guess_base
 from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
@@ -79,6 +80,7 @@ def new_robot(
     name: str | None = None,
     output: str | Path | None = None,
     package_paths: Sequence[str | Path] = (),
+    arguments: Mapping[str, str] | None = None,
     spheres_accuracy: float | None = None,
     allow_missing_meshes: bool = False,
     force: bool = False,
@@ -86,13 +88,14 @@ def new_robot(
     unique_name: bool = True,
     progress: Progress | None = None,
 ) -> NewRobot:
-    """Create a robot's folder from a URDF, atomically.
+    """Create a robot's folder from a URDF, xacro or MJCF, atomically.
 
     Args:
-        urdf: file, or xacro if the program xacro is installed.
+        urdf: URDF, xacro or MJCF file.
         name: of the robot; default: the one in the URDF.
         output: the folder to create; default: the robot's name in the current folder.
-        package_paths: packages, or folders of packages, for ``package://``.
+        package_paths: packages, or folders of packages, for ``package://`` and ``$(find ...)``.
+        arguments: of a xacro, by name.
         spheres_accuracy: max excess of spheres beyond the geometry [m]; default: depends on each
             link's width, 6 to 40 mm.
         allow_missing_meshes: whether links with missing collision meshes are left unchecked.
@@ -105,212 +108,172 @@ def new_robot(
         InvalidDescription: the URDF cannot be used; names file, line and remedy.
         InvalidConfig: the folder or the name exists, or an option is invalid.
     """
-    say = progress or (lambda text: None)
-    findings = Notes()
     if spheres_accuracy is not None and not 0.0 < spheres_accuracy < 10.0:
         raise InvalidConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
-    root, file = read_source(urdf, package_paths)
-    robot_name = checked_name(name, root.get("name") or file.stem)
-    target = _target(output, robot_name, force, unique_name=unique_name)
-    say("reading the URDF")
-    repair(root, file, findings)
-    search = PackageSearch(file.parent, tuple(Path(p).expanduser() for p in package_paths))
-    say("reading meshes")
-    sort_out(root, search, findings, allow_missing=allow_missing_meshes, file=file)
-    tree = _tree(root, file)
-    geometries = _geometries(tree, search, findings)
-    if not tree.joint_names:
-        raise InvalidDescription(
-            f"{file}: no joint of this robot moves; there is nothing to control."
-        )
-    say("finding wheels and chains")
-    wheels = find_wheels(tree, geometries, base_frame(tree))
-    base = guess_base(wheels, tree, findings, base_frame(tree))
-    if base.turned:
-        _turn_round(root, base.turned, findings)
-        tree = _tree(root, file)
-    left_out = {*base.driven, *base.steering, *base.passive}
-    groups = guess_groups(tree, left_out, findings, base_frame(tree))
-    spheres, coverage = _fit(geometries, spheres_accuracy, say)
-    rng = np.random.default_rng(seed)
-    say("working out drives")
-    limits = drive_guess.motion_limits(tree, findings)
-    drives = _drives(tree, base, groups, geometries, findings, rng)
-    data = robot_data(
-        robot_name, tree, base, groups, limits, drives, has_spheres=bool(spheres.links)
-    )
-    contact = floor_contact(base, tree, geometries, base_frame(tree), findings)
-    if contact:
-        data["simulation"] = contact
-    say("trying configurations for self-collisions")
-    robot = _assembled(data, tree, spheres, target)
-    data["named_states"]["home"] = named_states(robot, Groups(), first_home(robot), {})["home"]
-    robot = _assembled(data, tree, spheres, target)
-    grippers = [group.joints for group in groups.grippers]
-    found = find_self_collisions(robot, geometries, still=left_out, grippers=grippers, seed=seed)
-    if spheres.links:
-        data["collision"]["ignore"] = [list(pair) for pair in found.ignored]
-    data["named_states"]["home"] = named_states(robot, Groups(), found.home, {})["home"]
-    robot = _assembled(data, tree, spheres, target)
-    checker = CollisionChecker(robot)
-    home = nearer_home(checker, robot.home, first_home(robot))
-    data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
-    robot = _assembled(data, tree, spheres, target)
-    tried = random_configurations(robot, _FREE_TRIES, rng, left_out)
-    free = float(checker.are_free(tried).mean())
-    ready = {}
-    if groups.main is not None and groups.main.tip is not None:
-        ready = ready_state(robot, groups.main.joints, groups.main.tip, checker, tried)
-    data["named_states"] = named_states(robot, groups, robot.home, ready)
-    texts = {
-        ROBOT_FILE: yaml_text(
-            data,
-            f"{_LICENCE}{robot_name}: made from {file.name}; README.md lists what was guessed.",
-        )
-    }
-    if spheres.links:
-        texts[SPHERES_FILE] = yaml_text(
-            {link: (s.round(6) + 0.0).tolist() for link, s in spheres.links.items()},
-            f"{_LICENCE}Collision spheres, fitted to the geometry: link -> [x, y, z, radius] [m].",
-        )
-    if ready and groups.main is not None:
-        settings = rmpflow_settings(
-            tree, groups.main, robot.limits.select(groups.main.joints), spheres.links, findings
-        )
-        texts[RMPFLOW_FILE] = yaml_text(
-            settings, f"{_LICENCE}RMPflow: docs/rmpflow.md tells what each number does."
-        )
-    texts["README.md"] = report(robot_name, file, robot, findings, coverage, found, free)
-    say("writing the folder")
-    kept = _write(target, texts, root, search)
-    return NewRobot(target, load_robot(target), findings, coverage, found, free, kept)
+    findings = Notes()
+    with tempfile.TemporaryDirectory() as meshes:
+        source = read_source(urdf, package_paths, arguments, findings, Path(meshes))
+        robot_name = checked_name(name, source.root.get("name") or source.file.stem)
+        target = target_folder(output, robot_name, force, unique_name=unique_name)
+        making = _Making(source, robot_name, target, findings, progress or (lambda text: None))
+        making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
+        making.describe(spheres_accuracy, np.random.default_rng(seed))
+        making.choose_states(seed)
+        return making.write()
 
 
-def _target(output: str | Path | None, name: str, force: bool, *, unique_name: bool) -> Path:
-    """Return the folder to create, after checking that it can be created."""
-    target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
-    if target.exists() and not force:
-        raise InvalidConfig(
-            f"{target} exists; choose another place with --output, or move it aside with --force."
-        )
-    known = available_robots() if unique_name else {}
-    if name in known and known[name].parent != target:
-        raise InvalidConfig(
-            f"a robot called '{name}' exists: {known[name].parent}. Give this one another name "
-            "with --name."
-        )
-    if not target.parent.is_dir():
-        raise InvalidConfig(
-            f"{target.parent} is no folder; make it first, or choose another --output."
-        )
-    _draft(target).rmdir()
-    return target
+class _Making:
+    """Steps from a robot's file to its folder."""
 
+    def __init__(
+        self, source: RobotSource, name: str, target: Path, findings: Notes, say: Progress
+    ) -> None:
+        self._source, self._name, self._target = source, name, target
+        self._findings, self._say = findings, say
 
-def _draft(target: Path) -> Path:
-    """Create a temporary folder next to the final one, which also checks that it is writable."""
-    try:
-        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    except OSError as error:
-        raise InvalidConfig(
-            f"{target.parent} cannot be written to ({error.strerror or error}); choose another "
-            "--output."
-        ) from None
+    def read(self, package_paths: Sequence[str | Path], *, allow_missing_meshes: bool) -> None:
+        """Repair the URDF, and read it with its meshes."""
+        root, file, findings = self._source.root, self._source.file, self._findings
+        self._say("reading the URDF")
+        repaired = repair(root, file, findings)
+        mjcf = self._source.mjcf
+        self._floating = repaired.floating or (mjcf is not None and mjcf.floating)
+        self._unstated = repaired.unstated_velocity
+        self._search = search_from(file, package_paths)
+        self._say("reading meshes")
+        sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
+        self._tree = _tree(root, file)
+        self._geometries = link_geometries(self._tree, self._search, findings)
+        if not self._tree.joint_names:
+            raise InvalidDescription(
+                f"{file}: no joint of this robot moves; there is nothing to control."
+            )
+
+    def describe(self, accuracy: float | None, rng: np.random.Generator) -> None:
+        """Find base, groups, spheres and drives."""
+        findings, mjcf = self._findings, self._source.mjcf
+        self._say("finding wheels and chains")
+        wheels = find_wheels(self._tree, self._geometries, base_frame(self._tree))
+        frame = base_frame(self._tree)
+        base = guess_base(wheels, self._tree, findings, frame, self._unstated)
+        if base.turned:
+            _turn_round(self._source.root, base.turned, findings)
+        if base.wheel_velocity is not None:
+            _set_velocity(self._source.root, base.driven, base.wheel_velocity)
+        self._tree = _tree(self._source.root, self._source.file)
+        tree = self._tree
+        if mjcf is not None:
+            base.passive += tuple(n for n in mjcf.passive if n not in base.passive)
+        if self._floating and base.kind == "arm":
+            base.kind = "floating"
+        self._base, self._rng = base, rng
+        self._left_out = {*base.driven, *base.steering, *base.passive}
+        self._groups = guess_groups(tree, self._left_out, findings, base_frame(tree))
+        self._legs = find_legs(tree, self._geometries, self._groups, base_frame(tree))
+        if self._legs and base.kind == "arm":
+            base.kind = "floating"
+            names = listed(leg.group.name for leg in self._legs)
+            findings.add("guessed", "kind", f"floating: it stands on {names}")
+        self._spheres, self._coverage = fit_spheres(self._geometries, accuracy, self._say)
+        self._say("working out drives")
+        limits = motion_limits(tree, findings)
+        stated = {} if mjcf is None else mjcf.drives
+        drives = drive_block(tree, base, self._groups, self._geometries, stated, findings, rng)
+        data = robot_data(
+            self._name,
+            tree,
+            base,
+            self._groups,
+            limits,
+            drives,
+            has_spheres=bool(self._spheres.links),
+        )
+        contact = floor_contact(base, tree, self._geometries, base_frame(tree), findings)
+        if contact:
+            data["simulation"] = contact
+        self._data = data
+
+    def choose_states(self, seed: int) -> None:
+        """Find self-collisions, home and ready."""
+        self._say("trying configurations for self-collisions")
+        data, mjcf = self._data, self._source.mjcf
+        robot = self._with_home(None)
+        wanted = first_home(robot)
+        if mjcf is not None:
+            given = [
+                mjcf.home.get(name, q) for name, q in zip(robot.joint_names, wanted, strict=True)
+            ]
+            wanted = robot.limits.clip(np.array(given))
+        if self._legs and not (mjcf is not None and mjcf.home):
+            wanted = standing(robot, self._legs, wanted, seed)
+        robot = self._with_home(wanted)
+        grippers = [group.joints for group in self._groups.grippers]
+        self._found = find_self_collisions(
+            robot, self._geometries, still=self._left_out, grippers=grippers, seed=seed
+        )
+        if self._spheres.links:
+            data["collision"]["ignore"] = [list(pair) for pair in self._found.ignored]
+        robot = self._with_home(self._found.home)
+        checker = CollisionChecker(robot)
+        robot = self._with_home(nearer_home(checker, robot.home, wanted))
+        tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
+        self._free = float(checker.are_free(tried).mean())
+        self._ready: dict[str, float] = {}
+        main = self._groups.main
+        if main is not None and main.tip is not None:
+            self._ready = ready_state(robot, main.joints, main.tip, checker, tried)
+        data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
+        self._robot = robot
+
+    def _with_home(self, home: Any) -> Robot:
+        """Return the robot as known so far, with a home."""
+        robot = _assembled(self._data, self._tree, self._spheres, self._target)
+        if home is None:
+            return robot
+        self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
+        return _assembled(self._data, self._tree, self._spheres, self._target)
+
+    def write(self) -> NewRobot:
+        """Write the folder."""
+        file, name, findings = self._source.file, self._name, self._findings
+        texts = {
+            ROBOT_FILE: yaml_text(
+                self._data,
+                f"{_LICENCE}{name}: made from {file.name}; README.md lists what was guessed.",
+            )
+        }
+        links = self._spheres.links
+        if links:
+            texts[SPHERES_FILE] = yaml_text(
+                {link: (s.round(6) + 0.0).tolist() for link, s in links.items()},
+                f"{_LICENCE}Collision spheres, fitted to the geometry: link -> [x, y, z, radius] "
+                "[m].",
+            )
+        main = self._groups.main
+        if self._ready and main is not None:
+            limits = self._robot.limits.select(main.joints)
+            texts[RMPFLOW_FILE] = yaml_text(
+                rmpflow_settings(self._tree, main, limits, links, findings),
+                f"{_LICENCE}RMPflow: docs/rmpflow.md tells what each number does.",
+            )
+        texts["README.md"] = report(
+            name, file, self._robot, findings, self._coverage, self._found, self._free
+        )
+        self._say("writing the folder")
+        kept = write_folder(self._target, texts, self._source.root, self._search)
+        made = load_robot(self._target)
+        return NewRobot(self._target, made, findings, self._coverage, self._found, self._free, kept)
 
 
 def _tree(root: Any, file: Path) -> KinematicTree:
     return read_urdf(etree.tostring(root, encoding="unicode"), str(file))
 
 
-def _geometries(
-    tree: KinematicTree, search: PackageSearch, findings: Notes
-) -> dict[str, LinkGeometry]:
-    """Return the geometry of each link with shapes."""
-    links = tree.links.values()
-    chosen = {link.name: link.collisions for link in links if link.collisions}
-    if not chosen:
-        chosen = {link.name: link.visuals for link in links if link.visuals}
-        if chosen:
-            text = "fitted to what is seen: no link has collision geometry"
-            findings.add("guessed", "spheres.yaml", text)
-    if not chosen:
-        findings.add("missing", "spheres.yaml", "no link has geometry; nothing can be checked")
-    geometries = {}
-    for name, shapes in chosen.items():
-        try:
-            geometry = LinkGeometry.of_shapes(shapes, search.find)
-        except InvalidDescription as error:
-            findings.add("missing", "spheres.yaml", f"{name} is not checked: {error}")
-            continue
-        if geometry is not None:
-            geometries[name] = geometry
-    return geometries
-
-
-def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
-    """Return the accuracy of each link's spheres [m].
-
-    A sixth of its width, 6 to 40 mm; limited for small parts if one value is given for all.
-    """
-    chosen = {}
-    for link, geometry in geometries.items():
-        extents = np.sort(np.ptp(geometry.bounds, axis=0))
-        if given is None:
-            chosen[link] = float(np.clip(extents[1] / 6.0, 0.006, 0.04))
-        else:
-            chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
-    return chosen
-
-
-def _fit(
-    geometries: Mapping[str, LinkGeometry], given: float | None, say: Progress
-) -> tuple[SphereSet, dict[str, Coverage]]:
-    spheres = SphereSet()
-    coverage: dict[str, Coverage] = {}
-    accuracies = _accuracies(geometries, given)
-    first: dict[bytes, str] = {}  # of identical links, such as wheels and fingers
-    for k, (link, geometry) in enumerate(geometries.items()):
-        say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
-        like = first.setdefault(geometry.corners.tobytes(), link)
-        if like != link:
-            spheres = spheres.with_link(link, spheres.of(like))
-            coverage[link] = coverage[like]
-            continue
-        spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
-        coverage[link] = spheres.coverage(link, geometry)
-    return spheres, coverage
-
-
-def _drives(
-    tree: KinematicTree,
-    base: BaseGuess,
-    groups: Groups,
-    geometries: Mapping[str, LinkGeometry],
-    findings: Notes,
-    rng: np.random.Generator,
-) -> list[dict[str, Any]]:
-    volumes = {link: geometry.volume for link, geometry in geometries.items()}
-    masses = drive_guess.masses_of(tree, volumes, findings)
-    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
-    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
-    bounded = np.isfinite(upper - lower)
-    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
-    Q = rng.uniform(low, high, (64, len(lower)))
-    inertia, load = drive_guess.joint_inertias(tree, masses, Q)
-    drive_guess.weak_joints(tree, load, findings)
-    felt = dict(zip(tree.joint_names, inertia.tolist(), strict=True))
-    radius = float(np.mean([wheel.radius for wheel in base.wheels])) if base.wheels else 0.0
-    share = float(masses.sum()) * radius**2 / max(1, len(base.driven))
-    for joint in base.steering:
-        felt[joint] = max(felt[joint], share)
-    together = [group.joints for group in groups.groups]
-    if base.steering:
-        together.append(base.steering)
-    findings.add(
-        "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
-    )
-    wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
-    return drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
+def _set_velocity(root: Any, joints: Sequence[str], velocity: float) -> None:
+    """Set the velocity limits of joints [rad/s]."""
+    for joint in root.findall("joint"):
+        if joint.get("name") in joints:
+            joint.find("limit").set("velocity", repr(velocity))
 
 
 def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
@@ -345,34 +308,3 @@ def _assembled(
         for link, items in spheres.links.items()
     }
     return assemble(file, description, tree, "", by_link)
-
-
-def _write(target: Path, texts: Mapping[str, str], root: Any, search: PackageSearch) -> Path | None:
-    """Write a temporary folder, check that it loads, then rename it.
-
-    Returns:
-        New path of the folder that was there before.
-    """
-    draft = _draft(target)
-    try:
-        draft.chmod(0o755)
-        copy_meshes(root, search, draft)
-        etree.indent(root)
-        urdf = etree.tostring(root, encoding="unicode")
-        (draft / URDF_FILE).write_text(f'<?xml version="1.0"?>\n{urdf}\n', encoding="utf-8")
-        for name, text in texts.items():
-            (draft / name).write_text(text, encoding="utf-8")
-        load_robot(draft)
-        kept = None
-        if target.exists():
-            numbered = (target.with_name(f"{target.name}.old{n}") for n in range(1, 10**6))
-            kept = next(path for path in numbered if not path.exists())
-            target.rename(kept)
-        draft.rename(target)
-    except OSError as error:
-        raise InvalidConfig(f"{target}: cannot be written: {error.strerror or error}.") from None
-    except MotionError as error:
-        raise type(error)(str(error).replace(str(draft), str(target))) from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return kept

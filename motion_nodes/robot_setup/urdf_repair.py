@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,25 @@ VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 """Default effort limits likewise [N m or N]."""
+_LEAST_MASS, _LEAST_INERTIA = 1e-6, 1e-12
+"""Smaller ones are those of frames without a body, and no simulation can use them [kg, kg m^2]."""
 _MOVING = ("revolute", "continuous", "prismatic")
 TOO_SMALL, TOO_LARGE = 1e-4, 100.0
 """Implausible extents of a part [m]."""
 _TYPES = (*_MOVING, "fixed", "floating", "planar")
 
 
-def repair(root: Any, file: Path, findings: Notes) -> None:
+@dataclass(frozen=True)
+class Repaired:
+    """What the rest of the set-up needs to know of a repaired URDF."""
+
+    floating: bool
+    """Whether the robot floats: a floating joint connects it to the world."""
+    unstated_velocity: frozenset[str]
+    """Joints without a velocity limit, which got one."""
+
+
+def repair(root: Any, file: Path, findings: Notes) -> Repaired:
     """Repair a URDF in place.
 
     Args:
@@ -43,18 +56,20 @@ def repair(root: Any, file: Path, findings: Notes) -> None:
     if not root.get("name"):
         root.set("name", file.name.split(".")[0])
     put_in_variables(root, file, findings)
+    _materials(root, findings)
     for tag in ("link", "joint"):
         _check_names(root.findall(tag), tag, file)
     joints = root.findall("joint")
     _check_tree(root, joints, file)
     _vectors(root, file, findings)
-    _joint_types(joints, file, findings)
+    floating = _joint_types(joints, file, findings)
     _mimics(joints, file, findings)
-    _limits(joints, file, findings)
+    unstated = _limits(joints, file, findings)
     for link in root.findall("link"):
         _inertial(link, file, findings)
         _shapes(link, file, findings)
     _colours(root, findings)
+    return Repaired(floating, unstated)
 
 
 def _check_names(elements: Iterable[Any], tag: str, file: Path) -> None:
@@ -108,8 +123,28 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
         )
 
 
+def _materials(root: Any, findings: Notes) -> None:
+    """Name materials without a name, and remove textures without a file."""
+    unnamed = 0
+    for material in root.iter("material"):
+        if not material.get("name"):
+            unnamed += 1
+            material.set("name", f"material_{unnamed}")
+        for texture in [t for t in material.findall("texture") if not t.get("filename")]:
+            material.remove(texture)
+    if unnamed:
+        findings.add("changed", "colours", f"{unnamed} materials had no name")
+
+
 def _vectors(root: Any, file: Path, findings: Notes) -> None:
-    """Make origins and axes three numbers: missing ones become zeros, surplus ones are dropped."""
+    """Make origins, axes and scales three numbers: missing ones become zeros, or the first one."""
+    for mesh in root.iter("mesh"):
+        numbers = _numbers(mesh, "scale", file) if "scale" in mesh.attrib else [1.0] * 3
+        if len(numbers) not in (0, 3):
+            kept = numbers[:3] if len(numbers) > 3 else numbers[:1] * 3
+            mesh.set("scale", " ".join(map(repr, kept)))
+            text = f"line {mesh.sourceline}: scale had {len(numbers)} numbers, 3 are needed"
+            findings.add("changed", "geometry", text)
     for element in [*root.iter("origin"), *root.iter("axis")]:
         for key in ("xyz", "rpy"):
             if key not in element.attrib:
@@ -122,8 +157,9 @@ def _vectors(root: Any, file: Path, findings: Notes) -> None:
                 findings.add("changed", "geometry", text)
 
 
-def _joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> None:
-    free = []
+def _joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bool:
+    free, floating = [], False
+    children = {joint.find("child").get("link") for joint in joints}
     for joint in joints:
         kind = joint.get("type")
         if kind not in _TYPES:
@@ -133,11 +169,18 @@ def _joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> None:
             )
         if kind in ("floating", "planar"):
             joint.set("type", "fixed")
+            at_root = joint.find("parent").get("link") not in children
+            if kind == "floating" and at_root:
+                floating = True
+                text = f"{joint.get('name')} is taken as the free base of a floating robot"
+                findings.add("changed", "joints", text)
+                continue
             free.append(f"{joint.get('name')} ({kind})")
     if free:
         findings.add(
             "changed", "joints", f"made fixed, for they move in several directions: {listed(free)}"
         )
+    return floating
 
 
 def _mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
@@ -179,7 +222,9 @@ def _mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
             findings.add("changed", "joints", f"{name} mimics {passed[-1]} itself, not {passed[1]}")
 
 
-def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> None:
+def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> frozenset[str]:
+    """Complete the limits of moving joints; return those without a velocity limit."""
+    unstated: frozenset[str] = frozenset()
     moving = [joint for joint in joints if joint.get("type") in _MOVING]
     _twins(moving, file, findings)
     for joint in moving:
@@ -195,6 +240,8 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> None:
                 known[joint.get("type")].append(value)
             else:
                 lacking.append(joint)
+        if field == "velocity":
+            unstated = frozenset(joint.get("name") for joint in lacking)
         guesses: dict[str, list[str]] = {}
         for joint in lacking:
             kind = joint.get("type")
@@ -204,6 +251,7 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> None:
         for guess, names in guesses.items():
             why = f"the URDF gives {listed(names)} no {unit}"
             findings.add("guessed", f"limits.{field}", f"{guess} ({why})")
+    return unstated
 
 
 def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
@@ -272,7 +320,7 @@ def _inertial(link: Any, file: Path, findings: Notes) -> None:
     name = link.get("name")
     mass_element, inertia = inertial.find("mass"), inertial.find("inertia")
     mass = _number(mass_element, "value", 0.0, file) if mass_element is not None else 0.0
-    if not mass > 0.0 or not math.isfinite(mass):
+    if not mass >= _LEAST_MASS or not math.isfinite(mass):
         link.remove(inertial)
         findings.add("changed", "masses", f"{name}: mass {mass:g} kg, taken as without a mass")
         return
@@ -301,7 +349,7 @@ def _physical(inertia: Any, file: Path) -> bool:
     if not np.isfinite(matrix).all():
         return False
     least, middle, most = np.linalg.eigvalsh(matrix)
-    return bool(least > 0.0 and least + middle >= most * (1.0 - 1e-6))
+    return bool(least >= _LEAST_INERTIA and least + middle >= most * (1.0 - 1e-6))
 
 
 def _shapes(link: Any, file: Path, findings: Notes) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,12 @@ Geometries = Mapping[str, LinkGeometry]
 _ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
 _GAPPY = 0.25  # the same for a rim of rollers with gaps
 _LEVEL = 0.15  # max sine of the angle between axes
-_SPEED, _TURN = 0.5, 1.5  # [m/s], [rad/s] default limits if those of the wheels are higher
+_SPEED, _FASTEST, _TURN = 0.5, 1.0, 1.5
+"""Speed of a base whose wheels have no velocity limit, and max speeds of others [m/s, rad/s]."""
+_WHEEL_VELOCITY = 10.0
+"""Max velocity of wheels without a limit [rad/s]."""
+_BOTH = 1.5
+"""Velocity of the outer wheels while a base drives and turns, relative to driving straight."""
 _ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
 
 
@@ -58,6 +63,10 @@ class BaseGuess:
     steering: tuple[str, ...] = ()
     passive: tuple[str, ...] = ()
     """Casters and wheels without drive."""
+    speed: float = 0.0
+    """Max speed that the wheels allow, and is chosen [m/s]."""
+    wheel_velocity: float | None = None
+    """Velocity limit of driven wheels that state none [rad/s]; None: they state one."""
     turned: tuple[str, ...] = ()
     """Joints whose axes must be inverted, so that forward is positive."""
     wheels: tuple[Wheel, ...] = ()
@@ -111,9 +120,21 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
 
 
 def guess_base(
-    wheels: Sequence[Wheel], tree: KinematicTree, findings: Notes, base: str
+    wheels: Sequence[Wheel],
+    tree: KinematicTree,
+    findings: Notes,
+    base: str,
+    unstated: Collection[str] = (),
 ) -> BaseGuess:
-    """Return the kind of base given by wheels; that of an arm if it is unknown."""
+    """Return the kind of base given by wheels; that of an arm if it is unknown.
+
+    Args:
+        wheels: from :func:`find_wheels`.
+        tree: the robot.
+        findings: notes are added.
+        base: the robot's base frame.
+        unstated: joints whose velocity limits are not stated by the robot's file.
+    """
     guess = BaseGuess(wheels=tuple(wheels))
     rolling = [wheel for wheel in wheels if wheel.swivel is None]
     swivels = [wheel for wheel in wheels if wheel.swivel is not None]
@@ -133,6 +154,7 @@ def guess_base(
         findings.add("guessed", "passive_joints", f"omni wheels that roll freely: {names}")
         rolling = plain
     across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 0.97]
+    _set_speed(guess, rolling, tree, unstated)
     if len(rolling) >= 3 and not steered and all(w.roller_angle_deg for w in rolling):
         _roller_wheels(guess, rolling, tree, findings)
     elif rolling and len(across) == len(rolling):
@@ -142,7 +164,12 @@ def guess_base(
             _differential(guess, rolling, findings)
     elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
         _omni(guess, rolling, findings)
-    if guess.kind == "arm" and wheels:
+    if guess.kind != "arm":
+        text = f"up to {guess.speed:.3g} m/s and {_TURN:g} rad/s; look at it"
+        if guess.wheel_velocity is not None:
+            text += f" (the URDF gives the wheels no speed; taken as {guess.wheel_velocity} rad/s)"
+        findings.add("guessed", "base.linear, base.angular", text)
+    elif wheels:
         names = listed(wheel.joint for wheel in wheels)
         findings.add(
             "missing",
@@ -156,6 +183,21 @@ def guess_base(
         guess.passive += _rollers(wheels)
         guess.driven = guess.steering = guess.turned = ()
     return guess
+
+
+def _set_speed(
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, unstated: Collection[str]
+) -> None:
+    """Choose the speed that the wheels allow."""
+    if not rolling:
+        return
+    radius = min(wheel.radius for wheel in rolling)
+    stated = [tree.joints[w.joint].velocity for w in rolling if w.joint not in unstated]
+    if stated and math.isfinite(min(stated)):
+        guess.speed = min(_FASTEST, min(stated) * radius)
+        return
+    guess.wheel_velocity = float(f"{min(_WHEEL_VELOCITY, _BOTH * _SPEED / radius):.3g}")
+    guess.speed = guess.wheel_velocity * radius / _BOTH
 
 
 def _rollers(wheels: Sequence[Wheel]) -> tuple[str, ...]:
@@ -199,7 +241,7 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -
     guess.kind = "differential"
     guess.driven = tuple(wheel.joint for wheel in (*left, *right))
     guess.turned = _turned(rolling)
-    speed = _speed(findings)
+    speed = guess.speed
     guess.block = {
         "left_wheel_names": [wheel.joint for wheel in left],
         "right_wheel_names": [wheel.joint for wheel in right],
@@ -235,7 +277,7 @@ def _ackermann(
     names, other = ("front", "rear") if wheelbase > 0.0 else ("rear", "front")
     radii = {names: front[0].radius, other: rear[0].radius}
     tracks = {names: _mean_y(front[:1]) - _mean_y(front[1:]), other: _mean_y(left) - _mean_y(right)}
-    speed = _speed(findings)
+    speed = guess.speed
     guess.block = {
         "wheelbase": round(abs(wheelbase), 4),
         **{f"{end}_track_width": round(tracks[end], 4) for end in ("front", "rear")},
@@ -302,7 +344,7 @@ def _holonomic(
     guess.driven = tuple(wheel.joint for wheel, _ in wheels)
     radius = float(np.mean([wheel.radius for wheel, _ in wheels]))
     away = max(float(np.linalg.norm(wheel.centre[:2])) for wheel, _ in wheels)
-    speed = 0.7 * _speed(findings)
+    speed = 0.7 * guess.speed
     guess.block = {
         "wheels": [
             {"joint": wheel.joint, "radius": round(wheel.radius, 4), "roller_angle_deg": angle}
@@ -328,13 +370,6 @@ def _mean_y(wheels: Sequence[Wheel]) -> float:
 
 def _turned(wheels: Sequence[Wheel]) -> tuple[str, ...]:
     return tuple(wheel.joint for wheel in wheels if wheel.axis[1] < 0.0)
-
-
-def _speed(findings: Notes) -> float:
-    findings.add(
-        "guessed", "base.linear, base.angular", f"up to {_SPEED} m/s and {_TURN} rad/s; look at it"
-    )
-    return _SPEED
 
 
 def _limits(speed: float, turn: float, axes: str = "x") -> dict[str, Any]:

@@ -9,13 +9,17 @@ tolerance, or the max number of hulls is reached.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import io
 import itertools
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.kernels import cache
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
 
@@ -30,6 +34,8 @@ _SAMPLES = 4000
 """Number of surface samples for distances."""
 _SHARES = (0.25, 0.5, 0.75)
 """Fractions at which a part may be cut along each axis."""
+_VOLUME_POINTS = 2000
+"""Max number of points by which cuts are compared."""
 _THIN = 1e-9
 """Thinner parts are dropped [m]."""
 
@@ -58,6 +64,8 @@ def convex_parts(
 ) -> list[Array]:
     """Return corners of convex hulls that together contain a mesh and its inside.
 
+    The result is cached on disk, because large meshes take seconds.
+
     Args:
         mesh: closed or not.
         tolerance: desired max excess of hulls beyond the surface [m].
@@ -66,6 +74,20 @@ def convex_parts(
     Returns:
         Corners [m], shape (c, 3) each.
     """
+    sha = hashlib.sha256(Path(__file__).read_bytes() + repr((tolerance, parts)).encode())
+    sha.update(mesh.vertices.tobytes() + mesh.triangles.tobytes())
+    key = f"hulls-{sha.hexdigest()}"
+    if (stored := cache.read_entry(key)) is not None:
+        with np.load(io.BytesIO(stored), allow_pickle=False) as file:
+            return [file[f"arr_{k}"] for k in range(len(file.files))]
+    found = _decomposed(mesh, tolerance, parts)
+    buffer = io.BytesIO()
+    np.savez(buffer, *found)
+    cache.write_entry(key, buffer.getvalue())
+    return found
+
+
+def _decomposed(mesh: TriangleMesh, tolerance: float, parts: int) -> list[Array]:
     from scipy.spatial import cKDTree
 
     triangles = mesh.vertices[mesh.triangles]
@@ -168,8 +190,10 @@ def _clipped(triangles: Array, axis: int, at: float, side: float) -> Array:
 def _volume(part: _Part) -> float:
     from scipy.spatial import ConvexHull, QhullError
 
+    points = part.triangles.reshape(-1, 3)
+    points = points[:: max(1, len(points) // _VOLUME_POINTS)]
     try:
-        return float(ConvexHull(part.triangles.reshape(-1, 3)).volume)
+        return float(ConvexHull(points).volume)
     except QhullError:
         return 0.0
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of mesh files of robot descriptions: STL, OBJ and DAE."""
+"""Reader of mesh files of robot descriptions: STL, OBJ, DAE and, by trimesh, glTF and PLY."""
 
 from __future__ import annotations
 
@@ -14,32 +14,54 @@ from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
+class EmptyMesh(InvalidDescription):
+    """A mesh file without triangles."""
+
+
 def read_mesh(
     path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0), convex: bool = False
 ) -> TriangleMesh:
     """Return the mesh in a file.
 
     Args:
-        path: a ``.stl`` (binary or text), ``.obj`` or ``.dae`` file.
+        path: a ``.stl`` (binary or text), ``.obj``, ``.dae``, ``.glb``, ``.gltf`` or ``.ply``
+            file; the latter are taken as they are, without a change of axes.
         scale: factor on each axis.
         convex: whether to use the convex hull.
 
     Raises:
-        InvalidDescription: the file cannot be read, has an unsupported format, or no triangles.
+        EmptyMesh: the file has no triangles.
+        InvalidDescription: the file cannot be read, or has an unsupported format.
     """
     readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
+    readers |= dict.fromkeys((".glb", ".gltf", ".ply"), _by_trimesh)
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InvalidDescription(
             f"{path}: collision meshes are read from {', '.join(readers)} files only."
         )
     try:
-        vertices, triangles = reader(path)
+        with path.open("rb") as file:
+            start = file.read(40)
+        if start.startswith(b"version https://git-lfs"):
+            raise InvalidDescription(
+                f"{path} is a pointer of git-lfs, not the mesh: fetch it with 'git lfs pull'."
+            )
+        vertices, triangles = reader(path) if start else (np.empty((0, 3)), np.empty((0, 3), int))
+        if len(triangles) == 0:
+            raise EmptyMesh(f"{path} has no triangles")
         return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
     except (OSError, ValueError, IndexError) as error:
         raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
     except InvalidCommand as error:
         raise InvalidDescription(f"{path}: {error}") from error
+
+
+def _by_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    import trimesh  # on demand: it takes some time to import
+
+    mesh = trimesh.load(path, force="mesh")
+    return np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)
 
 
 def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:

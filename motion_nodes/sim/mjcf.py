@@ -28,6 +28,9 @@ from motion_nodes.sim.mjcf_shapes import (
 )
 from motion_nodes.sim.placement import RobotPlacement
 
+_NO_MASS, _NO_INERTIA = 1e-6, 1e-9
+"""Of moving links without a mass [kg, kg m^2]: negligible beside the inertia of their drives."""
+
 
 @dataclass(frozen=True)
 class WorldConfig:
@@ -196,6 +199,10 @@ def _add_link(
         if ring is not None:
             inertial = hub_of(inertial, ring, f"{robot.name}: link '{name}'")
         _set_inertial(body, inertial)
+    elif parent_joint is not None and parent_joint.movable:
+        # Links between the joints of one body have no mass, which MuJoCo refuses.
+        body.mass, body.inertia = _NO_MASS, (_NO_INERTIA,) * 3
+        body.explicitinertial = True
     contact = robot.description.simulation.contact.get(name)
     # The rollers replace the wheel's own collision shapes.
     for i, shape in enumerate(link.collisions if ring is None else ()):

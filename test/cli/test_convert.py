@@ -133,7 +133,7 @@ WRONG = [
     ("convert lonely.xrdf robots", "lonely.urdf or a single URDF must lie beside it"),
     ("convert lonely.xrdf there.xrdf/a --urdf crane.urdf", "cannot be written"),
     ("convert lonely.xrdf full --urdf crane.urdf", "full exists already; nothing was written"),
-    ("convert lonely.xrdf robots --urdf gone.urdf", "gone.urdf: cannot be read"),
+    ("convert lonely.xrdf robots --urdf gone.urdf", "gone.urdf: there is no such file"),
 ]
 
 

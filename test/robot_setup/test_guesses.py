@@ -14,8 +14,10 @@ from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
+from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
 
 def base_of(name: str) -> BaseGuess:
@@ -197,3 +199,91 @@ def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
     assert limits["acceleration"]["joint_1"] == 2.0 / 0.25
     assert limits["jerk"]["joint_1"] == 2.0 / 0.25 / 0.025
     assert [f.kind for f in findings] == ["guessed"]
+
+
+SENSOR_AND_TOOL = (
+    '<link name="camera_frame"/><link name="gripper_frame_link"/>'
+    + joint("camera_joint", "gripper", "camera_frame", kind="fixed", inside="")
+    + joint("frame_joint", "gripper", "gripper_frame_link", kind="fixed", inside="")
+)
+
+
+def test_a_wrist_that_carries_a_link_called_gripper_belongs_to_the_arm() -> None:
+    names = ["base", "shoulder", "upper", "lower", "wrist", "gripper", "moving_jaw"]
+    joints = ["pan", "lift", "flex", "wrist_flex", "wrist_roll", "gripper_joint"]
+    parts = [link(name) for name in names]
+    parts += [joint(j, names[k], names[k + 1]) for k, j in enumerate(joints)]
+    groups = guess_groups(read_urdf(robot(*parts, SENSOR_AND_TOOL)), (), Notes())
+    assert groups.main is not None
+    assert groups.main.joints == tuple(joints[:5])
+    assert groups.main.tip == "gripper_frame_link"
+    assert [g.joints for g in groups.grippers] == [("gripper_joint",)]
+
+
+def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
+    flange = '<link name="link8"/>' + joint("j8", "link_3", "link8", kind="fixed", inside="")
+    sensor = '<link name="imu"/>' + joint("ji", "link_3", "imu", kind="fixed", inside="")
+    parts = [link(f"link_{k}") for k in range(4)]
+    parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
+    groups = guess_groups(read_urdf(robot(*parts, flange, sensor)), (), Notes())
+    assert groups.main is not None
+    assert groups.main.tip == "link8"
+
+
+def quadruped(knee: float = -1.0) -> str:
+    """Return a body on four legs of three joints, with spherical feet."""
+    limits = '<limit lower="-1" upper="1" velocity="10" effort="40"/>'
+    bent = f'<limit lower="-2.5" upper="{knee}" velocity="10" effort="40"/>'
+    box = (
+        '<inertial><mass value="{m}"/><inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" '
+        'iyz="0"/></inertial><collision><origin xyz="0 0 {z}"/><geometry><box size="{s}"/>'
+        "</geometry></collision>"
+    )
+    parts = [link("trunk", box.format(m=6, i=0.1, z=0, s="0.4 0.2 0.1"))]
+    for name, x, y in (("fl", 0.2, 0.1), ("fr", 0.2, -0.1), ("hl", -0.2, 0.1), ("hr", -0.2, -0.1)):
+        side = 0.06 if y > 0 else -0.06
+        parts += [
+            link(f"{name}_hip", box.format(m=0.5, i=1e-3, z=0, s="0.04 0.04 0.04")),
+            link(f"{name}_thigh", box.format(m=0.5, i=2e-3, z=-0.1, s="0.03 0.02 0.18")),
+            link(f"{name}_calf", box.format(m=0.2, i=1e-3, z=-0.1, s="0.02 0.02 0.2")),
+            joint(f"{name}_hip_joint", "trunk", f"{name}_hip", xyz=f"{x} {y} 0", axis="1 0 0",
+                  inside=limits),
+            joint(f"{name}_thigh_joint", f"{name}_hip", f"{name}_thigh", xyz=f"0 {side} 0",
+                  inside=limits),
+            joint(f"{name}_calf_joint", f"{name}_thigh", f"{name}_calf", xyz="0 0 -0.2",
+                  inside=bent),
+        ]  # fmt: skip
+    return robot(*parts, name="quad")
+
+
+def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
+    file = tmp_path / "quad.urdf"
+    file.write_text(quadruped())
+    made = new_robot(file, output=tmp_path / "quad", unique_name=False, spheres_accuracy=0.03)
+    assert made.robot.kind == "floating"
+    failed = [step for step in try_robot(made.robot) if not step.passed]
+    assert failed == []
+
+
+def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
+    shipped = load_robot("jetbot")
+    geometries = {
+        link: geometry
+        for link in shipped.tree.frame_names
+        if (geometry := LinkGeometry.of_link(shipped, link)) is not None
+    }
+    wheels = find_wheels(shipped.tree, geometries, shipped.base_frame)
+    names = [wheel.joint for wheel in wheels]
+    unstated = guess_base(wheels, shipped.tree, Notes(), shipped.base_frame, names)
+    radius = unstated.block["wheel_radius"]
+    assert unstated.wheel_velocity == pytest.approx(10.0)
+    assert unstated.block["linear"]["x"]["max_velocity"] < unstated.wheel_velocity * radius
+    stated = guess_base(wheels, shipped.tree, Notes(), shipped.base_frame)
+    assert stated.wheel_velocity is None
+    speed = min(shipped.tree.joints[name].velocity for name in stated.driven)
+    assert stated.block["linear"]["x"]["max_velocity"] <= speed * radius + 1e-9
+
+
+def test_skidding_wheels_are_measured() -> None:
+    assert effective_separation(load_robot("jetbot")) is None
+    assert effective_separation(load_robot("franka")) is None

@@ -143,7 +143,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
     def full_disk(*_: object) -> None:
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("motion_nodes.robot_setup.new_robot.copy_meshes", full_disk)
+    monkeypatch.setattr("motion_nodes.robot_setup.folder_files.copy_meshes", full_disk)
     with pytest.raises(InvalidConfig, match="written.*No space left"):
         new_robot(file, output=tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]

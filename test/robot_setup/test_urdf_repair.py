@@ -13,8 +13,9 @@ from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.package_search import PackageSearch
+from motion_nodes.robot_setup.robot_source import read_source
 from motion_nodes.robot_setup.urdf_repair import repair
-from motion_nodes.robot_setup.urdf_source import PackageSearch, read_source
 
 FILE = Path("robot.urdf")
 
@@ -206,14 +207,14 @@ def test_meshes_are_found_by_package_path_and_beside_the_urdf(
         ("m.stl", "0 1 1", r"three.*numbers.*\b0\b"),
         ("m.stl", "big", "three numbers"),
         ("gone.stl", "1 1 1", "'gone.stl'.*checked.*collisions"),
-        ("m.glb", "1 1 1", r"\.stl.*\.obj.*\.dae.*files"),
+        ("m.fbx", "1 1 1", r"\.stl.*\.obj.*\.dae.*files"),
     ],
 )
 def test_a_mesh_that_cannot_be_used_is_named(
     tmp_path: Path, filename: str, scale: str, words: str
 ) -> None:
     (tmp_path / "m.stl").write_text(STL)
-    (tmp_path / "m.glb").write_text("")
+    (tmp_path / "m.fbx").write_text("")
     root = etree.fromstring(with_mesh(filename, scale))
     with pytest.raises(InvalidDescription, match=words):
         sort_out(root, PackageSearch(tmp_path), Notes(), allow_missing=False, file=FILE)
@@ -287,21 +288,56 @@ def test_of_two_twins_the_endless_one_gets_the_limits_that_it_states() -> None:
     assert "right_steering made revolute" in told[0]
 
 
-def test_a_xacro_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "r.urdf.xacro"
-    file.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"/>')
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InvalidDescription, match="xacro.*installed"):
-        read_source(file)
-    program = tmp_path / "xacro"
-    program.write_text(f"#!/bin/sh\nprintf '%s' '{two_links()}'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
-    assert read_source(file)[0].find("joint").get("name") == "j"
+TOLERATED = {
+    "text before the declaration": 'oops\n<?xml version="1.0"?>{}',
+    "another XML version": '<?xml version="0.0" ?>{}',
+    "undeclared prefix": "{}",
+}
+
+
+@pytest.mark.parametrize("what", TOLERATED)
+def test_faults_that_other_readers_tolerate_are_tolerated(tmp_path: Path, what: str) -> None:
+    text = two_links()
+    if what == "undeclared prefix":
+        text = text.replace("</robot>", '<drake:joint drake:name="x"/></robot>')
+    (tmp_path / "r.urdf").write_text(TOLERATED[what].format(text))
+    assert read_source(tmp_path / "r.urdf").root.find("joint").get("name") == "j"
+
+
+def test_nameless_materials_and_empty_textures_are_repaired() -> None:
+    visual = (
+        '<visual><geometry><sphere radius="0.1"/></geometry>'
+        "<material><color rgba='1 0 0 1'/><texture/></material></visual>"
+    )
+    tree, told = mended(robot(link("a", INERTIAL + visual), link("b"), joint("j", "a", "b")))
+    assert tree.links["a"].visuals[0].rgba == (1.0, 0.0, 0.0, 1.0)
+    assert len(told) == 1
+
+
+def test_a_scale_of_four_numbers_is_three() -> None:
+    mesh = '<collision><geometry><mesh filename="m.stl" scale="2 2 2 1"/></geometry></collision>'
+    tree, _ = mended(robot(link("a", INERTIAL + mesh), link("b"), joint("j", "a", "b")))
+    shape = tree.links["a"].collisions[0].geometry
+    assert getattr(shape, "scale", None) == (2.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("<!DOCTYPE html><html><body>404</body></html>", "web page"),
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:1", "git-lfs"),
+        ("<sdf version='1.6'/>", "SDF"),
+    ],
+)
+def test_other_files_are_called_what_they_are(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "r.urdf").write_text(content)
+    with pytest.raises(InvalidDescription) as refused:
+        read_source(tmp_path / "r.urdf")
+    assert words in str(refused.value)
 
 
 def test_a_folder_is_read_if_it_holds_one_urdf(tmp_path: Path) -> None:
     with pytest.raises(InvalidDescription, match="name.*URDF.*file"):
         read_source(tmp_path)
     (tmp_path / "only.urdf").write_text(two_links())
-    assert read_source(tmp_path)[1].name == "only.urdf"
+    assert read_source(tmp_path).file.name == "only.urdf"

@@ -262,12 +262,15 @@ def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(
     assert not any("visual" in world.model.geom(i).name for i in range(world.model.ngeom))
 
 
-def test_a_moving_link_without_mass_is_refused_by_name(write_robot: MakeRobot) -> None:
+def test_a_moving_link_without_mass_gets_a_negligible_one(write_robot: MakeRobot) -> None:
     arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="")
     start, end = arms.index("<inertial>"), arms.index("</inertial>") + len("</inertial>")
     robot = write_robot(_SIBLINGS.format(arms=arms[:start] + arms[end:]), "left_joint")
-    with pytest.raises(InvalidDescription, match="left"):
-        MujocoWorld([RobotPlacement(robot, "r")])
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    world.step(100)
+    link = robot.tree.joints["left_joint"].child
+    assert 0.0 < world.model.body(f"r/{link}").mass[0] < 1e-5
+    assert np.abs(world.state("r").position - robot.home).max() < 0.05
 
 
 def test_obstacles_stand_where_they_were_put() -> None:

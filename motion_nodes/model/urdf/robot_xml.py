@@ -1,13 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Safe XML reading of URDF and SRDF files, without external entities."""
+"""Safe XML reading of URDF and SRDF files, without external entities.
+
+Files that other readers accept although they are not well-formed are accepted, too: text before the
+declaration, another XML version, prefixes that are not declared.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidDescription
+
+_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
+_PREFIX = re.compile(r"</?([A-Za-z_][\w.-]*):|\s([A-Za-z_][\w.-]*):[\w.-]+\s*=")
+_ROOT_TAG = re.compile(r"<robot\b")
+_OTHER_ROOTS = {
+    "html": "a web page; download the file itself ('raw')",
+    "sdf": "an SDF; convert it to URDF, or use the MJCF or URDF of the same robot",
+    "gazebo": "an SDF; convert it to URDF, or use the MJCF or URDF of the same robot",
+    "mujoco": "an MJCF; 'motion new' makes a robot's folder of it",
+    "COLLADA": "a mesh",
+}
 
 
 def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
@@ -21,14 +37,59 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
     Raises:
         InvalidDescription: it is not XML, or has another root element.
     """
+    root = xml_root(text, where)
+    if root is None or root.tag != "robot":
+        found = "nothing" if root is None else f"<{root.tag}>"
+        known = _OTHER_ROOTS.get(str(root.tag) if root is not None else "", "")
+        hint = f": it is {known}." if known else "."
+        raise InvalidDescription(
+            f"{where}: {kind} starts with <robot>, this starts with {found}{hint}"
+        )
+    return root
+
+
+def xml_root(text: str | bytes, where: str) -> Any:
+    """Return the root element of XML, or None of an empty text.
+
+    Raises:
+        InvalidDescription: it is not XML.
+    """
+    content = text.encode() if isinstance(text, str) else text
+    try:
+        return _parsed(content)
+    except etree.XMLSyntaxError as error:
+        repaired = _well_formed(content.decode("utf-8", "replace"))
+        try:
+            return _parsed(repaired.encode())
+        except etree.XMLSyntaxError:
+            raise InvalidDescription(
+                f"{where}: is not XML that can be read: {error.msg}{_origin(content)}."
+            ) from None
+
+
+def _parsed(content: bytes) -> Any:
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
     )
-    try:
-        root = etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
-    except etree.XMLSyntaxError as error:
-        raise InvalidDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
-    if root is None or root.tag != "robot":
-        found = "nothing" if root is None else f"<{root.tag}>"
-        raise InvalidDescription(f"{where}: {kind} starts with <robot>, this starts with {found}.")
-    return root
+    return etree.fromstring(content, parser)
+
+
+def _origin(content: bytes) -> str:
+    """Return a hint at what a file is that is not XML."""
+    start = content[:400].lstrip().lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return "; it is a web page: download the file itself ('raw')"
+    if start.startswith(b"version https://git-lfs"):
+        return "; it is a pointer of git-lfs: fetch the file with 'git lfs pull'"
+    return ""
+
+
+def _well_formed(text: str) -> str:
+    """Return a text without the faults that other readers tolerate; line numbers stay."""
+    text = _DECLARATION.sub("", text, count=1)
+    begin = text.find("<")
+    text = "\n" * text.count("\n", 0, max(begin, 0)) + text[max(begin, 0) :]
+    used = {one or other for one, other in _PREFIX.findall(text)} - {"xml", "xmlns"}
+    missing = sorted(prefix for prefix in used if f"xmlns:{prefix}=" not in text)
+    declared = "".join(f' xmlns:{prefix}="undeclared:{prefix}"' for prefix in missing)
+    return _ROOT_TAG.sub(f"<robot{declared}", text, count=1)

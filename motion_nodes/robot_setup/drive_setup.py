@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The block ``drives`` of a new robot: stated by its file, else estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.robot_setup import drives as drive_guess
+from motion_nodes.robot_setup.groups import Groups
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.wheels import BaseGuess
+
+if TYPE_CHECKING:
+    from motion_nodes.robot_setup.mjcf_drives import JointDrive
+
+_STIFF_ENOUGH = 15.0
+"""Natural frequency of a drive that follows references [rad/s]."""
+
+
+def drive_block(
+    tree: KinematicTree,
+    base: BaseGuess,
+    groups: Groups,
+    geometries: Mapping[str, LinkGeometry],
+    stated: Mapping[str, JointDrive],
+    findings: Notes,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    """Return the block ``drives``.
+
+    Args:
+        tree: the robot.
+        base: its mobile base, if any.
+        groups: its groups.
+        geometries: of its links.
+        stated: drives that its file states, by joint.
+        findings: notes are added.
+        rng: for the configurations in which inertias are compared.
+    """
+    volumes = {link: geometry.volume for link, geometry in geometries.items()}
+    masses = drive_guess.masses_of(tree, volumes, findings)
+    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
+    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
+    bounded = np.isfinite(upper - lower)
+    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
+    Q = rng.uniform(low, high, (64, len(lower)))
+    inertia, load = drive_guess.joint_inertias(tree, masses, Q)
+    drive_guess.weak_joints(tree, load, findings)
+    felt = dict(zip(tree.joint_names, inertia.tolist(), strict=True))
+    radius = float(np.mean([wheel.radius for wheel in base.wheels])) if base.wheels else 0.0
+    share = float(masses.sum()) * radius**2 / max(1, len(base.driven))
+    for joint in base.steering:
+        felt[joint] = max(felt[joint], share)
+    if base.kind == "floating":
+        _add_body(tree, groups, float(masses.sum()), felt)
+    together = [group.joints for group in groups.groups]
+    if base.steering:
+        together.append(base.steering)
+    findings.add(
+        "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
+    )
+    wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
+    block = drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
+    _take_stated(block, stated, felt, findings)
+    return block
+
+
+def _add_body(tree: KinematicTree, groups: Groups, mass: float, felt: dict[str, float]) -> None:
+    """Add the inertia of the body to that of the legs, which carry it."""
+    chains = [group for group in groups.groups if group.tip is not None]
+    for group in chains:
+        lengths = [np.linalg.norm(tree.joints[name].X_PJ[:3, 3]) for name in group.joints[1:]]
+        share = mass / len(chains) * max(float(sum(lengths)), 0.1) ** 2
+        for name in group.joints:
+            felt[name] = max(felt[name], share)
+
+
+def _take_stated(
+    block: list[dict[str, Any]],
+    stated: Mapping[str, JointDrive],
+    felt: Mapping[str, float],
+    findings: Notes,
+) -> None:
+    """Replace estimates by the drives that the robot's file states.
+
+    Drives that are too soft to follow references are left: those of files for learned policies are.
+    """
+    taken, soft = [], []
+    for entry in block:
+        for k, name in enumerate(entry["joints"]):
+            drive = stated.get(name)
+            if drive is None or entry["mode"] != "position":
+                continue
+            if drive.stiffness > 0.0:
+                frequency = math.sqrt(drive.stiffness / max(felt[name] + drive.armature, 1e-9))
+                if frequency < _STIFF_ENOUGH:
+                    soft.append(name)
+                    continue
+                taken.append(name)
+                entry["stiffness"][k] = drive.stiffness
+                entry["damping"][k] = max(drive.damping, 0.0)
+                entry["armature"][k] = drive.armature
+    if taken:
+        findings.add("measured", "drives", f"gains stated by the file: {listed(taken)}")
+    if soft:
+        text = f"the file's drives are too soft to follow references; estimated: {listed(soft)}"
+        findings.add("guessed", "drives", text)

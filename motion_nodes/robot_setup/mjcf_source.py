@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading of an MJCF as a URDF: tree, joints, limits, masses, shapes, meshes.
+
+MuJoCo itself compiles the file, so that default classes, includes and compiler settings mean what
+they mean there. Scenery (floors, lights, free objects) is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from lxml import etree  # type: ignore[import-untyped]
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.tree import Array
+from motion_nodes.robot_setup.mjcf_drives import JointDrive, joint_drives
+from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
+from motion_nodes.robot_setup.notes import Notes, listed
+
+_FREE_RANGE = 10.0
+"""Range of a sliding joint without limits [m]."""
+_PLAIN = re.compile(r"[^A-Za-z0-9_.-]+")
+_TOOL_SITE = re.compile(r"tcp|tool|grip|grasp|pinch|attach|flange|end_?eff|(^|_)ee", re.IGNORECASE)
+_JOINT = mujoco.mjtJoint
+_AXES = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+@dataclass
+class MjcfSource:
+    """A robot from an MJCF."""
+
+    root: Any
+    """The element <robot>."""
+    floating: bool = False
+    """Whether the root link moves freely."""
+    home: dict[str, float] = field(default_factory=dict)
+    """Positions of a keyframe, by joint; empty without one [rad or m]."""
+    drives: dict[str, JointDrive] = field(default_factory=dict)
+    """Drives by joint."""
+    passive: tuple[str, ...] = ()
+    """Joints without an actuator, if others have one."""
+
+
+def read_mjcf(file: Path, mesh_folder: Path, findings: Notes) -> MjcfSource:
+    """Return the robot of an MJCF.
+
+    Args:
+        file: a model, or a scene that contains one.
+        mesh_folder: existing folder for the meshes.
+        findings: notes are added.
+
+    Raises:
+        InvalidDescription: MuJoCo cannot compile it, or nothing in it moves.
+    """
+    try:
+        spec = mujoco.MjSpec.from_file(str(file))
+        spec.compiler.fusestatic = False
+        spec.compiler.discardvisual = False
+        model = spec.compile()
+    except (ValueError, OSError) as error:
+        words = " ".join(str(error).split())
+        raise InvalidDescription(f"{file}: MuJoCo cannot read it: {words}.") from None
+    return _Conversion(model, file, mesh_folder, findings).result()
+
+
+class _Conversion:
+    """Conversion of one model."""
+
+    def __init__(
+        self, model: mujoco.MjModel, file: Path, mesh_folder: Path, findings: Notes
+    ) -> None:
+        self._model, self._file, self._findings = model, file, findings
+        self._bodies = [_plain(model.body(b).name) or f"body_{b}" for b in range(model.nbody)]
+        self._joints = [_plain(model.joint(j).name) or self._unnamed(j) for j in range(model.njnt)]
+        self._root = etree.Element("robot", name=_plain(Path(file).stem) or "robot")
+        self._shapes = ShapeWriter(model, mesh_folder)
+        self._drives = joint_drives(model, self._joints)
+        self._moving: list[str] = []
+
+    def result(self) -> MjcfSource:
+        trees = self._robots()
+        floating = len(trees) == 1 and self._is_free(trees[0])
+        # A root that joints move needs something to move on.
+        world = "world" if len(trees) > 1 or self._joints_of(trees[0]) else None
+        if world is not None:
+            etree.SubElement(self._root, "link", name=world)
+        for body in trees:
+            self._add(body, world, None if world is None else self._X_PB(body))
+        self._mimic()
+        return MjcfSource(self._root, floating, self._home(), self._drives, self._passive())
+
+    # ---- bodies
+
+    def _robots(self) -> list[int]:
+        """Return the roots of the trees that have joints of their own."""
+        model = self._model
+        roots = [b for b in range(1, model.nbody) if model.body_parentid[b] == 0]
+        found, objects = [], []
+        for root in roots:
+            below = [b for b in range(1, model.nbody) if self._root_of(b) == root]
+            joints = [j for b in below for j in self._joints_of(b)]
+            if joints:
+                found.append(root)
+            elif any(self._is_free(b) for b in below):
+                objects.append(self._bodies[root])
+        if objects:
+            self._findings.add("missing", "mjcf", f"free objects are left out: {listed(objects)}")
+        if not found:
+            raise InvalidDescription(f"{self._file}: nothing in it has joints that move.")
+        return found
+
+    def _root_of(self, body: int) -> int:
+        while self._model.body_parentid[body] != 0:
+            body = int(self._model.body_parentid[body])
+        return body
+
+    def _is_free(self, body: int) -> bool:
+        first = self._model.body_jntadr[body]
+        return bool(first >= 0 and self._model.jnt_type[first] == _JOINT.mjJNT_FREE)
+
+    def _joints_of(self, body: int) -> list[int]:
+        first, count = int(self._model.body_jntadr[body]), int(self._model.body_jntnum[body])
+        every = range(first, first + count)
+        return [j for j in every if self._model.jnt_type[j] != _JOINT.mjJNT_FREE]
+
+    def _X_PB(self, body: int) -> Array:
+        """Return the pose of a body in its parent body."""
+        return pose_of(self._model.body_pos[body], self._model.body_quat[body])
+
+    def _add(self, body: int, parent: str | None, X_LpB: Array | None) -> None:
+        """Add a body as a link below a parent link, and all bodies below it."""
+        model, name = self._model, self._bodies[body]
+        offset = np.zeros(3)
+        if parent is not None and X_LpB is not None:
+            offset = self._add_joints(body, parent, X_LpB)
+        link = etree.SubElement(self._root, "link", name=name)
+        X_LB = _translation(-offset)
+        self._inertial(link, body, X_LB)
+        self._shapes.add(link, body, X_LB)
+        self._sites(name, body, X_LB)
+        for child in range(1, model.nbody):
+            if model.body_parentid[child] == body:
+                self._add(child, name, X_LB @ self._X_PB(child))
+
+    def _sites(self, link: str, body: int, X_LB: Array) -> None:
+        """Add the sites that mark a tool as links without a body."""
+        model = self._model
+        for s in range(model.nsite):
+            name = _plain(model.site(s).name)
+            if model.site_bodyid[s] == body and _TOOL_SITE.search(name):
+                if name in self._bodies:
+                    name = f"{name}_site"
+                etree.SubElement(self._root, "link", name=name)
+                X = X_LB @ pose_of(model.site_pos[s], model.site_quat[s])
+                self._joint(f"{name}_fixed", "fixed", link, name, X)
+
+    def _add_joints(self, body: int, parent: str, X_LpB: Array) -> Array:
+        """Add the joints of a body, with links in between; return the offset of its link's frame.
+
+        The link's frame is at its joint, the body's frame need not be.
+        """
+        name = self._bodies[body]
+        steps = [step for j in self._joints_of(body) for step in self._steps(j)]
+        X, offset = X_LpB, np.zeros(3)
+        if not steps:
+            self._joint(f"{name}_fixed", "fixed", parent, name, X)
+            return offset
+        for k, (joint, kind, axis, ref, bounds, at) in enumerate(steps):
+            X = X @ _translation(at - offset)
+            offset = at
+            turn = _about(axis, -ref) if kind != "prismatic" else _translation(-ref * axis)
+            last = k == len(steps) - 1
+            child = name if last else f"{name}_{joint}"
+            element = self._joint(joint, kind, parent, child, X @ turn)
+            etree.SubElement(element, "axis", xyz=numbers(axis))
+            self._limit(element, joint, kind, bounds)
+            if not last:
+                etree.SubElement(self._root, "link", name=child)
+                parent, X = child, np.eye(4)
+        return offset
+
+    def _steps(self, j: int) -> Iterator[tuple[str, str, Array, float, Any, Array]]:
+        """Yield name, type, axis, zero, range and place of a joint; a ball joint is three."""
+        model, name = self._model, self._joints[j]
+        bounds = model.jnt_range[j].copy() if model.jnt_limited[j] else None
+        at, address = model.jnt_pos[j].copy(), int(model.jnt_qposadr[j])
+        if model.jnt_type[j] == _JOINT.mjJNT_BALL:
+            most = math.pi if bounds is None else float(bounds[1])
+            text = f"{name}, a ball joint, is taken as three revolute joints about x, y and z"
+            self._findings.add("changed", "joints", text)
+            for letter, axis in zip("xyz", _AXES, strict=True):
+                self._moving.append(f"{name}_{letter}")
+                yield f"{name}_{letter}", "revolute", np.array(axis), 0.0, (-most, most), at
+            return
+        self._moving.append(name)
+        kind = "prismatic" if model.jnt_type[j] == _JOINT.mjJNT_SLIDE else "revolute"
+        if kind == "revolute" and bounds is None:
+            kind = "continuous"
+        yield name, kind, model.jnt_axis[j].copy(), float(model.qpos0[address]), bounds, at
+
+    def _joint(self, name: str, kind: str, parent: str, child: str, X: Array) -> Any:
+        element = etree.SubElement(self._root, "joint", name=name, type=kind)
+        origin(element, X)
+        etree.SubElement(element, "parent", link=parent)
+        etree.SubElement(element, "child", link=child)
+        return element
+
+    def _limit(self, element: Any, name: str, kind: str, bounds: Any) -> None:
+        limit = etree.SubElement(element, "limit")
+        if kind == "prismatic" and bounds is None:
+            bounds = (-_FREE_RANGE, _FREE_RANGE)
+            text = f"{name}: {-_FREE_RANGE:g} to {_FREE_RANGE:g} m (the MJCF has none)"
+            self._findings.add("guessed", "limits.position", text)
+        if bounds is not None:
+            limit.set("lower", number(bounds[0]))
+            limit.set("upper", number(bounds[1]))
+        if name in self._joints:
+            drive = self._drives.get(name)
+            if drive is not None and drive.max_effort is not None:
+                limit.set("effort", number(drive.max_effort))
+            j = self._joints.index(name)
+            dof = int(self._model.jnt_dofadr[j])
+            friction = number(self._model.dof_frictionloss[dof])
+            damping = number(self._model.dof_damping[dof])
+            etree.SubElement(element, "dynamics", damping=damping, friction=friction)
+
+    def _inertial(self, link: Any, body: int, X_LB: Array) -> None:
+        model = self._model
+        mass = float(model.body_mass[body])
+        if mass <= 0.0:
+            return
+        element = etree.SubElement(link, "inertial")
+        origin(element, X_LB @ pose_of(model.body_ipos[body], model.body_iquat[body]))
+        etree.SubElement(element, "mass", value=number(mass))
+        xx, yy, zz = (number(value) for value in model.body_inertia[body])
+        etree.SubElement(element, "inertia", ixx=xx, iyy=yy, izz=zz, ixy="0", ixz="0", iyz="0")
+
+    # ---- what is beside the tree
+
+    def _mimic(self) -> None:
+        """Add the constraints between two joints as mimic joints."""
+        model = self._model
+        for e in range(model.neq):
+            if model.eq_type[e] != mujoco.mjtEq.mjEQ_JOINT or not model.eq_active0[e]:
+                continue
+            first, second = int(model.eq_obj1id[e]), int(model.eq_obj2id[e])
+            if second < 0:
+                continue
+            zero, slope = (float(value) for value in model.eq_data[e, :2])
+            refs = [float(model.qpos0[model.jnt_qposadr[j]]) for j in (first, second)]
+            offset = refs[0] + zero - slope * refs[1]
+            follower, leader = self._joints[first], self._joints[second]
+            if follower in self._drives and leader not in self._drives and slope != 0.0:
+                follower, leader = leader, follower
+                offset, slope = -offset / slope, 1.0 / slope
+            element = next(e for e in self._root.iter("joint") if e.get("name") == follower)
+            etree.SubElement(
+                element, "mimic", joint=leader, multiplier=number(slope), offset=number(offset)
+            )
+
+    def _home(self) -> dict[str, float]:
+        """Return the keyframe 'home', or the first one."""
+        model = self._model
+        if model.nkey == 0:
+            return {}
+        names = [model.key(k).name.lower() for k in range(model.nkey)]
+        q = model.key_qpos[names.index("home") if "home" in names else 0]
+        return {
+            name: float(q[model.jnt_qposadr[self._joints.index(name)]])
+            for name in self._moving
+            if name in self._joints
+        }
+
+    def _passive(self) -> tuple[str, ...]:
+        """Return the joints that nothing moves."""
+        if not self._drives:
+            return ()
+        followers = {j.get("name") for j in self._root.iter("joint") if j.find("mimic") is not None}
+        passive = tuple(n for n in self._moving if n not in self._drives and n not in followers)
+        if passive:
+            text = f"without an actuator in the MJCF: {listed(passive)}"
+            self._findings.add("guessed", "passive_joints", text)
+        return passive
+
+    def _unnamed(self, j: int) -> str:
+        body = self._bodies[int(self._model.jnt_bodyid[j])]
+        return f"{body}_joint_{j - int(self._model.body_jntadr[self._model.jnt_bodyid[j]]) + 1}"
+
+
+def _plain(name: str) -> str:
+    return _PLAIN.sub("_", name)
+
+
+def _about(axis: Array, angle: float) -> Array:
+    X = np.eye(4)
+    X[:3, :3] = rotation_about(axis, np.array(angle))
+    return X
+
+
+def _translation(vector: Array) -> Array:
+    X = np.eye(4)
+    X[:3, 3] = vector
+    return X

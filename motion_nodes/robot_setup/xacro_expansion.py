@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expansion of xacro files, without a ROS installation.
+
+xacro runs in another process, because a file can loop for ever. There ROS packages are looked up by
+:class:`~motion_nodes.robot_setup.package_search.PackageSearch`, so that ``$(find NAME)`` works for
+packages that are not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.package_search import PackageSearch
+
+_TIMEOUT = 120.0
+"""Max duration of an expansion [s]."""
+_SHOWN = 12
+"""Max number of arguments named in an error."""
+_ARGUMENT = re.compile(r"\w+:=")
+_DECLARED = re.compile(
+    r"(?:<!--(?P<comment>(?:(?!-->).)*)-->\s*)?<xacro:arg\s(?P<rest>[^>]*)>", re.S
+)
+_ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """What became of a xacro file."""
+
+    urdf: str
+    left_out: tuple[str, ...] = ()
+    """Packages that were not found, and of which nothing but included files was needed."""
+
+
+@dataclass(frozen=True)
+class XacroArgument:
+    """An argument that a xacro file declares."""
+
+    name: str
+    default: str | None
+    """None: it has to be given."""
+    comment: str
+    """What the file says of it; empty if nothing."""
+
+    def __str__(self) -> str:
+        default = "required" if self.default is None else f"default '{self.default}'"
+        return f"{self.name} ({default}{f'; {self.comment}' if self.comment else ''})"
+
+
+def split_arguments(text: str) -> tuple[str, dict[str, str]]:
+    """Return file and arguments of a text such as ``robot.urdf.xacro name:=ur prefix:=left_``.
+
+    Raises:
+        InvalidDescription: a word after the file is not ``NAME:=VALUE``.
+    """
+    if not _ARGUMENT.search(text):
+        return text, {}
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise InvalidDescription(f"{text}: {error}.") from None
+    return words[0], parse_arguments(words[1:])
+
+
+def parse_arguments(words: Sequence[str]) -> dict[str, str]:
+    """Return arguments by name.
+
+    Args:
+        words: ``NAME:=VALUE`` each.
+
+    Raises:
+        InvalidDescription: another form, or a name given twice.
+    """
+    given: dict[str, str] = {}
+    for word in words:
+        name, separator, value = word.partition(":=")
+        if not separator or not name.isidentifier() or name in given:
+            raise InvalidDescription(
+                f"'{word}' is not an argument of xacro; write NAME:=VALUE, each name once."
+            )
+        given[name] = value
+    return given
+
+
+def declared_arguments(file: Path) -> tuple[XacroArgument, ...]:
+    """Return the arguments that a file declares itself, not those of files it includes."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    found: dict[str, XacroArgument] = {}
+    for match in _DECLARED.finditer(text):
+        values = {name: one or other for name, one, other in _ATTRIBUTE.findall(match["rest"])}
+        comment = " ".join((match["comment"] or "").split())
+        if name := values.get("name"):
+            found.setdefault(name, XacroArgument(name, values.get("default"), comment[:80]))
+    return tuple(found.values())
+
+
+def expand(
+    file: Path, search: PackageSearch, arguments: Mapping[str, str] | None = None
+) -> Expansion:
+    """Return the URDF of a xacro file.
+
+    Args:
+        file: the xacro file.
+        search: where packages are.
+        arguments: values of ``<xacro:arg>`` by name.
+
+    Raises:
+        InvalidDescription: xacro is not installed, refuses the file, or does not end; an argument
+            has no value or is not declared.
+    """
+    request = {
+        "file": str(file),
+        "directory": str(search.directory),
+        "paths": [str(path) for path in search.paths],
+        "arguments": dict(arguments or {}),
+    }
+    command = [sys.executable, "-m", "motion_nodes.robot_setup.xacro_expansion"]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, text=True, timeout=_TIMEOUT
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InvalidDescription(f"{file}: xacro could not be run: {error}.") from None
+    if done.returncode != 0:
+        last = " ".join(done.stderr.split("\n")[-4:]).strip() or "no error message"
+        raise InvalidDescription(f"{file}: xacro failed: {last}")
+    answer = json.loads(done.stdout)
+    if "error" in answer:
+        raise InvalidDescription(f"{file}: {answer['error']}{_hint(file)}")
+    return Expansion(str(answer["urdf"]), tuple(answer["left_out"]))
+
+
+def _hint(file: Path) -> str:
+    """Return the arguments of a file: often one of them is missing."""
+    declared = declared_arguments(file)
+    if not declared:
+        return ""
+    shown = "; ".join(map(str, declared[:_SHOWN]))
+    more = f"; and {len(declared) - _SHOWN} more" if len(declared) > _SHOWN else ""
+    return f" Its arguments, given after it as NAME:=VALUE: {shown}{more}."
+
+
+# ---- in the other process
+
+
+class _Packages:
+    """Answers xacro's questions for packages."""
+
+    def __init__(self, search: PackageSearch, substitute: Path) -> None:
+        self._search, self._substitute = search, substitute
+        self.missing: dict[str, InvalidDescription] = {}
+
+    def get_package_share_directory(self, package_name: str, *_: Any, **__: Any) -> str:
+        """Return the folder of a package, or a substitute without files."""
+        try:
+            return str(self._search.package(package_name))
+        except InvalidDescription as error:
+            self.missing[package_name] = error
+            return str(self._substitute / package_name)
+
+    def install(self) -> None:
+        """Have xacro ask here, whether ROS is installed or not."""
+        package = ModuleType("ament_index_python")
+        packages = ModuleType("ament_index_python.packages")
+        packages.get_package_share_directory = self.get_package_share_directory  # type: ignore[attr-defined]
+        packages.PackageNotFoundError = InvalidDescription  # type: ignore[attr-defined]
+        package.packages = packages  # type: ignore[attr-defined]
+        sys.modules.update({package.__name__: package, packages.__name__: packages})
+
+    def add_missing_include(self, error: BaseException) -> bool:
+        """Create an empty file where an included one is missing; return whether that was why.
+
+        Robots include the macros of optional equipment from packages that few people have.
+        """
+        found = re.search(rf"{re.escape(str(self._substitute))}/[^'\"\s]+", str(error))
+        file = Path(found[0]) if found else None
+        if file is None or file.exists() or file.suffix not in (".xacro", ".urdf", ".xml"):
+            return False
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("<robot/>")
+        return True
+
+
+def _expanded(request: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        import xacro  # type: ignore[import-untyped]
+    except ImportError:
+        return {"error": "is a xacro, and xacro is not installed: pip install xacro."}
+    search = PackageSearch(Path(request["directory"]), tuple(map(Path, request["paths"])))
+    file, given = Path(request["file"]), dict(request["arguments"])
+    with tempfile.TemporaryDirectory() as folder:
+        packages = _Packages(search, Path(folder))
+        packages.install()
+        while True:
+            try:
+                document = xacro.process_file(str(file), mappings=dict(given))
+                break
+            except Exception as error:
+                if not packages.add_missing_include(error):
+                    missing = [str(e) for e in packages.missing.values()]
+                    return {"error": " ".join([_words(error), *missing])}
+    # A misspelled name would otherwise silently keep the default. Included files declare, too.
+    included = [Path(name) for name in getattr(xacro, "all_includes", [])]
+    known = {name for f in (file, *included) if f.is_file() for name in _arguments_in(f)}
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        return {"error": f"has no argument {', '.join(unknown)}."}
+    return {"urdf": document.toxml(), "left_out": sorted(packages.missing)}
+
+
+def _arguments_in(file: Path) -> set[str]:
+    """Return the arguments that a file declares or uses."""
+    used = re.findall(r"\$\(arg\s+(\w+)\s*\)", file.read_text(encoding="utf-8", errors="replace"))
+    return {*used, *(argument.name for argument in declared_arguments(file))}
+
+
+def _words(error: BaseException) -> str:
+    """Return the message of an error of xacro."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if match := re.search(r"[Uu]ndefined substitution argument (\w+)", text):
+        return f"the argument {match[1]} has no value."
+    return f"xacro cannot expand it: {text[:400]}."
+
+
+if __name__ == "__main__":
+    print(json.dumps(_expanded(json.load(sys.stdin))))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trial of a robot in simulation: it stands, its groups move, its base drives, a motion is planned.
+
+A new robot's description is estimated in many places; each step here fails visibly if one of them
+is wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.errors import MotionError
+from motion_nodes.model.base_description import DifferentialSpec
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.pipeline import plan
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
+
+_STAND = 1.0
+"""Time to stand still [s]."""
+_SAG = 0.05
+"""Max deviation of a joint that holds its position [rad or m]."""
+_TILT = 0.3
+"""Max inclination of a base that stands [rad]."""
+_MOVE, _MOVE_TIME = 0.3, 1.5
+"""Displacement of each joint of a group [rad], and its duration [s]."""
+_SLIDE = 0.03
+"""The same for sliding joints [m]."""
+_DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
+"""Distance and angle that a base drives [m, rad]."""
+_DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
+"""Max relative error of odometry after them."""
+_LONGEST_DRIVE = 20.0
+"""Max duration of a drive [s]."""
+_MOST_SKID = 8.0
+"""Max plausible ratio of effective and geometric wheel separation."""
+_NAME = "robot"
+
+
+@dataclass(frozen=True)
+class TrialStep:
+    """What was tried, and what came of it."""
+
+    name: str
+    passed: bool
+    text: str
+    """What was measured, or what is wrong and what to do."""
+
+
+def try_robot(
+    robot: Robot, progress: Callable[[str], None] = lambda text: None
+) -> tuple[TrialStep, ...]:
+    """Try a robot in MuJoCo, and plan a motion for its main group.
+
+    Args:
+        robot: the robot.
+        progress: called with the name of each step.
+    """
+    return tuple(_Trial(robot, progress).steps())
+
+
+def effective_separation(robot: Robot) -> float | None:
+    """Return the wheel separation with which a skid-steered base turns as its odometry says [m].
+
+    Its wheels slide sideways in a turn, so that it turns less than wheels that only roll would
+    (ros2_controllers calls the ratio ``wheel_separation_multiplier``).
+
+    Args:
+        robot: the robot.
+
+    Returns:
+        As measured in simulation; None for other bases, or if it cannot turn.
+    """
+    if not isinstance(robot.base, DifferentialSpec) or len(robot.base.wheel_names) <= 2:
+        return None
+    trial = _Trial(robot, lambda text: None)
+    trial.build()
+    odometry, truth = trial.turned()
+    ratio = odometry / truth if truth > 0.05 else math.inf
+    return robot.base.wheel_separation * ratio if 0.5 < ratio < _MOST_SKID else None
+
+
+class _Trial:
+    """Trial of one robot."""
+
+    def __init__(self, robot: Robot, progress: Callable[[str], None]) -> None:
+        self._robot, self._progress = robot, progress
+        self._moved = np.array([n not in robot.passive_joints for n in robot.joint_names])
+        self._wheels = set(robot.base.wheel_names) if robot.base is not None else set()
+
+    def steps(self) -> Iterator[TrialStep]:
+        """Yield the steps; without a simulation there are none after it."""
+        self._progress("building the simulation")
+        try:
+            self.build()
+        except MotionError as error:
+            yield TrialStep("simulation", False, str(error))
+            return
+        tried: list[tuple[str, Callable[[], str]]] = [("stands", self._stand)]
+        for group in self._robot.groups.values():
+            joints = [name for name in group.joints if name not in self._wheels]
+            # Legs that carry a body cannot be moved one by one; they are moved without gravity.
+            if joints:
+                tried.append(
+                    (f"moves {group.name}", lambda joints=joints: self._move(joints))  # type: ignore[misc]
+                )
+        if self._robot.base is not None:
+            tried.append((f"drives {_DISTANCE:g} m", self._drive))
+            tried.append((f"turns {math.degrees(_ANGLE):g} degrees", self._turn))
+        if any(group.tip is not None for group in self._robot.groups.values()):
+            tried.append(("plans a motion", self._plan))
+        for name, action in tried:
+            self._progress(name)
+            try:
+                yield TrialStep(name, True, action())
+            except MotionError as error:
+                yield TrialStep(name, False, str(error))
+
+    def build(self) -> None:
+        """Build the simulation."""
+        self._world = MujocoWorld([RobotPlacement(self._robot, _NAME)])
+
+    # ---- steps; each raises MotionError if it fails
+
+    def _stand(self) -> str:
+        self._world.reset()
+        height = self._world.base_pose(_NAME)[2, 3]
+        self._run(_STAND)
+        self._check_joints(self._robot.home, "holding 'home'")
+        X_WB = self._world.base_pose(_NAME)
+        tilt = math.acos(min(1.0, max(-1.0, float(X_WB[2, 2]))))
+        if tilt > _TILT:
+            raise MotionError(
+                f"it falls over: after {_STAND:g} s its base is inclined by "
+                f"{math.degrees(tilt):.0f} degrees; check named_states.home and the masses"
+            )
+        fallen = 1e3 * abs(X_WB[2, 3] - height)
+        return f"for {_STAND:g} s; the base moved by {fallen:.0f} mm in height"
+
+    def _move(self, joints: list[str]) -> str:
+        robot = self._robot
+        world = self._world
+        if robot.kind == "floating":
+            config = WorldConfig(gravity=(0.0, 0.0, 0.0), floor_height=-1e3)
+            self._world = MujocoWorld([RobotPlacement(robot, _NAME)], config)
+        try:
+            return self._moved_by(joints)
+        finally:
+            self._world = world
+
+    def _moved_by(self, joints: list[str]) -> str:
+        robot = self._robot
+        self._world.reset()
+        columns = robot.indices(joints)
+        limits = robot.limits.select(joints)
+        start = robot.home[columns]
+        sliding = np.array([robot.tree.joints[name].kind.name == "PRISMATIC" for name in joints])
+        reach = np.minimum(np.where(sliding, _SLIDE, _MOVE), 0.5 * limits.velocity * _MOVE_TIME)
+        middle = np.where(
+            np.isfinite(limits.upper - limits.lower), 0.5 * (limits.lower + limits.upper), start
+        )
+        goal = limits.clip(start + np.where(middle >= start, reach, -reach))
+        end = robot.home.copy()
+        end[columns] = goal
+        steps = max(1, round(_MOVE_TIME / self._world.time_step))
+        for k in range(1, steps + 1):
+            share = k / steps
+            smooth = share**3 * (10.0 - 15.0 * share + 6.0 * share**2)
+            self._command(robot.home + smooth * (end - robot.home))
+            self._world.step()
+        self._run(0.3)
+        self._check_joints(end, "at the end of the motion")
+        off = np.abs(self._world.state(_NAME).position[columns] - goal).max()
+        return f"by up to {np.abs(goal - start).max():.2g} rad or m, {1e3 * off:.1f} mrad or mm off"
+
+    def _drive(self) -> str:
+        limits = self._robot.base.linear.x  # type: ignore[union-attr]
+        twist = Twist2(0.7 * limits.max_velocity, 0.0, 0.0)
+        odometry, truth = self._driven(twist, _DISTANCE / twist.vx)
+        if truth < (1.0 - 2.0 * _DRIVE_ERROR) * odometry or abs(truth - odometry) > (
+            _DRIVE_ERROR * odometry
+        ):
+            raise MotionError(
+                f"the wheels turned for {odometry:.2f} m, the base moved {truth:.2f} m; check "
+                "wheel_radius, the wheels' axes and what touches the floor"
+            )
+        return f"{truth:.3f} m, by odometry {odometry:.3f} m"
+
+    def turned(self) -> tuple[float, float]:
+        """Turn; return the angle by the wheels, and in truth [rad]."""
+        robot = self._robot
+        limits = robot.base.angular.z  # type: ignore[union-attr]
+        forward = robot.kind == "ackermann"
+        speed = 0.5 * limits.max_velocity
+        vx = 0.5 * robot.base.linear.x.max_velocity if forward else 0.0  # type: ignore[union-attr]
+        return self._driven(Twist2(vx, 0.0, speed), _ANGLE / speed, turning=True)
+
+    def _turn(self) -> str:
+        odometry, truth = self.turned()
+        if abs(truth - odometry) > _TURN_ERROR * odometry:
+            raise MotionError(
+                f"the wheels turned for {math.degrees(odometry):.0f} degrees, the base by "
+                f"{math.degrees(truth):.0f}; check wheel_separation, the wheels' axes and what "
+                "touches the floor"
+            )
+        return f"{math.degrees(truth):.1f} degrees, by odometry {math.degrees(odometry):.1f}"
+
+    def _plan(self) -> str:
+        robot = self._robot
+        group = max((g for g in robot.groups.values() if g.tip), key=lambda g: len(g.joints))
+        checker = CollisionChecker(robot, group.joints)
+        columns = robot.indices(group.joints)
+        goal = robot.home[columns]
+        ready = robot.states.get("ready", {})
+        goal = np.array([ready.get(n, q) for n, q in zip(group.joints, goal, strict=True)])
+        found = plan(PlanRequest(checker, robot.home[columns], (JointGoal(goal),), timeout=5.0))
+        if found.path is None:
+            raise MotionError(f"no motion from 'home' to 'ready': {found.result.reason}")
+        return f"from 'home' to 'ready' in {found.result.time:.3f} s"
+
+    # ---- parts
+
+    def _command(self, q: Array) -> None:
+        targets = np.where(self._moved, q, np.nan)
+        wheels = np.isin(self._robot.joint_names, list(self._wheels))
+        targets[wheels] = np.nan
+        self._world.command(_NAME, JointTargets(position=targets))
+
+    def _run(self, duration: float) -> None:
+        self._world.step(max(1, round(duration / self._world.time_step)))
+
+    def _check_joints(self, wanted: Array, when: str) -> None:
+        off = np.abs(self._world.state(_NAME).position - wanted)
+        wheels = np.isin(self._robot.joint_names, list(self._wheels))
+        off[~self._moved | wheels] = 0.0
+        i = int(np.argmax(off))
+        if not off[i] <= _SAG:
+            name = self._robot.joint_names[i]
+            raise MotionError(
+                f"{name} is {off[i]:.3g} from its reference {when}; check its effort limit, the "
+                "gains in drives, and whether its links collide"
+            )
+
+    def _driven(
+        self, twist: Twist2, duration: float, *, turning: bool = False
+    ) -> tuple[float, float]:
+        """Drive with a twist; return the distance or angle by the wheels, and in truth."""
+        world, robot = self._world, self._robot
+        world.reset()
+        self._run(0.5)
+        base = base_of(robot)
+        duration = min(duration, _LONGEST_DRIVE)
+        steering = base.steer(twist, np.zeros(len(base.steering_names)), 100.0)
+        columns = robot.indices(base.wheel_names)
+        begin = world.state(_NAME).position[columns]
+        X, last = world.base_pose(_NAME).copy(), 0.0
+        turned, yaw = 0.0, math.atan2(X[1, 0], X[0, 0])
+        steps = round((duration + 0.5) / world.time_step)
+        ramp = max(1, round(0.5 / world.time_step))
+        for k in range(steps):
+            share = min(1.0, (k + 1) / ramp, max(0.0, (steps - k) / ramp))
+            velocity = np.full(len(robot.joint_names), np.nan)
+            velocity[columns] = base.wheels_from_twist(twist.scaled(share))
+            position = np.full(len(robot.joint_names), np.nan)
+            position[robot.indices(base.steering_names)] = steering
+            world.command(_NAME, JointTargets(position, velocity))
+            world.step()
+            now = world.base_pose(_NAME)
+            last = yaw
+            yaw = math.atan2(now[1, 0], now[0, 0])
+            turned += math.remainder(yaw - last, 2.0 * math.pi)
+        rolled = base.twist_from_wheels(world.state(_NAME).position[columns] - begin, steering)
+        moved = X[:2, :2].T @ (world.base_pose(_NAME)[:2, 3] - X[:2, 3])
+        return (rolled.wz, turned) if turning else (rolled.vx, float(moved[0]))
