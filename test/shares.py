@@ -27,9 +27,10 @@ COMPUTING = tuple(
     for room in (
         *("planning", "rmpflow", "robot_setup", "ik", "sim", "scene", "trajectory", "kernels"),
         *("model", "bases", "base_navigation", "control", "compat"),
+        *("view", "api", "packaging", "interfaces"),
     )
 )
-"""Folders whose tests start no processes: they come last, and the last worker does only them."""
+"""Folders whose tests wait for no loops: they come last, and the last worker does only them."""
 
 LOW_PRIORITY = 10
 """Niceness of the worker that computes."""

@@ -113,7 +113,8 @@ def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: Ro
     way = sum(math.dist(pose(a)[:2], pose(b)[:2]) for a, b in steps)
     believed, true = moved(odom, base.odom.newest), moved(truth, base.truth.newest)
     assert way > 0.5
-    assert math.dist(believed[:2], true[:2]) < 0.02 * way + 0.005
+    told = f"from {pose(odom)}, in truth {pose(truth)}: {believed}, in truth {true}"
+    assert math.dist(believed[:2], true[:2]) < 0.02 * way + 0.005, told
     turned = sum(abs(math.remainder(pose(b)[2] - pose(a)[2], math.tau)) for a, b in steps)
     assert abs(math.remainder(believed[2] - true[2], math.tau)) < 0.02 * turned + 0.01
     fastest = max(abs(m.twist.twist.angular.z) for m in base.odom.messages)
