@@ -14,6 +14,7 @@ from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -190,6 +191,8 @@ class JointGroup:
 
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
+            Groups of fewer than six joints leave the rotation about the approach axis free if they
+            do not reach the pose; ``.reason`` says so.
 
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
@@ -201,7 +204,7 @@ class JointGroup:
         request = IkRequest(
             X_BT, start, locked=locked, validity=self._validity(world, validity), settings=settings
         )
-        return self._solver.solve(request)
+        return solve_reachable(self._solver, request, self._solver.chain)
 
     def ik_batch(
         self, X_BT: ArrayLike, seeds: ArrayLike | None = None, *, settings: IkSettings | None = None

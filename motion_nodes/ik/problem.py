@@ -199,7 +199,7 @@ class IkResult(NamedTuple):
     time: float
     """Duration of the search [s]."""
     reason: str = ""
-    """Why there is no solution; empty on success."""
+    """Why there is no solution; of one, which part of the pose was left free; else empty."""
 
     @property
     def success(self) -> bool:

@@ -232,7 +232,9 @@ class MeshLibrary:
             )
         path = self._find(mesh.filename)
         name = f"{self._prefix}/{path.stem}_{len(self._names)}"
-        self._spec.add_mesh(name=name, file=str(path.resolve()), scale=mesh.scale)
+        made = self._spec.add_mesh(name=name, file=str(path.resolve()), scale=mesh.scale)
+        # Masses are those of the links; the volume of an open mesh may be nothing.
+        made.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
         return name
 
 

@@ -24,6 +24,7 @@ from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf_contacts import lowest_point
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 
@@ -45,6 +46,8 @@ _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
 """Max plausible ratio of effective and geometric wheel separation."""
+_HANGING, _DEEP = 0.01, 10.0
+"""Depth of an arm below its base from which on its floor is lowered, and its depth then [m]."""
 _NAME = "robot"
 
 
@@ -118,7 +121,9 @@ class _Trial:
         if self._robot.base is not None:
             tried.append((f"drives {_DISTANCE:g} m", self._drive))
             tried.append((f"turns {math.degrees(_ANGLE):g} degrees", self._turn))
-        if any(group.tip is not None for group in self._robot.groups.values()):
+        # The paths of a leg are not planned.
+        least = 6 if self._robot.kind == "floating" else 1
+        if any(g.tip and len(g.joints) >= least for g in self._robot.groups.values()):
             tried.append(("plans a motion", self._plan))
         for name, action in tried:
             self._progress(name)
@@ -128,8 +133,12 @@ class _Trial:
                 yield TrialStep(name, False, str(error))
 
     def build(self) -> None:
-        """Build the simulation."""
-        self._world = MujocoWorld([RobotPlacement(self._robot, _NAME)])
+        """Build the simulation; an arm that hangs below its base gets a lower floor."""
+        placement = RobotPlacement(self._robot, _NAME)
+        self._world = MujocoWorld([placement])
+        lowest = lowest_point(self._world.model, self._world.data, _NAME, 0.0)
+        if self._robot.kind == "arm" and lowest < -_HANGING:
+            self._world = MujocoWorld([placement], WorldConfig(floor_height=-_DEEP))
 
     # ---- steps; each raises MotionError if it fails
 

@@ -24,12 +24,19 @@ class SolvedChain:
     """Solver of one kinematic chain."""
 
     solver: IkSolver
-    base: str
-    """Base frame of the chain."""
-    joint_names: tuple[str, ...]
-    """Joints of the chain, in the order of the solutions."""
+    chain: IkChain
     locked: tuple[str, ...]
     """Joints of the chain that are not in the group and do not move."""
+
+    @property
+    def base(self) -> str:
+        """Base frame of the chain."""
+        return self.chain.base
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints of the chain, in the order of the solutions."""
+        return self.chain.joint_names
 
 
 class IkChains:
@@ -89,4 +96,4 @@ class IkChains:
             solver = make_solver(chain, self.solver, self._settings)
         except (UnknownFrame, MotionError) as error:
             raise RequestRejected(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
-        return SolvedChain(solver, chain.base, chain.joint_names, locked)
+        return SolvedChain(solver, chain, locked)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
+from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
@@ -142,7 +143,7 @@ class KinematicsRequests:
             raise RequestRejected(code, "; ".join(filter(None, (contacts, result.reason, note))))
         solution = dict(zip(names, result.q.tolist(), strict=True))
         fill_robot_state(response.solution, positions | solution)
-        return note
+        return "; ".join(filter(None, (result.reason, note)))
 
     def collision_validity(self, group: Group, q: Array, scene: Scene) -> CollisionValidity:
         """Return the collision check of solutions for a group.
@@ -187,7 +188,8 @@ class KinematicsRequests:
         if timeout:
             settings = replace(settings, timeout=timeout)
         try:
-            result = chain.solver.solve(
+            result = solve_reachable(
+                chain.solver,
                 IkRequest(
                     target=X_BT,
                     seed=[positions[name] for name in chain.joint_names],
@@ -195,7 +197,8 @@ class KinematicsRequests:
                     locked={name: positions[name] for name in chain.locked},
                     validity=validity(chain.joint_names),
                     settings=settings,
-                )
+                ),
+                chain.chain,
             )
         except InvalidCommand as error:
             raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
