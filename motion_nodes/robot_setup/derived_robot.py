@@ -28,8 +28,8 @@ from motion_nodes.robot_setup.xacro_expansion import expand, split_arguments
 Progress = Callable[[str], None]
 
 _LOG = logging.getLogger(__name__)
-_URDF_SUFFIXES = (".urdf", ".xacro", ".xml")
-_FILENAME = re.compile(rb"filename\s*=\s*[\"']([^\"']+)[\"']")
+_URDF_SUFFIXES = (".urdf", ".xacro", ".xml", ".mjcf")
+_FILENAME = re.compile(rb"file(?:name)?\s*=\s*[\"']([^\"']+)[\"']")
 
 
 def load_description(
@@ -41,8 +41,8 @@ def load_description(
     """Load a robot by name, folder or file; a URDF alone is sufficient.
 
     Args:
-        name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF or xacro file, the
-            latter also with arguments: ``"robot.urdf.xacro name:=ur prefix:=left_"``.
+        name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF, MJCF or xacro
+            file, the latter also with arguments: ``"robot.urdf.xacro name:=ur prefix:=left_"``.
         urdf: the URDF for a file of another system.
         package_paths: folders to search for ``package://`` names in a URDF.
         progress: called with the steps of deriving a robot.
