@@ -264,7 +264,8 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, since it takes longest to configure.
         around = framed | {
-            "floor": config.has_floor,
+            # A floating base stands somewhere above it, which planners do not know.
+            "floor": config.has_floor and robot.kind != "floating",
             "floor_height": config.floor_height,
             "cell": [each.word for each in config.within_namespace],
         }

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -103,6 +104,8 @@ def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialSte
     from motion_nodes.robot_setup.folder_files import set_wheel_separation
     from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
+    # Visual meshes that MuJoCo cannot show do not matter here.
+    logging.getLogger("motion_nodes.sim").setLevel(logging.ERROR)
     robot = made.robot
     separation = effective_separation(robot)
     if separation is not None:

@@ -7,10 +7,12 @@ is wrong.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import mujoco
 import numpy as np
 
 from motion_nodes.bases.base import Twist2
@@ -18,7 +20,7 @@ from motion_nodes.bases.from_robot import base_of
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, Mimic
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
@@ -36,6 +38,8 @@ _TILT = 0.3
 """Max inclination of a base that stands [rad]."""
 _MOVE, _MOVE_TIME = 0.3, 1.5
 """Displacement of each joint of a group [rad], and its duration [s]."""
+_DIRECTIONS = 30
+"""Number of random directions tried for a motion without contacts."""
 _SLIDE = 0.03
 """The same for sliding joints [m]."""
 _DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
@@ -159,17 +163,9 @@ class _Trial:
 
     def _move(self, joints: list[str]) -> str:
         robot = self._robot
-        world = self._world
-        if robot.kind == "floating":
+        if robot.kind == "floating" and self._world.model.opt.gravity.any():
             config = WorldConfig(gravity=(0.0, 0.0, 0.0), floor_height=-1e3)
             self._world = MujocoWorld([RobotPlacement(robot, _NAME)], config)
-        try:
-            return self._moved_by(joints)
-        finally:
-            self._world = world
-
-    def _moved_by(self, joints: list[str]) -> str:
-        robot = self._robot
         self._world.reset()
         columns = robot.indices(joints)
         limits = robot.limits.select(joints)
@@ -179,9 +175,16 @@ class _Trial:
         middle = np.where(
             np.isfinite(limits.upper - limits.lower), 0.5 * (limits.lower + limits.upper), start
         )
-        goal = limits.clip(start + np.where(middle >= start, reach, -reach))
-        end = robot.home.copy()
-        end[columns] = goal
+        inwards = np.where(middle >= start, 1.0, -1.0)
+        signs = np.random.default_rng(0).choice((-1.0, 1.0), (_DIRECTIONS, len(joints)))
+        ends = []
+        for direction in (inwards, -inwards, *signs):
+            end = robot.home.copy()
+            end[columns] = limits.clip(start + direction * reach)
+            ends.append(end)
+        # The first that the floor and the robot itself allow; else the first.
+        end = next(filter(self._is_free_to, ends), ends[0])
+        goal = end[columns]
         steps = max(1, round(_MOVE_TIME / self._world.time_step))
         for k in range(1, steps + 1):
             share = k / steps
@@ -192,6 +195,24 @@ class _Trial:
         self._check_joints(end, "at the end of the motion")
         off = np.abs(self._world.state(_NAME).position[columns] - goal).max()
         return f"by up to {np.abs(goal - start).max():.2g} rad or m, {1e3 * off:.1f} mrad or mm off"
+
+    def _is_free_to(self, end: Array) -> bool:
+        """Return whether the straight motion from home makes no new contacts."""
+        home = self._contacts_at(self._robot.home)
+        path = (self._robot.home + share * (end - self._robot.home) for share in (0.3, 0.6, 1.0))
+        return all(self._contacts_at(q) <= home for q in path)
+
+    def _contacts_at(self, q: Array) -> set[tuple[int, int]]:
+        """Return the pairs of shapes that touch in a configuration of all joints."""
+        model, data = self._world.model, copy.copy(self._world.data)
+        values = dict(zip(self._robot.joint_names, q.tolist(), strict=True))
+        for joint in self._robot.tree.joints.values():
+            if joint.movable:
+                mimic = joint.mimic or Mimic(joint.name)
+                value = mimic.multiplier * values[mimic.joint] + mimic.offset
+                data.joint(f"{_NAME}/{joint.name}").qpos[0] = value
+        mujoco.mj_forward(model, data)
+        return {(int(c.geom[0]), int(c.geom[1])) for c in data.contact if c.dist < 0.0}
 
     def _drive(self) -> str:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]

@@ -75,6 +75,10 @@ class WatchedRobot:
             controller = under(namespace, BASE_CONTROLLERS[robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
             self._odom = node.poll(Odometry, f"{controller}/odom")
+        elif robot.kind == "floating":
+            # Nothing measures the pose of a floating base yet; only a simulation knows it.
+            self._odom = node.poll(Odometry, under(namespace, "ground_truth"))
+            self._X_WO = np.eye(4)
 
     def show(self, viewer: BrowserViewer) -> None:
         """Update the page with the newest state."""
