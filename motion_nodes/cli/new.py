@@ -88,7 +88,8 @@ def new(
             seed=seed,
             progress=progress,
         )
-        steps = _trial(made, progress) if trial else ()
+        with _without_warnings():
+            steps = _trial(made, progress) if trial else ()
     seconds = time.monotonic() - begin
     if as_json:
         print_json(_data(made, steps, seconds))
@@ -104,8 +105,6 @@ def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialSte
     from motion_nodes.robot_setup.folder_files import set_wheel_separation
     from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
-    # Visual meshes that MuJoCo cannot show do not matter here.
-    logging.getLogger("motion_nodes.sim").setLevel(logging.ERROR)
     robot = made.robot
     separation = effective_separation(robot)
     if separation is not None:
@@ -114,6 +113,18 @@ def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialSte
         text = f"wheels skid in turns: the base turns as with a separation of {separation:.3g} m"
         made.findings.add("measured", "base.wheel_separation", text)
     return try_robot(robot, progress)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Context manager without warnings of the simulation: of visual meshes that it cannot show."""
+    logger = logging.getLogger("motion_nodes.sim")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 @contextlib.contextmanager

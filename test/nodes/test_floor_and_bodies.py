@@ -67,6 +67,12 @@ def cell(module_suite, module_client):
     made = Cell(module_client)
     made.planner.wait()
     made.wait_for_bodies(0)
+    # The inverse kinematics gets the scene from the planner, on a busy machine some time later.
+    below = GetStateValidity.Request(robot_state=state(BELOW))
+    module_client.wait(
+        lambda: not module_client.call(GetStateValidity, "/check_state_validity", below).valid,
+        "the floor in the scene of the inverse kinematics",
+    )
     return made
 
 
