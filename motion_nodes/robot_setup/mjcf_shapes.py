@@ -18,7 +18,7 @@ from motion_nodes.scene.shapes import triangle_mesh
 
 _GEOM = mujoco.mjtGeom
 _SEEN_GROUPS = 3
-"""Groups below this one are shown by MuJoCo's viewer unless it is told otherwise."""
+"""MuJoCo's viewer shows the geom groups below this one by default."""
 
 
 class ShapeWriter:

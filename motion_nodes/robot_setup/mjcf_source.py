@@ -19,7 +19,7 @@ import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import InvalidDescription
-from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.poses import from_xyz_rpy, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.mjcf_drives import JointDrive, joint_drives
 from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
@@ -142,7 +142,7 @@ class _Conversion:
         if parent is not None and X_LpB is not None:
             offset = self._add_joints(body, parent, X_LpB)
         link = etree.SubElement(self._root, "link", name=name)
-        X_LB = _translation(-offset)
+        X_LB = from_xyz_rpy(-offset)
         self._inertial(link, body, X_LB)
         self._shapes.add(link, body, X_LB)
         self._sites(name, body, X_LB)
@@ -174,9 +174,9 @@ class _Conversion:
             self._joint(f"{name}_fixed", "fixed", parent, name, X)
             return offset
         for k, (joint, kind, axis, ref, bounds, at) in enumerate(steps):
-            X = X @ _translation(at - offset)
+            X = X @ from_xyz_rpy(at - offset)
             offset = at
-            turn = _about(axis, -ref) if kind != "prismatic" else _translation(-ref * axis)
+            turn = _about(axis, -ref) if kind != "prismatic" else from_xyz_rpy(-ref * axis)
             last = k == len(steps) - 1
             child = name if last else f"{name}_{joint}"
             element = self._joint(joint, kind, parent, child, X @ turn)
@@ -302,10 +302,4 @@ def _plain(name: str) -> str:
 def _about(axis: Array, angle: float) -> Array:
     X = np.eye(4)
     X[:3, :3] = rotation_about(axis, np.array(angle))
-    return X
-
-
-def _translation(vector: Array) -> Array:
-    X = np.eye(4)
-    X[:3, 3] = vector
     return X

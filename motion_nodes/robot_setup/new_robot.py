@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,14 @@ from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.robot_builder import assemble
 from motion_nodes.model.robot_yaml import RobotDescription
-from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.tree import Array, KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
 from motion_nodes.robot_setup.drive_setup import drive_block
 from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.folder_files import target_folder, write_folder
-from motion_nodes.robot_setup.geometry_fit import fit_spheres, link_geometries
+from motion_nodes.robot_setup.geometry_fit import Progress, fit_spheres, link_geometries
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.legs import find_legs, standing
 from motion_nodes.robot_setup.mesh_copies import sort_out
@@ -54,8 +54,6 @@ from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
 _FREE_TRIES = 10_000
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -153,14 +151,15 @@ class _Making:
         """Find base, groups, spheres and drives."""
         findings, mjcf = self._findings, self._source.mjcf
         self._say("finding wheels and chains")
-        wheels = find_wheels(self._tree, self._geometries, base_frame(self._tree))
         frame = base_frame(self._tree)
+        wheels = find_wheels(self._tree, self._geometries, frame)
         base = guess_base(wheels, self._tree, findings, frame, self._unstated)
         if base.turned:
             _turn_round(self._source.root, base.turned, findings)
         if base.wheel_velocity is not None:
             _set_velocity(self._source.root, base.driven, base.wheel_velocity)
-        self._tree = _tree(self._source.root, self._source.file)
+        if base.turned or base.wheel_velocity is not None:
+            self._tree = _tree(self._source.root, self._source.file)
         tree = self._tree
         if mjcf is not None:
             base.passive += tuple(n for n in mjcf.passive if n not in base.passive)
@@ -168,8 +167,8 @@ class _Making:
             base.kind = "floating"
         self._base, self._rng = base, rng
         self._left_out = {*base.driven, *base.steering, *base.passive}
-        self._groups = guess_groups(tree, self._left_out, findings, base_frame(tree))
-        self._legs = find_legs(tree, self._geometries, self._groups, base_frame(tree))
+        self._groups = guess_groups(tree, self._left_out, findings, frame)
+        self._legs = find_legs(tree, self._geometries, self._groups, frame)
         if self._legs and base.kind == "arm":
             base.kind = "floating"
             names = listed(leg.group.name for leg in self._legs)
@@ -188,7 +187,7 @@ class _Making:
             drives,
             has_spheres=bool(self._spheres.links),
         )
-        contact = floor_contact(base, tree, self._geometries, base_frame(tree), findings)
+        contact = floor_contact(base, tree, self._geometries, frame, findings)
         if contact:
             data["simulation"] = contact
         self._data = data
@@ -197,7 +196,7 @@ class _Making:
         """Find self-collisions, home and ready."""
         self._say("trying configurations for self-collisions")
         data, mjcf = self._data, self._source.mjcf
-        robot = self._with_home(None)
+        robot = _assembled(data, self._tree, self._spheres, self._target)
         wanted = first_home(robot)
         if mjcf is not None:
             given = [
@@ -206,16 +205,16 @@ class _Making:
             wanted = robot.limits.clip(np.array(given))
         if self._legs and not (mjcf is not None and mjcf.home):
             wanted = standing(robot, self._legs, wanted, seed)
-        robot = self._with_home(wanted)
+        robot = self._with_home(robot, wanted)
         grippers = [group.joints for group in self._groups.grippers]
         self._found = find_self_collisions(
             robot, self._geometries, still=self._left_out, grippers=grippers, seed=seed
         )
         if self._spheres.links:
             data["collision"]["ignore"] = [list(pair) for pair in self._found.ignored]
-        robot = self._with_home(self._found.home)
+        robot = self._with_home(robot, self._found.home)
         checker = CollisionChecker(robot)
-        robot = self._with_home(nearer_home(checker, robot.home, wanted))
+        robot = self._with_home(robot, nearer_home(checker, robot.home, wanted))
         tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
         self._free = float(checker.are_free(tried).mean())
         self._ready: dict[str, float] = {}
@@ -225,11 +224,8 @@ class _Making:
         data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
         self._robot = robot
 
-    def _with_home(self, home: Any) -> Robot:
-        """Return the robot as known so far, with a home."""
-        robot = _assembled(self._data, self._tree, self._spheres, self._target)
-        if home is None:
-            return robot
+    def _with_home(self, robot: Robot, home: Array) -> Robot:
+        """Return the robot as known so far, with another home than before, shape (n,)."""
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
         return _assembled(self._data, self._tree, self._spheres, self._target)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -48,10 +48,9 @@ class PackageSearch:
             if path not in tried:
                 tried.append(path)
         scheme = next((s for s in _SCHEMES if filename.startswith(s)), "")
-        looked = ", ".join(map(str, tried[:4])) + (", ..." if len(tried) > 4 else "")
         package = filename.removeprefix(scheme).partition("/")[0]
         hint = f" Say where the package '{package}' is with --package-path." if scheme else ""
-        raise InvalidDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
+        raise InvalidDescription(f"mesh '{filename}' was not found; {_looked(tried)}.{hint}")
 
     def package(self, name: str) -> Path:
         """Return the folder of a package.
@@ -64,9 +63,8 @@ class PackageSearch:
             if folder.is_dir() and (folder.name == name or _name_of(folder) == name):
                 return folder
             tried += [folder] if folder not in tried else []
-        looked = ", ".join(map(str, tried[:4])) + (", ..." if len(tried) > 4 else "")
         raise InvalidDescription(
-            f"the package '{name}' was not found; looked at: {looked}. Say where it is with "
+            f"the package '{name}' was not found; {_looked(tried)}. Say where it is with "
             "--package-path: its folder, or a workspace that contains it."
         )
 
@@ -105,6 +103,10 @@ class PackageSearch:
             )
         else:
             yield self.directory / filename  # absolute paths are unchanged
+
+
+def _looked(tried: Sequence[Path]) -> str:
+    return f"looked at: {', '.join(map(str, tried[:4]))}{', ...' if len(tried) > 4 else ''}"
 
 
 def _entries(variable: str) -> Iterator[Path]:

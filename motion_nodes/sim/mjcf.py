@@ -15,7 +15,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
+from motion_nodes.model.tree import Array, Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
 from motion_nodes.sim.mjcf_rollers import add_rollers, hub_of, ring_of
 from motion_nodes.sim.mjcf_shapes import (
@@ -117,12 +117,22 @@ def set_home(
         placements: the robots.
     """
     for placement in placements:
-        home = dict(zip(placement.robot.joint_names, placement.robot.home, strict=True))
-        for joint in placement.robot.tree.joints.values():
-            if not joint.movable:
-                continue
+        set_positions(data, placement, placement.robot.home)
+
+
+def set_positions(data: mujoco.MjData, placement: RobotPlacement, q: Array) -> None:
+    """Write the positions of all joints of a robot, including mimic joints, to ``data.qpos``.
+
+    Args:
+        data: state of the world, modified.
+        placement: the robot.
+        q: positions of its actuated joints [rad or m], shape (n,).
+    """
+    values = dict(zip(placement.robot.joint_names, q, strict=True))
+    for joint in placement.robot.tree.joints.values():
+        if joint.movable:
             mimic = joint.mimic or Mimic(joint.name)
-            value = mimic.multiplier * home[mimic.joint] + mimic.offset
+            value = mimic.multiplier * values[mimic.joint] + mimic.offset
             data.joint(f"{placement.name}/{joint.name}").qpos[0] = value
 
 

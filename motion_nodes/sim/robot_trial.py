@@ -20,12 +20,12 @@ from motion_nodes.bases.from_robot import base_of
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Mimic
+from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf import WorldConfig, set_positions
 from motion_nodes.sim.mjcf_contacts import lowest_point
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
@@ -38,10 +38,10 @@ _TILT = 0.3
 """Max inclination of a base that stands [rad]."""
 _MOVE, _MOVE_TIME = 0.3, 1.5
 """Displacement of each joint of a group [rad], and its duration [s]."""
+_SLIDE = 0.03
+"""Displacement of sliding joints [m]."""
 _DIRECTIONS = 30
 """Number of random directions tried for a motion without contacts."""
-_SLIDE = 0.03
-"""The same for sliding joints [m]."""
 _DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
 """Distance and angle that a base drives [m, rad]."""
 _DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
@@ -103,8 +103,11 @@ class _Trial:
 
     def __init__(self, robot: Robot, progress: Callable[[str], None]) -> None:
         self._robot, self._progress = robot, progress
-        self._moved = np.array([n not in robot.passive_joints for n in robot.joint_names])
-        self._wheels = set(robot.base.wheel_names) if robot.base is not None else set()
+        self._placement = RobotPlacement(robot, _NAME)
+        self._wheels = robot.base.wheel_names if robot.base is not None else ()
+        free = {*robot.passive_joints, *self._wheels}
+        self._held = np.array([name not in free for name in robot.joint_names])
+        """Joints that hold positions, shape (n,)."""
 
     def steps(self) -> Iterator[TrialStep]:
         """Yield the steps; without a simulation there are none after it."""
@@ -138,11 +141,10 @@ class _Trial:
 
     def build(self) -> None:
         """Build the simulation; an arm that hangs below its base gets a lower floor."""
-        placement = RobotPlacement(self._robot, _NAME)
-        self._world = MujocoWorld([placement])
+        self._world = MujocoWorld([self._placement])
         lowest = lowest_point(self._world.model, self._world.data, _NAME, 0.0)
         if self._robot.kind == "arm" and lowest < -_HANGING:
-            self._world = MujocoWorld([placement], WorldConfig(floor_height=-_DEEP))
+            self._world = MujocoWorld([self._placement], WorldConfig(floor_height=-_DEEP))
 
     # ---- steps; each raises MotionError if it fails
 
@@ -165,12 +167,12 @@ class _Trial:
         robot = self._robot
         if robot.kind == "floating" and self._world.model.opt.gravity.any():
             config = WorldConfig(gravity=(0.0, 0.0, 0.0), floor_height=-1e3)
-            self._world = MujocoWorld([RobotPlacement(robot, _NAME)], config)
+            self._world = MujocoWorld([self._placement], config)
         self._world.reset()
         columns = robot.indices(joints)
         limits = robot.limits.select(joints)
         start = robot.home[columns]
-        sliding = np.array([robot.tree.joints[name].kind.name == "PRISMATIC" for name in joints])
+        sliding = np.array([robot.tree.joints[name].kind is JointKind.PRISMATIC for name in joints])
         reach = np.minimum(np.where(sliding, _SLIDE, _MOVE), 0.5 * limits.velocity * _MOVE_TIME)
         middle = np.where(
             np.isfinite(limits.upper - limits.lower), 0.5 * (limits.lower + limits.upper), start
@@ -205,12 +207,7 @@ class _Trial:
     def _contacts_at(self, q: Array) -> set[tuple[int, int]]:
         """Return the pairs of shapes that touch in a configuration of all joints."""
         model, data = self._world.model, copy.copy(self._world.data)
-        values = dict(zip(self._robot.joint_names, q.tolist(), strict=True))
-        for joint in self._robot.tree.joints.values():
-            if joint.movable:
-                mimic = joint.mimic or Mimic(joint.name)
-                value = mimic.multiplier * values[mimic.joint] + mimic.offset
-                data.joint(f"{_NAME}/{joint.name}").qpos[0] = value
+        set_positions(data, self._placement, q)
         mujoco.mj_forward(model, data)
         return {(int(c.geom[0]), int(c.geom[1])) for c in data.contact if c.dist < 0.0}
 
@@ -262,18 +259,13 @@ class _Trial:
     # ---- parts
 
     def _command(self, q: Array) -> None:
-        targets = np.where(self._moved, q, np.nan)
-        wheels = np.isin(self._robot.joint_names, list(self._wheels))
-        targets[wheels] = np.nan
-        self._world.command(_NAME, JointTargets(position=targets))
+        self._world.command(_NAME, JointTargets(position=np.where(self._held, q, np.nan)))
 
     def _run(self, duration: float) -> None:
         self._world.step(max(1, round(duration / self._world.time_step)))
 
     def _check_joints(self, wanted: Array, when: str) -> None:
-        off = np.abs(self._world.state(_NAME).position - wanted)
-        wheels = np.isin(self._robot.joint_names, list(self._wheels))
-        off[~self._moved | wheels] = 0.0
+        off = np.where(self._held, np.abs(self._world.state(_NAME).position - wanted), 0.0)
         i = int(np.argmax(off))
         if not off[i] <= _SAG:
             name = self._robot.joint_names[i]
@@ -294,7 +286,7 @@ class _Trial:
         steering = base.steer(twist, np.zeros(len(base.steering_names)), 100.0)
         columns = robot.indices(base.wheel_names)
         begin = world.state(_NAME).position[columns]
-        X, last = world.base_pose(_NAME).copy(), 0.0
+        X = world.base_pose(_NAME)
         turned, yaw = 0.0, math.atan2(X[1, 0], X[0, 0])
         steps = round((duration + 0.5) / world.time_step)
         ramp = max(1, round(0.5 / world.time_step))
@@ -306,8 +298,7 @@ class _Trial:
             position[robot.indices(base.steering_names)] = steering
             world.command(_NAME, JointTargets(position, velocity))
             world.step()
-            now = world.base_pose(_NAME)
-            last = yaw
+            now, last = world.base_pose(_NAME), yaw
             yaw = math.atan2(now[1, 0], now[0, 0])
             turned += math.remainder(yaw - last, 2.0 * math.pi)
         rolled = base.twist_from_wheels(world.state(_NAME).position[columns] - begin, steering)
