@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.link_repair import TOO_LARGE, TOO_SMALL
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.package_search import PackageSearch
-from motion_nodes.robot_setup.urdf_repair import TOO_LARGE, TOO_SMALL
 from motion_nodes.scene.mesh_file import EmptyMesh, read_mesh
 from motion_nodes.scene.shapes import TriangleMesh
 

@@ -14,9 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.link_repair import (
+    number_in,
+    numbers_in,
+    repair_colours,
+    repair_inertial,
+    repair_materials,
+    repair_shapes,
+)
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.xacro_leftovers import put_in_variables
 
@@ -24,11 +30,7 @@ VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 """Default effort limits likewise [N m or N]."""
-_LEAST_MASS, _LEAST_INERTIA = 1e-6, 1e-12
-"""Smaller ones are those of frames without a body, and no simulation can use them [kg, kg m^2]."""
 _MOVING = ("revolute", "continuous", "prismatic")
-TOO_SMALL, TOO_LARGE = 1e-4, 100.0
-"""Implausible extents of a part [m]."""
 _TYPES = (*_MOVING, "fixed", "floating", "planar")
 
 
@@ -56,7 +58,7 @@ def repair(root: Any, file: Path, findings: Notes) -> Repaired:
     if not root.get("name"):
         root.set("name", file.name.split(".")[0])
     put_in_variables(root, file, findings)
-    _materials(root, findings)
+    repair_materials(root, findings)
     for tag in ("link", "joint"):
         _check_names(root.findall(tag), tag, file)
     joints = root.findall("joint")
@@ -66,9 +68,9 @@ def repair(root: Any, file: Path, findings: Notes) -> Repaired:
     _mimics(joints, file, findings)
     unstated = _limits(joints, file, findings)
     for link in root.findall("link"):
-        _inertial(link, file, findings)
-        _shapes(link, file, findings)
-    _colours(root, findings)
+        repair_inertial(link, file, findings)
+        repair_shapes(link, file, findings)
+    repair_colours(root, findings)
     return Repaired(floating, unstated)
 
 
@@ -123,23 +125,10 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
         )
 
 
-def _materials(root: Any, findings: Notes) -> None:
-    """Name materials without a name, and remove textures without a file."""
-    unnamed = 0
-    for material in root.iter("material"):
-        if not material.get("name"):
-            unnamed += 1
-            material.set("name", f"material_{unnamed}")
-        for texture in [t for t in material.findall("texture") if not t.get("filename")]:
-            material.remove(texture)
-    if unnamed:
-        findings.add("changed", "colours", f"{unnamed} materials had no name")
-
-
 def _vectors(root: Any, file: Path, findings: Notes) -> None:
     """Make origins, axes and scales three numbers: missing ones become zeros, or the first one."""
     for mesh in root.iter("mesh"):
-        numbers = _numbers(mesh, "scale", file) if "scale" in mesh.attrib else [1.0] * 3
+        numbers = numbers_in(mesh, "scale", file) if "scale" in mesh.attrib else [1.0] * 3
         if len(numbers) not in (0, 3):
             kept = numbers[:3] if len(numbers) > 3 else numbers[:1] * 3
             mesh.set("scale", " ".join(map(repr, kept)))
@@ -149,7 +138,7 @@ def _vectors(root: Any, file: Path, findings: Notes) -> None:
         for key in ("xyz", "rpy"):
             if key not in element.attrib:
                 continue
-            numbers = _numbers(element, key, file)
+            numbers = numbers_in(element, key, file)
             if len(numbers) != 3:
                 kept = ([*numbers, 0.0, 0.0, 0.0])[:3]
                 element.set(key, " ".join(map(repr, kept)))
@@ -207,8 +196,8 @@ def _mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
                     f"{file}, line {joint.sourceline}: joint '{name}' mimics itself, over "
                     f"{listed(passed)}."
                 )
-            offset += multiplier * _number(link, "offset", 0.0, file)
-            multiplier *= _number(link, "multiplier", 1.0, file)
+            offset += multiplier * number_in(link, "offset", 0.0, file)
+            multiplier *= number_in(link, "multiplier", 1.0, file)
             passed.append(master)
             step = by_name[master]
         if step.get("type") == "fixed":
@@ -235,7 +224,7 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> frozenset[str
         lacking = []
         for joint in moving:
             limit = joint.find("limit")
-            value = _number(limit, field, 0.0, file)
+            value = number_in(limit, field, 0.0, file)
             if value > 0.0 and math.isfinite(value):
                 known[joint.get("type")].append(value)
             else:
@@ -264,7 +253,7 @@ def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
         limit = joint.find("limit")
         if limit is None or joint.get("type") == "prismatic":
             continue
-        ends = (_number(limit, "lower", 0.0, file), _number(limit, "upper", 0.0, file))
+        ends = (number_in(limit, "lower", 0.0, file), number_in(limit, "upper", 0.0, file))
         if ends[0] < ends[1] < ends[0] + 2.0 * math.pi:
             kinds = stated.setdefault((joint.find("parent").get("link"), *ends), {})
             kinds.setdefault(joint.get("type"), []).append(joint)
@@ -289,8 +278,8 @@ def _positions(joint: Any, file: Path, findings: Notes) -> None:
     if kind == "continuous":
         return
     given = "lower" in limit.attrib or "upper" in limit.attrib
-    lower = _number(limit, "lower", 0.0, file)
-    upper = _number(limit, "upper", 0.0, file)
+    lower = number_in(limit, "lower", 0.0, file)
+    upper = number_in(limit, "upper", 0.0, file)
     if lower > upper:
         lower, upper = upper, lower
         findings.add("changed", "limits.position", f"{name}: lower and upper were swapped")
@@ -311,117 +300,3 @@ def _positions(joint: Any, file: Path, findings: Notes) -> None:
             findings.add("guessed", "limits.position", text)
     limit.set("lower", repr(lower))
     limit.set("upper", repr(upper))
-
-
-def _inertial(link: Any, file: Path, findings: Notes) -> None:
-    inertial = link.find("inertial")
-    if inertial is None:
-        return
-    name = link.get("name")
-    mass_element, inertia = inertial.find("mass"), inertial.find("inertia")
-    mass = _number(mass_element, "value", 0.0, file) if mass_element is not None else 0.0
-    if not mass >= _LEAST_MASS or not math.isfinite(mass):
-        link.remove(inertial)
-        findings.add("changed", "masses", f"{name}: mass {mass:g} kg, taken as without a mass")
-        return
-    if inertia is not None and _physical(inertia, file):
-        return
-    # Of a ball of this mass with the density of water, a typical density of robots.
-    radius = (3.0 * mass / (4.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
-    moment = repr(float(f"{0.4 * mass * radius**2:.4g}"))
-    if inertia is None:
-        inertia = inertial.makeelement("inertia")
-        inertial.append(inertia)
-    for key in ("ixx", "iyy", "izz"):
-        inertia.set(key, moment)
-    for key in ("ixy", "ixz", "iyz"):
-        inertia.set(key, "0")
-    findings.add(
-        "guessed", "masses", f"{name}: inertia {moment} kg m^2 (the URDF's is none of a real body)"
-    )
-
-
-def _physical(inertia: Any, file: Path) -> bool:
-    xx, xy, xz, yy, yz, zz = (
-        _number(inertia, key, 0.0, file) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-    )
-    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-    if not np.isfinite(matrix).all():
-        return False
-    least, middle, most = np.linalg.eigvalsh(matrix)
-    return bool(least >= _LEAST_INERTIA and least + middle >= most * (1.0 - 1e-6))
-
-
-def _shapes(link: Any, file: Path, findings: Notes) -> None:
-    """Remove shapes without a size."""
-    fields = {"box": ("size",), "sphere": ("radius",), "cylinder": ("radius", "length")}
-    for shape in [*link.findall("collision"), *link.findall("visual")]:
-        geometry = shape.find("geometry")
-        solids = [] if geometry is None else [g for g in geometry if g.tag in (*fields, "mesh")]
-        if len(solids) > 1 or (solids and len(geometry) > 1):
-            for other in [g for g in geometry if g is not solids[0]]:
-                geometry.remove(other)
-            text = f"{link.get('name')}: of several shapes in one {shape.tag} the first was kept"
-            findings.add("changed", "geometry", text)
-            del solids[1:]
-        reason = "" if solids else "it has no geometry that a URDF knows"
-        for solid in solids:
-            for key in fields.get(solid.tag, ()):
-                sizes = _numbers(solid, key, file)
-                if not sizes or min(sizes) <= 0.0:
-                    reason = f"its {solid.tag} has {key} '{solid.get(key)}'"
-                elif max(sizes) < TOO_SMALL:
-                    reason = f"its {solid.tag} has {key} '{solid.get(key)}' m, which is nothing"
-                elif max(sizes) > TOO_LARGE:
-                    raise InvalidDescription(
-                        f"{file}, line {solid.sourceline}: link '{link.get('name')}': {key} of its "
-                        f"{solid.tag} is '{solid.get(key)}'; sizes are in metres, up to "
-                        f"{TOO_LARGE:g}."
-                    )
-            if solid.tag == "mesh" and not solid.get("filename"):
-                reason = "its mesh has no filename"
-        if reason:
-            link.remove(shape)
-            text = f"{link.get('name')}: a {shape.tag} shape was left out: {reason}"
-            findings.add("changed", "geometry", text)
-
-
-def _colours(root: Any, findings: Notes) -> None:
-    """Scale colours to 0..1; those given in 0 to 255 are divided."""
-    changed = 0
-    for colour in root.iter("color"):
-        try:
-            values = [float(word) for word in (colour.get("rgba") or "").split()]
-        except ValueError:
-            values = []
-        if len(values) != 4 or not all(map(math.isfinite, values)):
-            colour.set("rgba", "0.7 0.7 0.7 1")
-            changed += 1
-        elif min(values) < 0.0 or max(values) > 1.0:
-            rgb = [value / 255.0 if max(values[:3]) > 1.0 else value for value in values[:3]]
-            clipped = [min(1.0, max(0.0, value)) for value in (*rgb, values[3])]
-            colour.set("rgba", " ".join(f"{value:g}" for value in clipped))
-            changed += 1
-    if changed:
-        findings.add("changed", "colours", f"{changed} colours brought into 0 to 1")
-
-
-def _number(element: Any, key: str, default: float, file: Path) -> float:
-    numbers = _numbers(element, key, file) if key in element.attrib else [default]
-    if len(numbers) != 1:
-        raise _no_number(element, key, file)
-    return numbers[0]
-
-
-def _numbers(element: Any, key: str, file: Path) -> list[float]:
-    try:
-        return [float(word) for word in (element.get(key) or "").split()]
-    except ValueError:
-        raise _no_number(element, key, file) from None
-
-
-def _no_number(element: Any, key: str, file: Path) -> InvalidDescription:
-    return InvalidDescription(
-        f"{file}, line {element.sourceline}: {key} of <{element.tag}> is '{element.get(key)}'; a "
-        "number is needed."
-    )
