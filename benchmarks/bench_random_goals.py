@@ -62,6 +62,8 @@ class Findings:
     peak_ratio: float = 0.0
     """Max measured joint speed as a multiple of its limit."""
     peak_joint: str = ""
+    failed: list[str] = field(default_factory=list)
+    """Goals that were not executed."""
     simulation: dict[str, str] = field(default_factory=dict)
     """The last values that the simulation reported on /diagnostics."""
     seconds: float = 0.0
@@ -82,6 +84,7 @@ class Findings:
     def notes(self, robot: str) -> list[str]:
         """Return what the table has no room for."""
         notes = [f"{count} x {reason}" for reason, count in self.refused.most_common()]
+        notes += self.failed
         notes += [f"contacts: {self.simulation.get('contact pairs') or 'none'}"]
         return [f"{robot}: {note}" for note in (*notes, f"peak speed of {self.peak_joint}")]
 
@@ -152,6 +155,7 @@ class GoalCell:
             found.executed += 1
         else:
             found.refused[f"{code.val}: {code.message}"] += 1
+            found.failed.append(f"goal {found.sent}: {np.round(q, 5).tolist()}")
 
     def _on_state(self, message: JointState) -> None:
         names = tuple(message.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning stage by stage among 0, 40 and 1000 boxes: search, shortening, timing, verification.
+"""Planning stage by stage among 0, 40 and 1000 boxes: search to verification.
 
 Run: ``python benchmarks/bench_verification.py`` (half a minute). It uses nothing but ``plan``, so
 that an older version can be measured by the same file:
@@ -23,7 +23,7 @@ from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 
-STAGES = ("path", "shorten", "retime", "verify")
+STAGES = ("path", "shorten", "retime", "sample", "verify")
 WORLDS = ((0, 0.04), (40, 0.04), (1000, 0.01))  # How many boxes, and half their edges [m]
 
 
@@ -78,10 +78,13 @@ def main() -> None:
             checker = CollisionChecker(model, group, scene=scene)
             asked = problems(checker, given.problems, options)
             answers = [measured(request, options, given.rounds) for request in asked]
+            if not answers:
+                rows.append([boxes, 0, *("-" for _ in STAGES), "-", "-"])
+                continue
             times = np.array([row for row, _ in answers])
             medians = np.median(times, axis=0)
             again = sum(repeated for _, repeated in answers)
-            rows.append([str(boxes), len(asked), *medians, float(times[:, -1].max()), again])
+            rows.append([boxes, len(asked), *medians, float(times[:, -1].max()), again])
         columns = [f"{name} [ms]" for name in STAGES]
         report.table(
             robot, ["boxes", "plans", *columns, "verify, max [ms]", "searched again"], rows

@@ -145,7 +145,7 @@ class StreamResampler:
 
     @property
     def covered_ns(self) -> int | None:
-        """Time [ns] up to which a moving reference is interpolated or extrapolated, unbraked.
+        """Time [ns] up to which a moving reference is interpolated.
 
         None: the reference rests, or its period exceeds the latency, so that it is regularly
         extrapolated.
@@ -155,7 +155,7 @@ class StreamResampler:
         knot = self._knots[-1]
         if not np.nan_to_num(knot.sample.velocity).any():
             return None
-        return knot.stamp_ns + round((self.settings.latency + self.settings.extrapolation) * 1e9)
+        return knot.stamp_ns + round(self.settings.latency * 1e9)
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
         """Add a message.

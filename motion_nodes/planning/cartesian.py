@@ -22,6 +22,7 @@ from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose,
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.effort_limits import effort_limits
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate_poses
 from motion_nodes.planning.path_verification import sweep_path
@@ -317,6 +318,7 @@ def cartesian_motion(
             velocity_scaling=velocity_scaling,
             acceleration_scaling=acceleration_scaling,
             blending=CornerBlending(blend, is_free),
+            efforts=effort_limits(checker),
         )
         driven = motion.points(_BETWEEN).positions
         if not avoid_collisions or sweep_path(checker, driven).free:

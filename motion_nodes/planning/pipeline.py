@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.effort_limits import EFFORT_SHARE, effort_limits
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import FINER, PathVerifier
 from motion_nodes.planning.planners import find_planner, make_planner
@@ -66,6 +67,13 @@ class PlanOptions:
     """Velocity scaling factor; 0 means 1."""
     acceleration_scaling: float = 1.0
     """Acceleration scaling factor; 0 means 1."""
+    effort_share: float = setting(
+        EFFORT_SHARE,
+        doc="Fraction of the effort limits that planned motions may use, by the inertial "
+        "parameters of the robot; 0: effort limits are not considered.",
+        ge=0.0,
+        le=1.0,
+    )
     blend: float = 0.01
     """Max deviation of the motion at the corners of the path [rad or m]."""
     time_step: float = 0.01
@@ -100,7 +108,7 @@ class PlanStage:
     """One stage of the pipeline."""
 
     name: str
-    """``path``, ``shorten``, ``retime`` or ``verify``."""
+    """``path``, ``shorten``, ``retime``, ``sample`` or ``verify``."""
     time: float
     """Duration [s]."""
     words: str
@@ -166,8 +174,15 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
     return _Run(request, options or PlanOptions()).run()
 
 
-_Found = tuple[PlanResult, TimedPath | None, str]
-"""Path, motion, and why the verification rejects them."""
+class _Found(NamedTuple):
+    """Result of one search with the stages after it."""
+
+    result: PlanResult
+    motion: TimedPath | None = None
+    points: JointTrajectory | None = None
+    """The motion, sampled."""
+    refused: str = ""
+    """Why the verification rejects it."""
 
 
 class _Run:
@@ -188,8 +203,8 @@ class _Run:
         found, note = self._with_preferred_clearance()
         if found is None:
             found = self._once(self._request, self._options)
-            self._notes += [note] if note and found[0].path is not None else []
-        result, motion, refused = found
+            self._notes += [note] if note and found.result.path is not None else []
+        refused = found.refused
         self._corner_step /= FINER
         for margin in _MARGINS:
             if not refused or self._left() <= 0.0 or self._request.cancelled():
@@ -200,19 +215,18 @@ class _Run:
             again = replace(self._request, checker=checker, timeout=self._left())
             more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
             self._notes.append(f"searched again with a finer resolution{more}, for {refused}")
-            found = self._once(again, replace(self._options, attempts=1))
-            if found[0].path is None and margin:
+            other = self._once(again, replace(self._options, attempts=1))
+            if other.result.path is None and margin:
                 break  # no path exists with larger spheres
-            result, motion, refused = found
+            found, refused = other, other.refused
         if refused:
             words = f"the path that was found is refused by verification: {refused}"
-            result = replace(result, status=PlanStatus.INVALID_PATH, path=None, reason=words)
-            motion = None
-        points = self._points(result, motion)
+            status = PlanStatus.INVALID_PATH
+            found = _Found(replace(found.result, status=status, path=None, reason=words))
         spent = compute_time() - self._began
-        result = replace(result, time=spent)
+        result = replace(found.result, time=spent)
         stages, notes = tuple(self._stages), tuple(self._notes)
-        return MotionPlan(result, points, motion, stages, notes, spent, self._tree)
+        return MotionPlan(result, found.points, found.motion, stages, notes, spent, self._tree)
 
     def _with_preferred_clearance(self) -> tuple[_Found | None, str]:
         """Return a path with the preferred clearance, or None and why there is none."""
@@ -223,27 +237,27 @@ class _Run:
         checker.set_sphere_margin(margin)
         timeout = min(_PREFERRED_SHARE * self._request.timeout, _PREFERRED_TIME)
         found = self._once(replace(self._request, checker=checker, timeout=timeout), self._options)
-        result, _, refused = found
-        if result.path is not None and not refused:
+        if found.result.path is not None and not found.refused:
             return found, ""
-        why = refused or result.reason
+        why = found.refused or found.result.reason
         return None, f"planned without the preferred clearance of {1e3 * margin:g} mm: {why}"
 
-    def _points(self, result: PlanResult, motion: TimedPath | None) -> JointTrajectory | None:
+    def _points(self, path: Array, motion: TimedPath | None) -> JointTrajectory:
         """Return the trajectory: a single point if there is no motion."""
-        if motion is not None:
-            return motion.points(self._options.time_step)
-        if result.path is None or not self._options.retime:
-            return None
-        q = result.path[:1]
-        names, still = self._request.checker.joint_names, np.zeros_like(q)
-        return JointTrajectory(names, np.zeros(1), q, still, still)
+        if motion is None:
+            still = np.zeros_like(path[:1])
+            names = self._request.checker.joint_names
+            return JointTrajectory(names, np.zeros(1), path[:1], still, still)
+        with self._stage("sample"):
+            points = motion.points(self._options.time_step)
+            self._words = f"{len(points.times)} points"
+        return points
 
     def _once(self, request: PlanRequest, options: PlanOptions) -> _Found:
-        """Return the path, the motion, and why the verification rejects them, if so."""
+        """Search, shorten, time-parameterize, sample and verify."""
         ends, result = self._found(request, options)
         if result.path is None:
-            return result, None, ""
+            return _Found(result)
         path = self._shortened(request, result.path) if options.shorten else result.path
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
@@ -251,8 +265,10 @@ class _Run:
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         motion = self._timed(request, path) if options.retime else None
-        refused = self._refused(path, motion) if options.verify else ""
-        return result, motion, refused
+        points = self._points(path, motion) if options.retime else None
+        # The motion leaves the path only at its corners, within verified bounds.
+        driven = path if motion is None or points is None else points.positions
+        return _Found(result, motion, points, self._refused(driven) if options.verify else "")
 
     def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[ExcessEnds, PlanResult]:
         """Return a path between ends that the spheres permit, and its connections."""
@@ -313,14 +329,13 @@ class _Run:
                 velocity_scaling=options.velocity_scaling,
                 acceleration_scaling=options.acceleration_scaling,
                 blending=blending,
+                efforts=effort_limits(checker, options.effort_share),
             )
             self._words = f"{motion.duration:.4g} s"
         return motion
 
-    def _refused(self, path: Array, motion: TimedPath | None) -> str:
+    def _refused(self, driven: Array) -> str:
         with self._stage("verify"):
-            # The motion leaves the path only at its corners, within verified bounds.
-            driven = path if motion is None else motion.points(self._options.time_step).positions
             looked = PathVerifier(self._request.checker).verify(driven)
             seen, reason = looked.configurations, looked.reason
             share = f"{100.0 * looked.certain:.3g} % proven between them"

@@ -24,6 +24,8 @@ from motion_nodes.sim.placement import RobotPlacement, root_to_base
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
 
+_MOST_SUBSTEPS = 4
+"""Max number of parts of a step."""
 _MAX_SPEED = 1e5
 """A higher generalized velocity [rad/s or m/s] means that the simulation has diverged."""
 
@@ -66,7 +68,10 @@ class MujocoWorld(RobotBackend):
         super().__init__(placements)
         spec, self.model = build_model(placements, config or WorldConfig())
         self._scene = SceneCell(spec, self.placements)
+        self._substeps = _substeps(placements, self.time_step)
         self.data = mujoco.MjData(self.model)
+        self._before = self.data.ctrl.copy()
+        """The drives' input at the end of the last step."""
         self._addresses = {p.name: _addresses(self.model, p) for p in placements}
         self._diverged = ""
         self.reset()
@@ -141,11 +146,27 @@ class MujocoWorld(RobotBackend):
             raise SimulationDiverged(self._diverged)
         if count < 1:
             return
-        mujoco.mj_step(self.model, self.data, nstep=count)
+        self._integrate(count)
         # Also true for NaN, which fails every comparison.
         if not np.abs(self.data.qvel).max(initial=0.0) < _MAX_SPEED:
             self._diverged = self._divergence_message()
             raise SimulationDiverged(self._diverged)
+
+    def _integrate(self, count: int) -> None:
+        """Advance; a step in which the drives' input has changed is divided, the input linear."""
+        model, data, parts = self.model, self.data, self._substeps
+        change = data.ctrl - self._before
+        if parts > 1 and change.any():
+            begin, end, time_step = self._before, data.ctrl.copy(), model.opt.timestep
+            model.opt.timestep = time_step / parts
+            for k in range(1, parts):
+                data.ctrl[:] = begin + change * (k / parts)
+                mujoco.mj_step(model, data)
+            data.ctrl[:] = end
+            mujoco.mj_step(model, data)
+            model.opt.timestep, self._before, count = time_step, end, count - 1
+        if count:
+            mujoco.mj_step(model, data, nstep=count)
 
     def state(self, name: str) -> MeasuredJoints:
         """Return positions, velocities and efforts of all joints of a robot."""
@@ -200,6 +221,7 @@ class MujocoWorld(RobotBackend):
     def reset(self) -> None:
         """Reset the world to its initial state, including the time."""
         super().reset()
+        self._before = self.data.ctrl.copy()
         # Computes forces and poses of the initial state.
         mujoco.mj_forward(self.model, self.data)
 
@@ -208,9 +230,12 @@ class MujocoWorld(RobotBackend):
         targets: DriveTargets = self.targets(name)
         at = self._addresses[name]
         kp, kd = targets.gains()
-        self.model.actuator_biasprm[at.actuator, 1] = -kp
-        self.model.actuator_biasprm[at.actuator, 2] = -kd
-        self.data.ctrl[at.actuator] = targets.feed()
+        feed, gains = targets.feed(), self.model.actuator_biasprm
+        changed = (gains[at.actuator, 1] != -kp) | (gains[at.actuator, 2] != -kd)
+        if changed.any():
+            gains[at.actuator, 1], gains[at.actuator, 2] = -kp, -kd
+            self._before[at.actuator] = np.where(changed, feed, self._before[at.actuator])
+        self.data.ctrl[at.actuator] = feed
 
     def _divergence_message(self) -> str:
         speed = np.abs(self.data.qvel)
@@ -223,6 +248,17 @@ class MujocoWorld(RobotBackend):
             "happens again, reduce the gains of its drive, increase its armature or reduce the "
             "time step."
         )
+
+
+def _substeps(placements: Sequence[RobotPlacement], time_step: float) -> int:
+    """Return into how many parts a step is divided.
+
+    Drives act implicitly: an effort limit holds for ``(M + time_step * damping) a``, so that the
+    time step has to resolve the damping of position drives, or they saturate too early.
+    """
+    drives = (d for p in placements for d in p.robot.drives if d.mode == "position")
+    ratios = [time_step * d.damping / max(d.armature, 1e-9) for d in drives]
+    return int(np.clip(np.rint(max(ratios, default=0.0)), 1, _MOST_SUBSTEPS))
 
 
 def _cross(a: Array, b: Array) -> Array:

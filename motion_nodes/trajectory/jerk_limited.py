@@ -18,6 +18,7 @@ from motion_nodes.kernels.timing.jerk_lanes import PLACES
 from motion_nodes.kernels.timing.jerk_limited import jerk_limited_speeds, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.straight_line import straight_clock
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
@@ -45,16 +46,21 @@ _LEAST, _PIECES_FINE = 8, 250
 _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
 _NEWTON_STEPS = 8
+_UNLIMITED = 1e9
+"""Limit of velocity and jerk where there is none."""
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
-def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedPath:
+def jerk_limited(
+    path: JointPath, limits: JointLimits, intervals: int, efforts: PathEfforts | None = None
+) -> TimedPath:
     """Return the time-optimal motion along a path, at rest at its ends and stops.
 
     Args:
         path: with continuous second derivatives between its stops.
         limits: of its joints; velocities and accelerations finite.
         intervals: of the grid, in addition to some for each piece.
+        efforts: effort limits; None: not considered.
 
     Raises:
         Infeasible: more than :data:`MOST_PIECES` pieces.
@@ -72,10 +78,11 @@ def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedP
     first = np.searchsorted(path.breaks, cuts)
     times, clocks, pieces = [np.zeros(1)], [], []
     for begin, end in itertools.pairwise(first.tolist()):
-        if end == begin + 1 and not path.coefficients[begin, 2:].any():
+        straight = end == begin + 1 and not path.coefficients[begin, 2:].any()
+        if straight and efforts is None:
             spans, clock, piece = _line(path, begin, limits)
         else:
-            spans, clock, piece = _part(path, begin, end, limits, intervals)
+            spans, clock, piece = _part(path, begin, end, limits, intervals, efforts)
         times.append(times[-1][-1] + np.cumsum(spans))
         clocks.append(clock)
         pieces.append(piece)
@@ -102,7 +109,12 @@ def _jerks(limits: JointLimits) -> Array:
 
 
 def _part(
-    path: JointPath, begin: int, end: int, limits: JointLimits, intervals: int
+    path: JointPath,
+    begin: int,
+    end: int,
+    limits: JointLimits,
+    intervals: int,
+    efforts: PathEfforts | None,
 ) -> tuple[Array, Array, IndexArray]:
     """Return durations, clock and pieces of the intervals between two breaks of the path."""
     start, length = path.breaks[begin], path.breaks[end] - path.breaks[begin]
@@ -118,8 +130,14 @@ def _part(
     n = len(limits.names)
     D = np.empty((len(piece), PLACES, 3, n))
     parameter_derivatives(path.breaks, path.coefficients, piece, grid, start, length, D)
-    velocity = np.tile(limits.velocity, (len(piece), 1))
-    bounds = np.tile(np.array([limits.acceleration, _jerks(limits)]), (len(piece), 1, 1))
+    velocities, others = limits.velocity, np.array([limits.acceleration, _jerks(limits)])
+    if efforts is not None:
+        # Strips are like accelerations of further joints.
+        D = np.concatenate([D, _effort_rows(path, D, grid, piece, start, length, efforts)], axis=3)
+        velocities = np.append(velocities, np.full(efforts.count, _UNLIMITED))
+        more = np.array([np.ones(efforts.count), np.full(efforts.count, _UNLIMITED)])
+        others = np.concatenate([others, more], axis=1)
+    velocity, bounds = np.tile(velocities, (len(piece), 1)), np.tile(others, (len(piece), 1, 1))
     bounds[[0, -1]] *= _END_BOUNDS
     X, U, b = np.empty(len(grid)), np.empty(len(grid)), np.full(len(grid) + 1, -1.0)
     s, s1, s2, _ = _distance(grid, length)
@@ -136,6 +154,24 @@ def _part(
         velocity /= use[:, 0:1]
         bounds /= use[:, 1:, None]
     return times * stretch, clock / stretch ** np.arange(6), piece
+
+
+def _effort_rows(
+    path: JointPath,
+    D: Array,
+    grid: Array,
+    piece: IndexArray,
+    start: float,
+    length: float,
+    efforts: PathEfforts,
+) -> Array:
+    """Return the strips of effort limits in place of derivatives, shape (N, PLACES, 3, count)."""
+    rows = np.zeros((*D.shape[:3], efforts.count))
+    for place in range(PLACES):
+        z = grid[:-1] + np.diff(grid) * place / (PLACES - 1)
+        q = path.evaluate(start + _distance(z, length)[0], 0, piece)
+        rows[:, place, :2] = efforts.strips_at(q, D[:, place, 0], D[:, place, 1])
+    return rows
 
 
 def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:

@@ -15,6 +15,7 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE, check_point_count
@@ -38,6 +39,7 @@ def retime(
     acceleration_scaling: float = 1.0,
     jerk_limited: bool = True,
     blending: CornerBlending | None = None,
+    efforts: PathEfforts | None = None,
 ) -> TimedPath:
     """Return the time-optimal motion along the lines between waypoints.
 
@@ -50,6 +52,7 @@ def retime(
         acceleration_scaling: scaling factor of acceleration and jerk limits; 0 means 1.
         jerk_limited: whether to respect jerk limits too, if there are any.
         blending: blending of corners; None: by 0.01 rad or m, unchecked.
+        efforts: effort limits; None: not considered.
 
     Raises:
         InvalidCommand: waypoints that are not a path, outside the limits or not finite.
@@ -62,11 +65,15 @@ def retime(
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling, jerk_limited)
     corners = CornerBlending() if blending is None else blending
     lines = blended_path(limits.names, points, scaled.velocity, corners)
-    return time_optimal(lines, scaled)
+    return time_optimal(lines, scaled, efforts=efforts)
 
 
 def time_optimal(
-    path: JointPath, limits: JointLimits, intervals: int = GRID_INTERVALS
+    path: JointPath,
+    limits: JointLimits,
+    intervals: int = GRID_INTERVALS,
+    *,
+    efforts: PathEfforts | None = None,
 ) -> TimedPath:
     """Return the time-optimal motion along a path from rest to rest.
 
@@ -76,18 +83,35 @@ def time_optimal(
         path: with continuous second derivatives between its stops.
         limits: of its joints; position limits are ignored.
         intervals: of the grid; a finer grid is slightly faster.
+        efforts: effort limits; None: not considered.
     """
-    if np.isfinite(limits.jerk).any():
-        return jerk_limited(path, limits, intervals)
+    solve = jerk_limited if np.isfinite(limits.jerk).any() else _acceleration_limited
+    motion = solve(path, limits, intervals)
+    if efforts is None or efforts.count == 0 or efforts.stretch(motion) <= 1.0:
+        return motion
+    motion = solve(path, limits, intervals, efforts)
+    return motion.stretched(efforts.stretch(motion))
+
+
+def _acceleration_limited(
+    path: JointPath, limits: JointLimits, intervals: int, efforts: PathEfforts | None = None
+) -> TimedPath:
     grid, piece = speed_grid(path, intervals)
     velocity = np.tile(limits.velocity, (len(piece), 1))
-    acceleration = np.tile(limits.acceleration, (len(piece), 1))
+    strips = np.empty((len(piece), 2, 2, 0))
+    if efforts is not None:
+        ends = (efforts.strips(path, s, piece) for s in (grid[:-1], grid[1:]))
+        strips = np.ascontiguousarray(np.stack(list(ends), axis=1))
+    bounds = np.append(limits.acceleration, np.ones(strips.shape[3]))
+    acceleration = np.tile(bounds, (len(piece), 1))
     free = np.full(len(grid), np.inf)
     free[[0, -1]] = 0.0
     free[np.searchsorted(grid, path.stops)] = 0.0
     for _ in range(_ROUNDS):
         x, u = free.copy(), np.empty(len(piece))
-        fastest_speeds(path.breaks, path.coefficients, grid, piece, velocity, acceleration, x, u)
+        fastest_speeds(
+            path.breaks, path.coefficients, grid, piece, velocity, acceleration, strips, x, u
+        )
         motion = _with_constant_accelerations(path, grid, piece, x, u)
         use = motion.interval_use(limits)
         if use.max() <= 1.0:

@@ -272,7 +272,7 @@ def test_the_covered_time_is_that_of_a_moving_reference():
     resampler.push(0, message(0.0))
     assert resampler.covered_ns is None, "its period is unknown"
     resampler.push(ns(T), message(T))
-    assert resampler.covered_ns == ns(8 * T)
+    assert resampler.covered_ns == ns(3 * T)
     resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
     assert resampler.covered_ns is None, "it rests"
     resampler.push(ns(5 * T), message(5 * T))

@@ -5,7 +5,7 @@ Source: H. Pham, Q.-C. Pham, "A new approach to time-optimal path parameterizati
 reachability analysis", IEEE Transactions on Robotics 34(3), 2018 (TOPP-RA). With x the squared
 speed along the path and u the acceleration along it, each joint's limit is a strip ``|A u + B x| <=
 a`` at either end of an interval. The backward pass computes the max controllable x, the forward
-pass applies the max u.
+pass applies the max u. Further strips may be given, e.g. those of effort limits.
 
 The limits are symmetric, so x = 0, u = 0 is always feasible and the controllable sets begin at 0.
 The max x is where max and min u meet; their difference is concave in x, and Newton's method on it
@@ -66,6 +66,7 @@ def fastest_speeds(
     piece: IndexArray,
     velocity: Array,
     acceleration: Array,
+    strips: Array,
     x: Array,
     u: Array,
 ) -> None:
@@ -77,30 +78,35 @@ def fastest_speeds(
         grid: increasing distances along the path, including all breaks, shape (N + 1,).
         piece: piece of the path of each interval, shape (N,).
         velocity: limits in each interval, shape (N, n).
-        acceleration: limits in each interval, shape (N, n).
+        acceleration: limits in each interval, then those of the strips, shape (N, n + m).
+        strips: A and B of further strips at begin and end of each interval, shape (N, 2, 2, m).
         x: squared speed along the path at the grid, shape (N + 1,): its upper bound on input (0 at
             rest, as at the ends), result.
         u: result, acceleration along the path in each interval, shape (N,).
     """
     count, n = velocity.shape
-    inverse, slope = np.empty((count, 2 * n)), np.empty((count, 2 * n))
+    rows = acceleration.shape[1]
+    inverse, slope = np.empty((count, 2 * rows)), np.empty((count, 2 * rows))
     d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     most = np.minimum(x, _FASTEST)
     for i in range(count):
         begin, span = grid[i] - breaks[piece[i]], grid[i + 1] - grid[i]
         for end in range(2):
             slopes(coefficients, piece[i], begin + end * span, d0, d1, d2, d3)
-            for j in range(n):
-                if abs(d1[j]) > _FLAT:
-                    most[i + end] = min(most[i + end], (velocity[i, j] / d1[j]) ** 2)
-                factor = d1[j] + 2.0 * span * end * d2[j]
-                if abs(factor) > _FLAT:
-                    inverse[i, end * n + j] = 1.0 / factor
-                    slope[i, end * n + j] = -d2[j] / factor
+            for j in range(rows):
+                if j < n:
+                    A, B = d1[j], d2[j]
+                    if abs(A) > _FLAT:
+                        most[i + end] = min(most[i + end], (velocity[i, j] / A) ** 2)
                 else:
-                    inverse[i, end * n + j] = slope[i, end * n + j] = 0.0
-                    if abs(d2[j]) > _FLAT:
-                        most[i] = min(most[i], acceleration[i, j] / abs(d2[j]))
+                    A, B = strips[i, end, 0, j - n], strips[i, end, 1, j - n]
+                k, factor = end * rows + j, A + 2.0 * span * end * B
+                if abs(factor) > _FLAT:
+                    inverse[i, k], slope[i, k] = 1.0 / factor, -B / factor
+                else:
+                    inverse[i, k] = slope[i, k] = 0.0
+                    if abs(B) > _FLAT:
+                        most[i] = min(most[i], acceleration[i, j] / abs(B))
     for i in range(count - 1, -1, -1):
         span = grid[i + 1] - grid[i]
         speed = most[i]

@@ -57,6 +57,7 @@ class RrtPlannerParams(FramedParams):
         le=1.0,
     )
     preferred_clearance: float = core_param(PlanOptions, "preferred_clearance")
+    effort_share: float = core_param(PlanOptions, "effort_share")
     controller: str = param(
         JOINT_CONTROLLER,
         doc="Name of the controller node whose ~/follow_joint_trajectory action executes "

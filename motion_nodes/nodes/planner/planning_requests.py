@@ -250,6 +250,7 @@ class PlanningRequests:
             settings=self.settings.settings(name, group.name) if known else None,
             attempts=max(1, request.num_planning_attempts),
             preferred_clearance=self.params().preferred_clearance,
+            effort_share=self.params().effort_share,
             velocity_scaling=scaling(
                 request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
             ),

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Effort limits along a path, as strips in squared speed and acceleration.
+
+With x the squared speed along a path q(s) and u the acceleration along it, the efforts of a motion
+are linear in both (J. E. Bobrow, S. Dubowsky, J. S. Gibson, "Time-optimal control of robotic
+manipulators along specified paths", Int. J. Robotics Research 4(3), 1985):
+
+    tau = M(q) q' u + (M(q) q'' + C(q, q') q') x + g(q)
+
+so that ``|tau| <= L`` holds if ``|A u + B x| <= L - |g|``, which permits rest everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.timed_path import TimedPath
+
+_LEAST_ROOM = 0.1
+"""Min fraction of an effort limit that is left for motion, however much gravity needs."""
+
+
+class PathEfforts:
+    """Effort limits of some joints of a robot; the others stand still."""
+
+    def __init__(
+        self, robot: Robot, joints: tuple[str, ...], positions: Array, share: float = 0.9
+    ) -> None:
+        """Create.
+
+        Args:
+            robot: with inertial parameters and effort limits.
+            joints: joints of the paths.
+            positions: of all joints of the robot [rad or m], in its order, shape (m,).
+            share: fraction of the effort limits that motions may use, above 0 to 1; the rest is
+                left to feedback. Viscous and dry friction are not considered.
+        """
+        self._dynamics = _dynamics(robot)
+        self._columns = robot.indices(joints)
+        self._positions = np.array(positions, np.float64)
+        drives = [robot.drives[k] for k in self._columns]
+        limits = np.array([math.inf if d.passive else d.max_effort for d in drives])
+        self._limited = np.flatnonzero(np.isfinite(limits) & (limits > 0.0))
+        self._limits, self._share = limits[self._limited], share
+
+    @property
+    def count(self) -> int:
+        """Number of joints with an effort limit."""
+        return len(self._limited)
+
+    def strips(self, path: JointPath, distance: Array, piece: IndexArray) -> Array:
+        """Return A and B with respect to the distance, divided by the room of each joint.
+
+        Args:
+            path: geometry.
+            distance: along it, shape (k,).
+            piece: that contains each, shape (k,).
+
+        Returns:
+            Shape (k, 2, count).
+        """
+        q, q1, q2 = (path.evaluate(distance, order, piece) for order in range(3))
+        return self.strips_at(q, q1, q2)
+
+    def strips_at(self, q: Array, q1: Array, q2: Array) -> Array:
+        """Return the same for positions and their first two derivatives, shape (k, n) each."""
+        gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
+        inertial = self._efforts(q, np.zeros_like(q), q1) - gravity
+        # The mean over both directions, without the viscous part of the efforts.
+        curved = 0.5 * (self._efforts(q, q1, q2) + self._efforts(q, -q1, q2)) - gravity
+        return np.stack([inertial, curved], axis=1) / self._room(gravity)[:, None]
+
+    def stretch(self, motion: TimedPath) -> float:
+        """Return by how much a motion must be slowed down to respect the limits; 1: not at all."""
+        times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
+        q, v, a, _ = motion.states(times[:-1])
+        gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
+        needed = 0.5 * (self._efforts(q, v, a) + self._efforts(q, -v, a)) - gravity
+        most = float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
+        return math.sqrt(max(most, 1.0))
+
+    def _room(self, gravity: Array) -> Array:
+        left: NDArray[np.float64] = self._share * self._limits - np.abs(gravity)
+        return np.maximum(left, _LEAST_ROOM * self._limits)
+
+    def _efforts(self, Q: Array, V: Array, A: Array) -> Array:
+        """Return the efforts of the limited joints, shape (k, count)."""
+        columns, chosen = self._columns, self._columns[self._limited]
+        q = self._positions.copy()
+        v, a, tau = np.zeros_like(q), np.zeros_like(q), np.empty((len(Q), len(chosen)))
+        for i in range(len(Q)):
+            q[columns], v[columns], a[columns] = Q[i], V[i], A[i]
+            tau[i] = self._dynamics.efforts(q, v, a)[chosen]
+        return tau
+
+
+@functools.lru_cache(maxsize=16)
+def _dynamics(robot: Robot) -> InverseDynamics:
+    armature = [drive.armature for drive in robot.drives]
+    return InverseDynamics(robot.tree, robot.joint_names, armature=armature)
