@@ -129,9 +129,10 @@ class StreamResampler:
         self._max_rate = math.inf
         """Bound of the playback rate by the velocity limits."""
         self._period = math.inf
-        """[s] Between the stamps of the two newest samples."""
+        """[s] Of the stream; single gaps, of dropped messages, count as up to twice of it."""
+        self._ended = False
         self.extrapolated = 0
-        """Number of samples that had to be extrapolated."""
+        """Number of samples of a moving reference that had to be extrapolated."""
 
     @property
     def lag(self) -> float:
@@ -145,17 +146,23 @@ class StreamResampler:
 
     @property
     def covered_ns(self) -> int | None:
-        """Time [ns] up to which a moving reference is interpolated.
+        """Time [ns] up to which the reference is interpolated.
 
-        None: the reference rests, or its period exceeds the latency, so that it is regularly
+        None: the stream has ended, or its period exceeds the latency, so that it is regularly
         extrapolated.
         """
-        if not self._knots or self._period > self.settings.latency + 1e-6:
+        if not self._knots or self._ended or self._period > self.settings.latency + 1e-6:
             return None
-        knot = self._knots[-1]
-        if not np.nan_to_num(knot.sample.velocity).any():
-            return None
-        return knot.stamp_ns + round(self.settings.latency * 1e9)
+        return self._knots[-1].stamp_ns + round(self.settings.latency * 1e9)
+
+    @property
+    def moving(self) -> bool:
+        """Whether the newest sample has a velocity."""
+        return bool(self._knots and np.nan_to_num(self._knots[-1].sample.velocity).any())
+
+    def end(self) -> None:
+        """Regard the stream as ended until the next sample: nothing waits for it."""
+        self._ended = True
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
         """Add a message.
@@ -170,13 +177,14 @@ class StreamResampler:
         newest = self.newest_ns
         if newest is not None and stamp_ns < newest:
             return False
+        self._ended = False
         played, before = self._clock.played_ns, None
         if played is not None and newest is not None and (played > newest or stamp_ns == newest):
             before = self._value(played)
         if stamp_ns == newest:
             self._knots.pop()
         elif newest is not None:
-            self._period = (stamp_ns - newest) * 1e-9
+            self._period = min((stamp_ns - newest) * 1e-9, 2.0 * self._period)
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(_Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
@@ -201,7 +209,8 @@ class StreamResampler:
         if before is not None:
             self._blend = None
             self._blend_from(before, self._curve(play), play)
-        self.extrapolated += len(knots) == 1 and play > knots[0].stamp_ns
+        if len(knots) == 1 and play > knots[0].stamp_ns:
+            self.extrapolated += bool(np.nan_to_num(knots[0].sample.velocity).any())
         value, rate = self._value(play), self._clock.rate
         self._limit_rate(value.velocity)
         if rate == 1.0:

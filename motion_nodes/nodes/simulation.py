@@ -34,8 +34,9 @@ CATCH_UP_PERIODS = 5.0
 """Max number of periods by which a delayed simulation advances at once, so that controllers keep up
 with it."""
 
-MAX_REFERENCE_WAIT = 1.0
-"""Max real time for which simulated time waits for the next reference of a moving stream [s]."""
+MAX_REFERENCE_WAIT, MAX_RESTING_WAIT = 1.0, 0.1
+"""Max real time for which simulated time waits for the next reference of a stream [s], if it moves
+and if it rests."""
 
 RESET_TIME = 0.5
 """Time after a reset in which commands from before it may still arrive [s]."""
@@ -123,7 +124,6 @@ class SimulationNode(MotionNode[S]):
         self._clock_message = Clock()
         self._paused = False
         self._reset_at = -float("inf")
-        self._stream_ended = False
         self._problem: str | None = None
         self._resampling: ResamplerSettings | None = None
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -178,6 +178,7 @@ class SimulationNode(MotionNode[S]):
         factor = (now[1] - simulated) / max(now[0] - wall, 1e-9)
         report.value("real-time factor", factor)
         report.value("simulated time [s]", self.cell.time)
+        report.value("references extrapolated", self.cell.extrapolated)
         nominal = self.params.real_time_factor
         if not self._paused and self._problem is None and 0.0 <= factor < 0.9 * nominal:
             report.note("WARN", f"real-time factor is {factor:.2f} instead of {nominal:g}")
@@ -215,23 +216,23 @@ class SimulationNode(MotionNode[S]):
         for robot in self._robots:
             self.cell.release_stale(robot.name, self.params.command_timeout)
 
-    def _steps_with_references(self, steps: int, begin_ns: int) -> int:
-        """Return how many of the steps the moving reference streams cover.
+    def _steps_with_references(self, due: int, begin_ns: int) -> int:
+        """Return how many of the due steps the reference streams cover.
 
         Simulated time waits for late references, for a limited real time: a busy machine slows the
         simulation, and its robots follow the same motion.
         """
-        now, covered_ns = time.monotonic(), self.cell.covered_ns()
-        covered = steps
+        now, step = time.monotonic(), self.cell.time_step
+        waited = now - self._progress_at
+        if waited > MAX_RESTING_WAIT:
+            end_ns = begin_ns + round(1e9 * step) - 1
+            self.cell.end_late_streams(end_ns, resting=waited <= MAX_REFERENCE_WAIT)
+        covered_ns, steps = self.cell.covered_ns(), due
         if covered_ns is not None:
-            covered = max(int((covered_ns - begin_ns) * 1e-9 / self.cell.time_step + 1e-6), 0)
-        if covered >= steps:
-            self._progress_at, self._stream_ended = now, False
-        elif covered > 0:
+            steps = min(due, max(int((covered_ns - begin_ns) * 1e-9 / step + 1e-6), 0))
+        if steps > 0 or due == 0:
             self._progress_at = now
-        elif now - self._progress_at > MAX_REFERENCE_WAIT:
-            self._stream_ended = True
-        return steps if self._stream_ended else min(steps, covered)
+        return steps
 
     def _stamp(self) -> int:
         return round(self.cell.time * 1e9) if self._clock_out is not None else self.now_ns()

@@ -14,7 +14,7 @@ from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.groups import Groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.notes import Notes, listed
-from motion_nodes.robot_setup.wheels import BaseGuess
+from motion_nodes.robot_setup.wheeled_base import BaseGuess
 
 if TYPE_CHECKING:
     from motion_nodes.robot_setup.mjcf_drives import JointDrive

@@ -9,7 +9,8 @@ from typing import Any
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.notes import Notes, listed
-from motion_nodes.robot_setup.wheels import BaseGuess, in_base, link_poses
+from motion_nodes.robot_setup.wheeled_base import BaseGuess
+from motion_nodes.robot_setup.wheels import in_base, link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 
 _ROLLERS = 10

@@ -49,7 +49,8 @@ from motion_nodes.robot_setup.self_collisions import (
 from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
 from motion_nodes.robot_setup.urdf_repair import repair
-from motion_nodes.robot_setup.wheels import find_wheels, guess_base
+from motion_nodes.robot_setup.wheeled_base import guess_base
+from motion_nodes.robot_setup.wheels import find_wheels
 from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of wheels from a robot's geometry, and of the kind of its base."""
+"""Detection of wheels from a robot's geometry."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.roller_rims import roller_angle_deg, rollers_by_wheel
 from motion_nodes.scene.robot_spheres import rigid_links
 
@@ -22,13 +20,6 @@ Geometries = Mapping[str, LinkGeometry]
 _ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
 _GAPPY = 0.25  # the same for a rim of rollers with gaps
 _LEVEL = 0.15  # max sine of the angle between axes
-_SPEED, _FASTEST, _TURN = 0.5, 1.0, 1.5
-"""Speed of a base whose wheels have no velocity limit, and max speeds of others [m/s, rad/s]."""
-_WHEEL_VELOCITY = 10.0
-"""Max velocity of wheels without a limit [rad/s]."""
-_BOTH = 1.5
-"""Velocity of the outer wheels while a base drives and turns, relative to driving straight."""
-_ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -49,27 +40,6 @@ class Wheel:
     roller_angle_deg: float | None = None
     """From its axis to that of the roller in contact with the floor, counter-clockwise from above
     [deg]."""
-
-
-@dataclass
-class BaseGuess:
-    """A mobile base: what goes into robot.yaml."""
-
-    kind: str = "arm"
-    block: dict[str, Any] = field(default_factory=dict)
-    """The block ``base``; empty for an arm."""
-    driven: tuple[str, ...] = ()
-    """Joints of driven wheels."""
-    steering: tuple[str, ...] = ()
-    passive: tuple[str, ...] = ()
-    """Casters and wheels without drive."""
-    speed: float = 0.0
-    """Max speed that the wheels allow, and is chosen [m/s]."""
-    wheel_velocity: float | None = None
-    """Velocity limit of driven wheels that state none [rad/s]; None: they state one."""
-    turned: tuple[str, ...] = ()
-    """Joints whose axes must be inverted, so that forward is positive."""
-    wheels: tuple[Wheel, ...] = ()
 
 
 def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple[Wheel, ...]:
@@ -117,267 +87,6 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
         found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
     return tuple(found)
-
-
-def guess_base(
-    wheels: Sequence[Wheel],
-    tree: KinematicTree,
-    findings: Notes,
-    base: str,
-    unstated: Collection[str] = (),
-) -> BaseGuess:
-    """Return the kind of base given by wheels; that of an arm if it is unknown.
-
-    Args:
-        wheels: from :func:`find_wheels`.
-        tree: the robot.
-        findings: notes are added.
-        base: the robot's base frame.
-        unstated: joints whose velocity limits are not stated by the robot's file.
-    """
-    guess = BaseGuess(wheels=tuple(wheels))
-    rolling = [wheel for wheel in wheels if wheel.swivel is None]
-    swivels = [wheel for wheel in wheels if wheel.swivel is not None]
-    steered = [
-        wheel for wheel in swivels if wheel.swivel and wheel.swivel.kind is JointKind.REVOLUTE
-    ]
-    casters = [wheel for wheel in swivels if wheel not in steered]
-    guess.passive = _passive(casters)
-    guess.passive = (*_carriers(tree, guess.passive), *guess.passive)
-    if casters:
-        findings.add("guessed", "passive_joints", f"casters: {listed(guess.passive)}")
-    plain = [wheel for wheel in rolling if wheel.roller_angle_deg is None]
-    if plain and len(plain) < len(rolling):
-        free = [wheel for wheel in rolling if wheel.roller_angle_deg is not None]
-        guess.passive += (*(wheel.joint for wheel in free), *_rollers(free))
-        names = listed(wheel.joint for wheel in free)
-        findings.add("guessed", "passive_joints", f"omni wheels that roll freely: {names}")
-        rolling = plain
-    across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 0.97]
-    _set_speed(guess, rolling, tree, unstated)
-    if len(rolling) >= 3 and not steered and all(w.roller_angle_deg for w in rolling):
-        _roller_wheels(guess, rolling, tree, findings)
-    elif rolling and len(across) == len(rolling):
-        if len(steered) == 2:
-            _ackermann(guess, steered, rolling, findings)
-        elif not steered and not _mecanum(guess, rolling, tree, findings):
-            _differential(guess, rolling, findings)
-    elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
-        _omni(guess, rolling, findings)
-    if guess.kind != "arm":
-        text = f"up to {guess.speed:.3g} m/s and {_TURN:g} rad/s; look at it"
-        if guess.wheel_velocity is not None:
-            text += f" (the URDF gives the wheels no speed; taken as {guess.wheel_velocity} rad/s)"
-        findings.add("guessed", "base.linear, base.angular", text)
-    elif wheels:
-        names = listed(wheel.joint for wheel in wheels)
-        findings.add(
-            "missing",
-            "base",
-            f"wheels {names} make no base that is known here (two sides, car, omni or mecanum "
-            f"wheels, x of {base} forward); they are taken as rolling freely",
-        )
-        guess.passive = _passive(swivels) + tuple(
-            wheel.joint for wheel in wheels if wheel.swivel is None
-        )
-        guess.passive += _rollers(wheels)
-        guess.driven = guess.steering = guess.turned = ()
-    return guess
-
-
-def _set_speed(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, unstated: Collection[str]
-) -> None:
-    """Choose the speed that the wheels allow."""
-    if not rolling:
-        return
-    radius = min(wheel.radius for wheel in rolling)
-    stated = [tree.joints[w.joint].velocity for w in rolling if w.joint not in unstated]
-    if stated and math.isfinite(min(stated)):
-        guess.speed = min(_FASTEST, min(stated) * radius)
-        return
-    guess.wheel_velocity = float(f"{min(_WHEEL_VELOCITY, _BOTH * _SPEED / radius):.3g}")
-    guess.speed = guess.wheel_velocity * radius / _BOTH
-
-
-def _rollers(wheels: Sequence[Wheel]) -> tuple[str, ...]:
-    return tuple(name for wheel in wheels for name in wheel.rollers)
-
-
-def _in_several_directions(wheels: Sequence[Wheel]) -> bool:
-    """Return whether wheels' axes differ, so that together they can move in any direction."""
-    axes = np.array([wheel.axis for wheel in wheels])
-    return bool(np.abs(axes @ axes.T).min() < 0.9)
-
-
-def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
-    """Return further joints that only carry casters: those of a rocker."""
-    found: list[str] = []
-    for name in tree.joint_names:
-        below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
-        if below and name not in passive and all(j in passive for j in below):
-            found.append(name)
-    return tuple(found)
-
-
-def _is_below(tree: KinematicTree, joint: str, above: str) -> bool:
-    step = tree.parent_joint.get(tree.joints[joint].parent)
-    while step is not None and step.name != above:
-        step = tree.parent_joint.get(step.parent)
-    return step is not None
-
-
-def _passive(wheels: Sequence[Wheel]) -> tuple[str, ...]:
-    joints = dict.fromkeys(wheel.swivel.name for wheel in wheels if wheel.swivel)
-    return (*joints, *(wheel.joint for wheel in wheels))
-
-
-def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -> None:
-    left, right = _sides(rolling)
-    if not left or len(left) != len(right):
-        return
-    radius = float(np.mean([wheel.radius for wheel in rolling]))
-    separation = _mean_y(left) - _mean_y(right)
-    guess.kind = "differential"
-    guess.driven = tuple(wheel.joint for wheel in (*left, *right))
-    guess.turned = _turned(rolling)
-    speed = guess.speed
-    guess.block = {
-        "left_wheel_names": [wheel.joint for wheel in left],
-        "right_wheel_names": [wheel.joint for wheel in right],
-        "wheel_radius": round(radius, 4),
-        "wheel_separation": round(separation, 4),
-        **_limits(speed, min(_TURN, 2.0 * speed / separation)),
-    }
-    sides = (
-        f"{listed(guess.block['left_wheel_names'])} | {listed(guess.block['right_wheel_names'])}"
-    )
-    text = f"two sides {sides}, radius {radius:.4g} m, separation {separation:.4g} m"
-    findings.add("measured", "base", text)
-
-
-def _ackermann(
-    guess: BaseGuess, steered: Sequence[Wheel], rolling: Sequence[Wheel], findings: Notes
-) -> None:
-    left, right = _sides(rolling)
-    front = sorted(steered, key=lambda wheel: -wheel.centre[1])
-    if len(left) != 1 or len(right) != 1 or front[0].centre[1] <= 0.0 <= front[1].centre[1]:
-        return
-    rear = (left[0], right[0])
-    wheelbase = float(np.mean([w.centre[0] for w in front]) - np.mean([w.centre[0] for w in rear]))
-    if abs(wheelbase) < 1e-3:
-        return
-    guess.kind = "ackermann"
-    guess.driven = tuple(wheel.joint for wheel in rear)
-    guess.steering = tuple(wheel.swivel.name for wheel in front if wheel.swivel)
-    guess.passive += tuple(wheel.joint for wheel in front)
-    guess.turned = _turned([*rolling, *steered]) + tuple(
-        wheel.swivel.name for wheel in front if wheel.swivel and wheel.swivel.axis[2] < 0.0
-    )
-    names, other = ("front", "rear") if wheelbase > 0.0 else ("rear", "front")
-    radii = {names: front[0].radius, other: rear[0].radius}
-    tracks = {names: _mean_y(front[:1]) - _mean_y(front[1:]), other: _mean_y(left) - _mean_y(right)}
-    speed = guess.speed
-    guess.block = {
-        "wheelbase": round(abs(wheelbase), 4),
-        **{f"{end}_track_width": round(tracks[end], 4) for end in ("front", "rear")},
-        **{f"{end}_wheel_radius": round(radii[end], 4) for end in ("front", "rear")},
-        "steering_joint_names": list(guess.steering),
-        f"{other}_wheel_names": list(guess.driven),
-        "steered_axle": names,
-        **_limits(speed, min(_TURN, speed / abs(wheelbase))),
-    }
-    findings.add(
-        "measured",
-        "base",
-        f"car, steered by {listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase "
-        f"{abs(wheelbase):.4g} m",
-    )
-
-
-def _mecanum(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
-) -> bool:
-    """Return whether these are four mecanum wheels, which can only be detected by name."""
-    words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
-    if len(rolling) != 4 or not all("mecanum" in word for word in words):
-        return False
-    middle = np.mean([wheel.centre for wheel in rolling], axis=0)
-    wheels = []
-    for wheel in rolling:
-        x, y = wheel.centre[:2] - middle[:2]
-        # The usual mounting: seen from above the rollers on top form an X.
-        wheels.append((wheel, 45.0 if x * y > 0.0 else 135.0))
-    _holonomic(guess, wheels, "mecanum", findings)
-    findings.add("guessed", "base.wheels", "rollers at 45 degrees that form an X from above")
-    return True
-
-
-def _roller_wheels(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
-) -> None:
-    """Make a base of wheels whose rollers are in the URDF, as links or by ``<mecanum>``."""
-    wheels = []
-    for wheel in rolling:
-        stated = tree.joints[wheel.joint].rollers
-        if stated is not None:
-            wheel = replace(wheel, radius=stated.radius)
-        wheels.append((wheel, round(wheel.roller_angle_deg or 90.0, 1)))
-    is_omni = all(abs(angle - 90.0) < 1.0 for _, angle in wheels)
-    _holonomic(guess, wheels, "omni" if is_omni else "mecanum", findings)
-    for entry, (wheel, _) in zip(guess.block["wheels"], wheels, strict=True):
-        if tree.joints[wheel.joint].rollers is not None:
-            del entry["radius"], entry["roller_angle_deg"]  # only one source of a number
-    guess.passive += _rollers(rolling)
-    angles = ", ".join(f"{angle:g}" for _, angle in wheels)
-    findings.add("measured", "base.wheels", f"rollers at {angles} degrees to their wheels' axes")
-
-
-def _omni(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -> None:
-    _holonomic(guess, [(wheel, 90.0) for wheel in rolling], "omni", findings)
-
-
-def _holonomic(
-    guess: BaseGuess, wheels: Sequence[tuple[Wheel, float]], word: str, findings: Notes
-) -> None:
-    guess.kind = "holonomic"
-    guess.driven = tuple(wheel.joint for wheel, _ in wheels)
-    radius = float(np.mean([wheel.radius for wheel, _ in wheels]))
-    away = max(float(np.linalg.norm(wheel.centre[:2])) for wheel, _ in wheels)
-    speed = 0.7 * guess.speed
-    guess.block = {
-        "wheels": [
-            {"joint": wheel.joint, "radius": round(wheel.radius, 4), "roller_angle_deg": angle}
-            for wheel, angle in wheels
-        ],
-        **_limits(speed, min(_TURN, speed / max(away, 1e-3)), "xy"),
-    }
-    text = f"{len(wheels)} {word} wheels {listed(guess.driven)}, radius {radius:.4g} m"
-    findings.add("measured", "base", text)
-
-
-def _sides(wheels: Sequence[Wheel]) -> tuple[list[Wheel], list[Wheel]]:
-    """Return the wheels of the left and of the right side, from front to rear."""
-    middle = float(np.mean([wheel.centre[1] for wheel in wheels]))
-    ordered = sorted(wheels, key=lambda wheel: -wheel.centre[0])
-    left = [wheel for wheel in ordered if wheel.centre[1] > middle + 1e-6]
-    return left, [wheel for wheel in ordered if wheel.centre[1] < middle - 1e-6]
-
-
-def _mean_y(wheels: Sequence[Wheel]) -> float:
-    return float(np.mean([wheel.centre[1] for wheel in wheels]))
-
-
-def _turned(wheels: Sequence[Wheel]) -> tuple[str, ...]:
-    return tuple(wheel.joint for wheel in wheels if wheel.axis[1] < 0.0)
-
-
-def _limits(speed: float, turn: float, axes: str = "x") -> dict[str, Any]:
-    linear = {"max_velocity": round(speed, 3), "max_acceleration": _ACCELERATION}
-    return {
-        "linear": {axis: dict(linear) for axis in axes},
-        "angular": {"z": {"max_velocity": round(turn, 3), "max_acceleration": _TURN_ACCELERATION}},
-    }
 
 
 def _radius(points: Array, axis: Array, uneven: float) -> float | None:

@@ -194,6 +194,16 @@ class RobotBackend(ABC):
         times = (tracks.covered_ns for tracks in self._tracks.values())
         return min((time for time in times if time is not None), default=None)
 
+    def end_late_streams(self, time_ns: int, *, resting: bool) -> None:
+        """Regard streams that do not cover a time [ns] as ended; see :class:`ReferenceTracks`."""
+        for tracks in self._tracks.values():
+            tracks.end_late(time_ns, resting=resting)
+
+    @property
+    def extrapolated(self) -> int:
+        """Number of samples of moving references that had to be extrapolated, by active streams."""
+        return sum(tracks.extrapolated for tracks in self._tracks.values())
+
     def set_resampling(self, settings: ResamplerSettings) -> None:
         """Replace the settings of the resampler; active streams are discarded."""
         self._tracks = {

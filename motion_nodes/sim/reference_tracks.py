@@ -62,14 +62,39 @@ class ReferenceTracks:
     def covered_ns(self) -> int | None:
         """Time up to which all streams have references [ns]; None: no bound.
 
-        Moving references, see :attr:`StreamResampler.covered_ns`; efforts for the latency, as their
-        control loops do not tolerate much more.
+        See :attr:`StreamResampler.covered_ns`; efforts for the latency, as their control loops do
+        not tolerate much more.
         """
         times = [resampler.covered_ns for _, resampler in self._tracks.values()]
-        latency = round(self._settings.latency * 1e9)
-        if self._efforts is not None and 0 < self._efforts.period_ns <= latency + 1000:
-            times.append(self._efforts.stamp_ns + latency)
+        times.append(self._efforts_covered_ns)
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def _efforts_covered_ns(self) -> int | None:
+        latency, efforts = round(self._settings.latency * 1e9), self._efforts
+        if efforts is None or not 0 < efforts.period_ns <= latency + 1000:
+            return None
+        return efforts.stamp_ns + latency
+
+    def end_late(self, time_ns: int, *, resting: bool) -> None:
+        """Regard the streams that do not cover a time as ended until their next sample.
+
+        Args:
+            time_ns: the time [ns].
+            resting: only those whose reference rests.
+        """
+        for _, resampler in self._tracks.values():
+            covered = resampler.covered_ns
+            if covered is not None and covered <= time_ns and not (resting and resampler.moving):
+                resampler.end()
+        covered = self._efforts_covered_ns
+        if self._efforts is not None and covered is not None and covered <= time_ns and not resting:
+            self._efforts = self._efforts._replace(period_ns=0)
+
+    @property
+    def extrapolated(self) -> int:
+        """Number of samples of moving references that had to be extrapolated."""
+        return sum(resampler.extrapolated for _, resampler in self._tracks.values())
 
     def clear(self) -> None:
         """Remove all streams."""

@@ -12,6 +12,7 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings, saturated_spline
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 from motion_nodes.trajectory.time_parameterization import (
     check_inside,
@@ -45,6 +46,8 @@ class WaypointOptions:
     """Blending of the corners between lines."""
     saturation: SaturationSettings = field(default_factory=SaturationSettings)
     """Settings of the method of that name."""
+    efforts: PathEfforts | None = None
+    """Effort limits; not considered by the saturation method."""
 
     def __post_init__(self) -> None:
         """Raise an error for an unknown method."""
@@ -74,9 +77,8 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
         accelerations_needed=options.method != "saturation",
     )
     if options.method == "lines":
-        return time_optimal(
-            blended_path(limits.names, points, scaled.velocity, options.blending), scaled
-        )
+        lines = blended_path(limits.names, points, scaled.velocity, options.blending)
+        return time_optimal(lines, scaled, efforts=options.efforts)
     if options.method == "saturation":
         motion = saturated_spline(points, scaled, options.saturation)
         if motion is None:
@@ -86,7 +88,8 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
             )
     else:
         shares = segment_shares(points, "centripetal", scaled.velocity)
-        motion = time_optimal(spline_path(limits.names, points, shares), scaled)
+        path = spline_path(limits.names, points, shares)
+        motion = time_optimal(path, scaled, efforts=options.efforts)
     problem = position_excess(motion.path, limits)
     if problem is not None:
         raise Infeasible(problem + "; give waypoints nearer to each other there")

@@ -273,9 +273,13 @@ def test_the_covered_time_is_that_of_a_moving_reference():
     assert resampler.covered_ns is None, "its period is unknown"
     resampler.push(ns(T), message(T))
     assert resampler.covered_ns == ns(3 * T)
+    assert resampler.moving
     resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
-    assert resampler.covered_ns is None, "it rests"
+    assert resampler.covered_ns == ns(4 * T)
+    assert not resampler.moving
+    resampler.end()
+    assert resampler.covered_ns is None
     resampler.push(ns(5 * T), message(5 * T))
+    assert resampler.covered_ns == ns(7 * T), "a single gap is not its period"
+    resampler.push(ns(8 * T), message(8 * T))
     assert resampler.covered_ns is None, "its period exceeds the latency"
-    resampler.push(ns(6 * T), message(6 * T)._replace(velocity=NAN))
-    assert resampler.covered_ns is None, "its velocity is unknown"

@@ -16,7 +16,8 @@ from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
-from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
+from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
+from motion_nodes.robot_setup.wheels import find_wheels
 from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
 

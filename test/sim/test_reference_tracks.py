@@ -114,6 +114,25 @@ def test_efforts_cover_the_latency(franka: Robot) -> None:
     assert world.covered_ns() is None, "they have lost their joints"
 
 
+def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
+    world = arm(MockWorld, franka)
+    n, still = 9, np.zeros(9)
+    for velocity, resting in ((still, True), (np.full(n, 0.1), False)):
+        world.reset()
+        for k in range(3):
+            world.stream("arm", JointTargets(franka.home, velocity), ns(k * PERIOD))
+        covered = world.covered_ns()
+        assert covered == ns(2 * PERIOD + LATENCY)
+        world.end_late_streams(covered - 1, resting=resting)
+        assert world.covered_ns() == covered, "it is not late"
+        world.end_late_streams(covered, resting=True)
+        assert world.covered_ns() == (None if resting else covered)
+        world.end_late_streams(covered, resting=False)
+        assert world.covered_ns() is None
+        world.stream("arm", JointTargets(franka.home, velocity), ns(3 * PERIOD))
+        assert world.covered_ns() == covered + ns(PERIOD)
+
+
 @both
 def test_a_command_takes_joints_from_their_stream(
     backend: type[RobotBackend], franka: Robot

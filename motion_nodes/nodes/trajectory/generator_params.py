@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.task_space_conversion import PathConversionConfig
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -12,6 +13,7 @@ from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import FramedParams
 from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
 
 
@@ -51,6 +53,7 @@ class TrajectoryGeneratorParams(FramedParams):
             "space); 0: stop at each waypoint.",
         unit="rad or m", ge=0.0, le=10.0,
     )  # fmt: skip
+    effort_share: float = core_param(PlanOptions, "effort_share")
     time_step: float = param(
         0.01, doc="Time between two points of a trajectory.", unit="s", ge=0.001, le=1.0
     )
@@ -140,6 +143,7 @@ def options_of(
     method: str = "",
     velocity_scaling: float = 0.0,
     acceleration_scaling: float = 0.0,
+    efforts: PathEfforts | None = None,
 ) -> WaypointOptions:
     """Return the options of trajectory generation from waypoints.
 
@@ -149,6 +153,7 @@ def options_of(
         method: of time parameterization; empty for that of the parameters.
         velocity_scaling: scaling factor; 0 for that of the parameters.
         acceleration_scaling: scaling factor; 0 for that of the parameters.
+        efforts: effort limits, if any.
 
     Raises:
         InvalidConfig: an unknown method.
@@ -160,4 +165,5 @@ def options_of(
         acceleration_scaling=acceleration_scaling or params.acceleration_scaling,
         blending=CornerBlending(params.blend_deviation, is_free),
         saturation=saturation_of(params),
+        efforts=efforts,
     )

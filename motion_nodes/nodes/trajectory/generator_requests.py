@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.joint_path import checked_waypoints
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.spline import timestamped_trajectory
 from motion_nodes.trajectory.through_waypoints import through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
@@ -102,7 +103,8 @@ class GeneratorRequests:
         if times.any():
             motion = timestamped_trajectory(points, times, limits, params.interpolation)
         else:
-            motion = through_waypoints(points, limits, options_of(params, check.is_free))
+            options = options_of(params, check.is_free, efforts=self._efforts(names))
+            motion = through_waypoints(points, limits, options)
         check.validate(motion)
         return self._sampled(motion, begin, check.note)
 
@@ -123,6 +125,7 @@ class GeneratorRequests:
         options = options_of(params, check.is_free)
         if isinstance(spec, CSpacePathSpec):
             points = checked_waypoints(spec.waypoints, group.joints, least=2)
+            options = replace(options, efforts=self._efforts(group.joints))
             motion = through_waypoints(points, self.robot.limits.select(group.joints), options)
             check.validate(motion)
             return self._sampled(motion, begin, check.note)
@@ -208,6 +211,7 @@ class GeneratorRequests:
             acceleration_scaling=scaling(
                 request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
             ),
+            efforts=self._efforts(names),
         )
         motion = through_waypoints(points, self.robot.limits.select(names), options)
         if request.max_cartesian_speed != 0.0:
@@ -216,6 +220,11 @@ class GeneratorRequests:
             motion = with_tool_speed(motion, checker, str(link), request.max_cartesian_speed)
         check.validate(motion)
         return self._sampled(motion, begin, check.note)
+
+    def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
+        """Return the effort limits of joints; the others are assumed in their home positions."""
+        share = self._params().effort_share
+        return PathEfforts(self.robot, joints, self.robot.home, share) if share > 0.0 else None
 
     def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
         """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
