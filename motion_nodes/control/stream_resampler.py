@@ -146,14 +146,16 @@ class StreamResampler:
 
     @property
     def covered_ns(self) -> int | None:
-        """Time [ns] up to which the reference is interpolated.
+        """Time [ns] up to which the reference is interpolated, or extrapolated by one period.
 
-        None: the stream has ended, or its period exceeds the latency, so that it is regularly
+        The latter changes it by half the acceleration times the squared period, some 0.1 mrad, and
+        permits messages to be late by one period more. None: the stream has ended, or its period exceeds the latency, so that it is regularly
         extrapolated.
         """
         if not self._knots or self._ended or self._period > self.settings.latency + 1e-6:
             return None
-        return self._knots[-1].stamp_ns + round(self.settings.latency * 1e9)
+        ahead = self.settings.latency + min(self._period, self.settings.extrapolation)
+        return self._knots[-1].stamp_ns + round(ahead * 1e9)
 
     @property
     def moving(self) -> bool:

@@ -272,14 +272,14 @@ def test_the_covered_time_is_that_of_a_moving_reference():
     resampler.push(0, message(0.0))
     assert resampler.covered_ns is None, "its period is unknown"
     resampler.push(ns(T), message(T))
-    assert resampler.covered_ns == ns(3 * T)
+    assert resampler.covered_ns == ns(4 * T)
     assert resampler.moving
     resampler.push(ns(2 * T), StreamSample(A, np.zeros(2), NAN))
-    assert resampler.covered_ns == ns(4 * T)
+    assert resampler.covered_ns == ns(5 * T)
     assert not resampler.moving
     resampler.end()
     assert resampler.covered_ns is None
     resampler.push(ns(5 * T), message(5 * T))
-    assert resampler.covered_ns == ns(7 * T), "a single gap is not its period"
+    assert resampler.covered_ns == ns(9 * T), "a single gap is not its period"
     resampler.push(ns(8 * T), message(8 * T))
     assert resampler.covered_ns is None, "its period exceeds the latency"

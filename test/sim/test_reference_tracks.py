@@ -122,7 +122,7 @@ def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
         for k in range(3):
             world.stream("arm", JointTargets(franka.home, velocity), ns(k * PERIOD))
         covered = world.covered_ns()
-        assert covered == ns(2 * PERIOD + LATENCY)
+        assert covered == ns(3 * PERIOD + LATENCY)
         world.end_late_streams(covered - 1, resting=resting)
         assert world.covered_ns() == covered, "it is not late"
         world.end_late_streams(covered, resting=True)
