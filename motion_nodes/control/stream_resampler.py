@@ -149,7 +149,9 @@ class StreamResampler:
         """Time [ns] up to which the reference is interpolated, or extrapolated by one period.
 
         The latter changes it by half the acceleration times the squared period, some 0.1 mrad, and
-        permits messages to be late by one period more. None: the stream has ended, or its period exceeds the latency, so that it is regularly
+        permits messages to be late by one period more.
+
+        None: the stream has ended, or its period exceeds the latency, so that it is regularly
         extrapolated.
         """
         if not self._knots or self._ended or self._period > self.settings.latency + 1e-6:
