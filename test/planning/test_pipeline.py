@@ -86,7 +86,8 @@ def test_motion_to_joint_values_is_free_and_within_limits(seed: int) -> None:
     request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=60.0, random_seed=seed)
     result = plan(request)
     check_motion(result, checker, GOAL)
-    assert [stage.name for stage in result.stages[-4:]] == ["path", "shorten", "retime", "verify"]
+    stages = ["path", "shorten", "retime", "sample", "verify"]
+    assert [stage.name for stage in result.stages[-5:]] == stages
     assert all(stage.time >= 0.0 and stage.words for stage in result.stages)
     assert result.time >= sum(stage.time for stage in result.stages)
 
