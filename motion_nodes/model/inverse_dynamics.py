@@ -96,6 +96,29 @@ class InverseDynamics:
             raise RuntimeError("the kernel refuses its own kind of arrays")
         return tau
 
+    def efforts_batch(self, Q: Array, V: Array, A: Array) -> Array:
+        """Return the efforts of many motions [N m or N], shape (k, n).
+
+        Args:
+            Q: joint positions [rad or m], shape (k, n); float64, like the others.
+            V: velocities [rad/s or m/s], shape (k, n).
+            A: accelerations [rad/s^2 or m/s^2], shape (k, n).
+
+        Raises:
+            InvalidCommand: an argument is not k rows of n numbers.
+        """
+        shape = (len(Q), len(self._zero))
+        if not Q.shape == V.shape == A.shape == shape:
+            raise InvalidCommand(
+                f"positions, velocities and accelerations must have shape {shape}, got "
+                f"{Q.shape}, {V.shape} and {A.shape}"
+            )
+        rows, tau = np.concatenate((Q, V, A), axis=1), np.empty(shape)
+        for row, result in zip(rows, tau, strict=True):
+            if self._run(row, result):
+                raise RuntimeError("the kernel refuses its own kind of arrays")
+        return tau
+
     def gravity(self, q: ArrayLike) -> Array:
         """Return the gravity compensation efforts at ``q`` [N m or N], shape (n,).
 

@@ -44,6 +44,7 @@ class PathEfforts:
                 left to feedback. Viscous and dry friction are not considered.
         """
         self._dynamics = _dynamics(robot)
+        self._viscous = any(joint.damping for joint in robot.tree.joints.values())
         self._columns = robot.indices(joints)
         self._positions = np.array(positions, np.float64)
         drives = [robot.drives[k] for k in self._columns]
@@ -74,8 +75,7 @@ class PathEfforts:
         """Return the same for positions and their first two derivatives, shape (k, n) each."""
         gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
         inertial = self._efforts(q, np.zeros_like(q), q1) - gravity
-        # The mean over both directions, without the viscous part of the efforts.
-        curved = 0.5 * (self._efforts(q, q1, q2) + self._efforts(q, -q1, q2)) - gravity
+        curved = self._inviscid(q, q1, q2) - gravity
         return np.stack([inertial, curved], axis=1) / self._room(gravity)[:, None]
 
     def stretch(self, motion: TimedPath) -> float:
@@ -83,7 +83,7 @@ class PathEfforts:
         times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
         q, v, a, _ = motion.states(times[:-1])
         gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
-        needed = 0.5 * (self._efforts(q, v, a) + self._efforts(q, -v, a)) - gravity
+        needed = self._inviscid(q, v, a) - gravity
         most = float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
         return math.sqrt(max(most, 1.0))
 
@@ -93,13 +93,16 @@ class PathEfforts:
 
     def _efforts(self, Q: Array, V: Array, A: Array) -> Array:
         """Return the efforts of the limited joints, shape (k, count)."""
-        columns, chosen = self._columns, self._columns[self._limited]
-        q = self._positions.copy()
-        v, a, tau = np.zeros_like(q), np.zeros_like(q), np.empty((len(Q), len(chosen)))
-        for i in range(len(Q)):
-            q[columns], v[columns], a[columns] = Q[i], V[i], A[i]
-            tau[i] = self._dynamics.efforts(q, v, a)[chosen]
-        return tau
+        whole = np.zeros((3, len(Q), len(self._positions)))
+        whole[0] = self._positions
+        whole[:, :, self._columns] = Q, V, A
+        efforts = self._dynamics.efforts_batch(*whole)
+        return np.asarray(efforts[:, self._columns[self._limited]])
+
+    def _inviscid(self, Q: Array, V: Array, A: Array) -> Array:
+        """Return the same without viscous friction, which is odd in the velocities."""
+        efforts = self._efforts(Q, V, A)
+        return 0.5 * (efforts + self._efforts(Q, -V, A)) if self._viscous else efforts
 
 
 @functools.lru_cache(maxsize=16)

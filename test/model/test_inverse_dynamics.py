@@ -70,6 +70,17 @@ def test_a_pendulum(generic):
         assert dynamics.gravity([q])[0] == pytest.approx(2 * 9.80665 * 0.5 * np.sin(q))
 
 
+def test_a_batch_equals_single_motions():
+    tree = load_robot("franka").tree
+    dynamics = InverseDynamics(tree)
+    Q, V, A = np.random.default_rng(0).normal(size=(3, 20, 9))
+    single = [dynamics.efforts(*motion) for motion in zip(Q, V, A, strict=True)]
+    np.testing.assert_array_equal(dynamics.efforts_batch(Q, V, A), single)
+    for wrong in (Q[:, :8], Q[:3], Q[0]):
+        with pytest.raises(InvalidCommand):
+            dynamics.efforts_batch(Q, wrong, A)
+
+
 @BOTH
 @pytest.mark.parametrize("seed", range(6))
 def test_random_trees_agree_with_pinocchio(seed, generic):

@@ -73,6 +73,17 @@ def test_strips_are_those_of_the_equations_of_motion(oracle):
         np.testing.assert_allclose((A * u + B * x) * room, expected, atol=1e-8)
 
 
+def test_viscous_friction_is_left_out(oracle):
+    tree = oracle.robot.tree
+    joints = {n: dataclasses.replace(j, damping=0.7) for n, j in tree.joints.items()}
+    tree = dataclasses.replace(tree, joints=joints)
+    robot = dataclasses.replace(oracle.robot, tree=tree)
+    viscous = PathEfforts(robot, oracle.joints, robot.home, SHARE)
+    q, q1, q2 = np.random.default_rng(1).normal(size=(3, 5, 7))
+    expected = oracle.path_efforts().strips_at(q, q1, q2)
+    np.testing.assert_allclose(viscous.strips_at(q, q1, q2), expected, atol=1e-9)
+
+
 @BOTH
 @pytest.mark.parametrize("seed", range(6))
 def test_motions_respect_effort_limits(oracle, seed, jerk):
