@@ -19,13 +19,12 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.effort_limits import EFFORT_SHARE
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.path_efforts import PathEfforts
+from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
@@ -352,7 +351,7 @@ class JointGroup:
             velocity_scaling=velocity_scaling,
             acceleration_scaling=acceleration_scaling,
             blending=CornerBlending(deviation=blend),
-            efforts=PathEfforts(self._robot, self.joint_names, self._robot.home, EFFORT_SHARE),
+            efforts=effort_limits(self._robot, self.joint_names, self._robot.home),
         )
 
     def rmpflow(self, world: World | None = None) -> ReactivePolicy:

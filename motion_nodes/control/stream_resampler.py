@@ -214,7 +214,7 @@ class StreamResampler:
             self._blend = None
             self._blend_from(before, self._curve(play), play)
         if len(knots) == 1 and play > knots[0].stamp_ns:
-            self.extrapolated += bool(np.nan_to_num(knots[0].sample.velocity).any())
+            self.extrapolated += self.moving
         value, rate = self._value(play), self._clock.rate
         self._limit_rate(value.velocity)
         if rate == 1.0:

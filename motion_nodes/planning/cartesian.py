@@ -22,7 +22,6 @@ from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose,
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.effort_limits import effort_limits
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate_poses
 from motion_nodes.planning.path_verification import sweep_path
@@ -31,6 +30,7 @@ from motion_nodes.planning.pose_samples import pose_solver
 from motion_nodes.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.path_efforts import effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
@@ -318,7 +318,7 @@ def cartesian_motion(
             velocity_scaling=velocity_scaling,
             acceleration_scaling=acceleration_scaling,
             blending=CornerBlending(blend, is_free),
-            efforts=effort_limits(checker),
+            efforts=effort_limits(checker.robot, checker.joint_names, checker.positions),
         )
         driven = motion.points(_BETWEEN).positions
         if not avoid_collisions or sweep_path(checker, driven).free:

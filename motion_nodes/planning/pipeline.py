@@ -16,7 +16,6 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.effort_limits import EFFORT_SHARE, effort_limits
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import FINER, PathVerifier
 from motion_nodes.planning.planners import find_planner, make_planner
@@ -34,6 +33,7 @@ from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joi
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
@@ -204,23 +204,22 @@ class _Run:
         if found is None:
             found = self._once(self._request, self._options)
             self._notes += [note] if note and found.result.path is not None else []
-        refused = found.refused
         self._corner_step /= FINER
         for margin in _MARGINS:
-            if not refused or self._left() <= 0.0 or self._request.cancelled():
+            if not found.refused or self._left() <= 0.0 or self._request.cancelled():
                 break
             checker = self._request.checker.snapshot()
             checker.set_resolution(checker.resolution / FINER)
             checker.set_sphere_margin(margin)
             again = replace(self._request, checker=checker, timeout=self._left())
             more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
-            self._notes.append(f"searched again with a finer resolution{more}, for {refused}")
+            self._notes.append(f"searched again with a finer resolution{more}, for {found.refused}")
             other = self._once(again, replace(self._options, attempts=1))
             if other.result.path is None and margin:
                 break  # no path exists with larger spheres
-            found, refused = other, other.refused
-        if refused:
-            words = f"the path that was found is refused by verification: {refused}"
+            found = other
+        if found.refused:
+            words = f"the path that was found is refused by verification: {found.refused}"
             status = PlanStatus.INVALID_PATH
             found = _Found(replace(found.result, status=status, path=None, reason=words))
         spent = compute_time() - self._began
@@ -329,7 +328,9 @@ class _Run:
                 velocity_scaling=options.velocity_scaling,
                 acceleration_scaling=options.acceleration_scaling,
                 blending=blending,
-                efforts=effort_limits(checker, options.effort_share),
+                efforts=effort_limits(
+                    checker.robot, checker.joint_names, checker.positions, options.effort_share
+                ),
             )
             self._words = f"{motion.duration:.4g} s"
         return motion

@@ -155,8 +155,8 @@ class MujocoWorld(RobotBackend):
     def _integrate(self, count: int) -> None:
         """Advance; a step in which the drives' input has changed is divided, the input linear."""
         model, data, parts = self.model, self.data, self._substeps
-        change = data.ctrl - self._before
-        if parts > 1 and change.any():
+        if parts > 1 and (data.ctrl != self._before).any():
+            change = data.ctrl - self._before
             begin, end, time_step = self._before, data.ctrl.copy(), model.opt.timestep
             model.opt.timestep = time_step / parts
             for k in range(1, parts):

@@ -24,6 +24,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import TimedPath
 
+EFFORT_SHARE = 0.9
+"""Fraction of the effort limits that motions may use; the rest is left to feedback."""
 _LEAST_ROOM = 0.1
 """Min fraction of an effort limit that is left for motion, however much gravity needs."""
 
@@ -32,7 +34,11 @@ class PathEfforts:
     """Effort limits of some joints of a robot; the others stand still."""
 
     def __init__(
-        self, robot: Robot, joints: tuple[str, ...], positions: Array, share: float = 0.9
+        self,
+        robot: Robot,
+        joints: tuple[str, ...],
+        positions: Array,
+        share: float = EFFORT_SHARE,
     ) -> None:
         """Create.
 
@@ -40,8 +46,8 @@ class PathEfforts:
             robot: with inertial parameters and effort limits.
             joints: joints of the paths.
             positions: of all joints of the robot [rad or m], in its order, shape (m,).
-            share: fraction of the effort limits that motions may use, above 0 to 1; the rest is
-                left to feedback. Viscous and dry friction are not considered.
+            share: fraction of the effort limits that motions may use, above 0 to 1. Viscous and dry
+                friction are not considered.
         """
         self._dynamics = _dynamics(robot)
         self._viscous = any(joint.damping for joint in robot.tree.joints.values())
@@ -103,6 +109,13 @@ class PathEfforts:
         """Return the same without viscous friction, which is odd in the velocities."""
         efforts = self._efforts(Q, V, A)
         return 0.5 * (efforts + self._efforts(Q, -V, A)) if self._viscous else efforts
+
+
+def effort_limits(
+    robot: Robot, joints: tuple[str, ...], positions: Array, share: float = EFFORT_SHARE
+) -> PathEfforts | None:
+    """Return the effort limits of joints, see :class:`PathEfforts`; None for a share of 0."""
+    return PathEfforts(robot, joints, positions, share) if share > 0.0 else None
 
 
 @functools.lru_cache(maxsize=16)

@@ -36,7 +36,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.joint_path import checked_waypoints
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.path_efforts import PathEfforts
+from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.spline import timestamped_trajectory
 from motion_nodes.trajectory.through_waypoints import through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
@@ -223,8 +223,7 @@ class GeneratorRequests:
 
     def _efforts(self, joints: tuple[str, ...]) -> PathEfforts | None:
         """Return the effort limits of joints; the others are assumed in their home positions."""
-        share = self._params().effort_share
-        return PathEfforts(self.robot, joints, self.robot.home, share) if share > 0.0 else None
+        return effort_limits(self.robot, joints, self.robot.home, self._params().effort_share)
 
     def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
         """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
