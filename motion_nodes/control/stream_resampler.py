@@ -59,8 +59,9 @@ class ResamplerSettings:
     longest_gap: float = 0.1
     """[s] Max distance of stamps that are connected by a cubic."""
     blending: float = 0.05
-    """[s] Min duration in which the reference returns to the stream after missing messages; longer
-    where a velocity limit requires it."""
+    """[s] Duration in which the reference returns to the stream after messages were missing for
+    ``extrapolation``; proportionally shorter after a shorter time, so that regular short
+    extrapolations do not filter the stream, and longer where a velocity limit requires it."""
     max_lag: float = 0.5
     """[s] Max lag that is caught up along the stream; beyond it, the reference is blended to the
     newest samples."""
@@ -182,9 +183,11 @@ class StreamResampler:
         if newest is not None and stamp_ns < newest:
             return False
         self._ended = False
-        played, before = self._clock.played_ns, None
+        played, before, missed = self._clock.played_ns, None, 0.0
         if played is not None and newest is not None and (played > newest or stamp_ns == newest):
             before = self._value(played)
+            gap = max((played - newest) * 1e-9, self._period)  # at least one message was missing
+            missed = gap if stamp_ns > newest else math.inf
         if stamp_ns == newest:
             self._knots.pop()
         elif newest is not None:
@@ -193,7 +196,7 @@ class StreamResampler:
         self._knots.append(_Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
             self._blend = None
-            self._blend_from(before, self._curve(played), played)
+            self._blend_from(before, self._curve(played), played, missed)
         return True
 
     def sample(self, time_ns: int) -> StreamSample | None:
@@ -212,7 +215,7 @@ class StreamResampler:
             knots.popleft()
         if before is not None:
             self._blend = None
-            self._blend_from(before, self._curve(play), play)
+            self._blend_from(before, self._curve(play), play, math.inf)
         if len(knots) == 1 and play > knots[0].stamp_ns:
             self.extrapolated += self.moving
         value, rate = self._value(play), self._clock.rate
@@ -293,12 +296,22 @@ class StreamResampler:
         h = (stamp_ns - last.stamp_ns) * 1e-9
         return _hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
 
-    def _blend_from(self, before: StreamSample, after: StreamSample, at: int) -> None:
-        """Let the difference of two references at a time [ns] decay."""
+    def _blend_from(
+        self, before: StreamSample, after: StreamSample, at: int, missed: float
+    ) -> None:
+        """Let the difference of two references decay.
+
+        Args:
+            before: reference so far.
+            after: of the stream.
+            at: present time of the stream [ns].
+            missed: time without messages before it [s].
+        """
         apart = np.nan_to_num(before.position - after.position)
         faster = np.where(np.isnan(after.position), 0.0, before.velocity - after.velocity)
         faster = np.nan_to_num(faster)
-        span = self.settings.blending
+        settings = self.settings
+        span = settings.blending * min(missed / max(settings.extrapolation, 1e-9), 1.0)
         if span <= 0.0 or not (apart.any() or faster.any()):
             return
         if self._max_velocity is not None:

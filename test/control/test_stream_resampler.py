@@ -150,6 +150,22 @@ def test_a_stream_that_was_late_passes_the_same_positions():
     assert max(away) <= 0.5 * float(np.linalg.norm(A * W**2)) * 0.03**2 + 1e-4
 
 
+def test_regular_short_extrapolation_does_not_filter_the_stream():
+    """Simulated time that runs ahead of a busy controller is late by a message all the time."""
+    resampler = StreamResampler(ResamplerSettings(latency=2 * T))
+    # Each message is off by A W^2 T^2 / 2 from what was extrapolated, and that decays within some
+    # periods; blending over 50 ms was off by about 28 A W^2 T^2.
+    bound = 6.0 * float((A * W**2).max()) * T**2
+    for k in range(200):
+        resampler.push(ns(k * T), message(k * T))
+        for now in (k + 3) * T + np.arange(4) * FINE:
+            sample = resampler.sample(ns(now))
+            assert sample is not None
+            if k >= 50:  # it begins late, and catches up
+                np.testing.assert_allclose(sample.position, sine(now - 2 * T)[0], atol=bound)
+    assert resampler.extrapolated > 500
+
+
 def test_delays_do_not_add_up():
     """Each tenth message is late by 40 ms, and all that follow wait for it, for four seconds."""
     stalls = [(0.1 * k, 0.1 * k + 0.04) for k in range(1, 40)]
