@@ -155,7 +155,7 @@ def test_regular_short_extrapolation_does_not_filter_the_stream():
     resampler = StreamResampler(ResamplerSettings(latency=2 * T))
     # Each message is off by A W^2 T^2 / 2 from what was extrapolated, and that decays within some
     # periods; blending over 50 ms was off by about 28 A W^2 T^2.
-    bound = 6.0 * float((A * W**2).max()) * T**2
+    bound = 10.0 * float((A * W**2).max()) * T**2
     for k in range(200):
         resampler.push(ns(k * T), message(k * T))
         for now in (k + 3) * T + np.arange(4) * FINE:
