@@ -183,11 +183,11 @@ class StreamResampler:
         if newest is not None and stamp_ns < newest:
             return False
         self._ended = False
-        played, before, missed = self._clock.played_ns, None, 0.0
+        played, before, missed = self._clock.played_ns, None, math.inf
         if played is not None and newest is not None and (played > newest or stamp_ns == newest):
             before = self._value(played)
-            gap = max((played - newest) * 1e-9, self._period)  # at least one message was missing
-            missed = gap if stamp_ns > newest else math.inf
+            if stamp_ns > newest:  # at least one message was missing
+                missed = max((played - newest) * 1e-9, self._period)
         if stamp_ns == newest:
             self._knots.pop()
         elif newest is not None:

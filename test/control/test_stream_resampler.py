@@ -154,7 +154,7 @@ def test_regular_short_extrapolation_does_not_filter_the_stream():
     """Simulated time that runs ahead of a busy controller is late by a message all the time."""
     resampler = StreamResampler(ResamplerSettings(latency=2 * T))
     # Each message is off by A W^2 T^2 / 2 from what was extrapolated, and that decays within some
-    # periods; blending over 50 ms was off by about 28 A W^2 T^2.
+    # periods. Blended over 50 ms, the reference was off by more than 20 A W^2 T^2.
     bound = 10.0 * float((A * W**2).max()) * T**2
     for k in range(200):
         resampler.push(ns(k * T), message(k * T))
