@@ -22,6 +22,7 @@ from motion_nodes.control.active_commands import (
     Stop,
     TrajectoryProgress,
     TrajectoryRun,
+    path_tolerances,
 )
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.joint_controller import (
@@ -32,8 +33,7 @@ from motion_nodes.control.joint_controller import (
 from motion_nodes.control.joint_guard import Blocked, JointGuard
 from motion_nodes.control.joint_streams import Stream
 from motion_nodes.control.path_brake import PathBrake
-from motion_nodes.control.resync import REST_SPEED, Resync, return_trajectory
-from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.resync import Resync, allowed_start, return_goal
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import joint_indices
@@ -118,12 +118,16 @@ class JointArbiter:
                 )
         present = controller.reference(joints)
         spliced = goal.trajectory.starting_from(present)
+        start = present.position
+        if self._measured is not None:
+            q, v = (values[joints] for values in self._measured)
+            start = allowed_start(goal.trajectory.positions[0], start, q, v)
         # The reference itself may slightly exceed a limit; commands may not.
         limits = controller.limits.select(names)
         problem = (
             (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
             or validate_joined_speeds(spliced, limits, self.start_tolerance)
-            or validate_start(goal.trajectory, self._start(goal, joints), self.start_tolerance)
+            or validate_start(goal.trajectory, start, self.start_tolerance)
             or validate_return(goal.trajectory, present.position, limits)
         )
         if problem is not None:
@@ -261,7 +265,8 @@ class JointArbiter:
         """
         # A joint that retreats from a contact still pushes for a moment.
         if self.guard is not None and fresh and not self.fault:
-            blocked = self.guard.check(position, self._tolerances(), self._gripping, residual)
+            tolerances = path_tolerances(self.guard.settings.tolerance, self.runs)
+            blocked = self.guard.check(position, tolerances, self._gripping, residual)
             if blocked is not None:
                 self._stop_blocked(blocked, position)
         self._resync(dt, position, velocity)
@@ -376,31 +381,6 @@ class JointArbiter:
         self.controller.stop(joints)
         self.resync.request(joints)
 
-    def _start(self, goal: FollowGoal, joints: NDArray[np.intp]) -> Array:
-        """Return the allowed start of a trajectory: the reference, or the measured joints at rest.
-
-        After a blocked motion these differ for a moment, and planners know the joints only.
-        """
-        reference = self.controller.reference(joints).position
-        if self._measured is None:
-            return reference
-        q, v = (values[joints] for values in self._measured)
-        begin = goal.trajectory.positions[0]
-        nearer = (np.abs(begin - q) < np.abs(begin - reference)) & (np.abs(v) < REST_SPEED)
-        return np.where(nearer, q, reference)
-
-    def _tolerances(self) -> Array:
-        """Return the tolerances of the guard, or those of trajectories that define their own."""
-        assert self.guard is not None
-        tolerances = self.guard.settings.tolerance
-        for run in self.runs:
-            own = run.follower.goal.guard
-            if own is not None:
-                tolerances = tolerances.copy()
-                kept = tolerances[run.joints]
-                tolerances[run.joints] = np.where(np.isnan(own), kept, own)
-        return tolerances
-
     def _stop_blocked(self, blocked: Blocked, position: Array) -> None:
         """Stop all guarded joints, and retreat to the positions where they were found blocked."""
         text = self.describe(blocked)
@@ -431,11 +411,10 @@ class JointArbiter:
         if not len(joints):
             return
         names = tuple(self.controller.joint_names[i] for i in joints)
-        limits = self.controller.limits.select(names)
-        end = (position + self.resync.sag)[joints].clip(limits.lower, limits.upper)
-        path = return_trajectory(names, reference.position[joints], end, limits)
-        none = Tolerances.uniform(len(names), 0.0)
-        goal = FollowGoal(trajectory=path, path=none, goal=none)
+        end = (position + self.resync.sag)[joints]
+        goal = return_goal(
+            names, reference.position[joints], end, self.controller.limits.select(names)
+        )
         self.runs.append(
             TrajectoryRun("the way back to the measured state", TrajectoryFollower(goal), joints)
         )

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -94,10 +96,28 @@ class Resync:
         return np.flatnonzero(away)
 
 
-def return_trajectory(
+def allowed_start(start: Array, reference: Array, measured: Array, speed: Array) -> Array:
+    """Return where a trajectory may start: at the reference, or at measured joints at rest.
+
+    After a blocked motion these differ for a moment, and planners know the joints only.
+
+    Args:
+        start: first point of the trajectory [rad or m], shape (k,).
+        reference: of the controller [rad or m], shape (k,).
+        measured: positions [rad or m], shape (k,).
+        speed: measured velocities [rad/s or m/s], shape (k,).
+
+    Returns:
+        For each joint the nearer one of the two, shape (k,).
+    """
+    nearer = np.abs(start - measured) < np.abs(start - reference)
+    return np.where(nearer & (np.abs(speed) < REST_SPEED), measured, reference)
+
+
+def return_goal(
     names: tuple[str, ...], start: Array, end: Array, limits: JointLimits
-) -> JointTrajectory:
-    """Return a slow, smooth motion of a reference from rest to rest.
+) -> FollowGoal:
+    """Return a slow, smooth motion of a reference from rest to rest, without tolerances.
 
     The max velocity of a quintic is 15/8 d/T, its max acceleration 10/sqrt(3) d/T^2, its max jerk
     60 d/T^3.
@@ -105,9 +125,10 @@ def return_trajectory(
     Args:
         names: of the joints.
         start: start positions [rad or m], shape (k,).
-        end: end positions [rad or m], shape (k,).
+        end: end positions, clipped to the limits [rad or m], shape (k,).
         limits: of these joints, of which a fraction is used.
     """
+    end = end.clip(limits.lower, limits.upper)
     d = np.abs(end - start)
     times = (
         1.875 * d / (SHARE * limits.velocity),
@@ -116,4 +137,7 @@ def return_trajectory(
     )
     duration = max(SHORTEST, *(float(t.max(initial=0.0)) for t in times))
     still = np.zeros((2, len(names)))
-    return JointTrajectory(names, np.array([0.0, duration]), np.array([start, end]), still, still)
+    times_and_ends = np.array([0.0, duration]), np.array([start, end])
+    none = Tolerances.uniform(len(names), 0.0)
+    trajectory = JointTrajectory(names, *times_and_ends, still, still)
+    return FollowGoal(trajectory=trajectory, path=none, goal=none)

@@ -13,18 +13,13 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.arrival import ArrivalCheck
 from motion_nodes.rmpflow.escape import EscapeAttempts
-from motion_nodes.rmpflow.follower_settings import (
-    SILENT,
-    FollowerSettings,
-    Phase,
-    RobotMotion,
-    is_near,
-)
+from motion_nodes.rmpflow.follower_settings import SILENT, FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.progress import Standstill
-from motion_nodes.rmpflow.status import Errors, error_of, errors_of
+from motion_nodes.rmpflow.sent_reference import AT_REST, SentReference, stop_positions
+from motion_nodes.rmpflow.status import Errors
 from motion_nodes.rmpflow.targets import (
     FollowerCommand,
     JogCommand,
@@ -36,25 +31,10 @@ from motion_nodes.rmpflow.targets import (
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
 
-_AT_REST = 2e-3
-"""Max velocity of a joint at rest [rad/s or m/s]."""
-_SLOW = 0.05
-"""Max joint velocity at arrival [rad/s or m/s]."""
-_SAME = 0.01
-"""Smaller changes of the reference at rest are not sent [rad or m]."""
-_LET_GO = 0.3
-"""Time after the last command at rest from which motion by another controller is accepted [s]."""
-_ELSEWHERE, _MOVED = 0.02, 0.01
-"""Distance [rad or m] and velocity [rad/s or m/s] that show such motion."""
-_JUDGE_PERIOD = 0.003
-"""Period of the checks in faster loops [s]."""
-_BEHIND = 0.005
-"""Max lag of the controller at arrival [rad or m]."""
 _LONGEST_STOP = 2.0
 """Max duration of a stop [s]."""
 _NEW_TARGET = 0.05
 """Distance by which a target must move to allow another plan [m]."""
-_UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 
 
 class Follower:
@@ -72,19 +52,16 @@ class Follower:
         """Whether :meth:`pause` is active."""
         self._posture = policy.default_cspace_target
         self._escape_attempts = EscapeAttempts()
-        self._standstill = Standstill()
+        self._arrival = ArrivalCheck(policy, self.settings)
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
         """Current phase."""
         self.reason = ""
         """Reason of the phase; often empty."""
-        self.errors = _UNKNOWN
-        """Distance of the robot from its target."""
         self.motions = 0
         """Number of motions begun: each is a deliberate command to the joints."""
-        self._sent: Array | None = None
-        self._quiet_since: float | None = None
-        self._owed = self._stopping_for = self._behind = self._unjudged = 0.0
+        self._sent = SentReference()
+        self._owed = self._stopping_for = 0.0
 
     # ---- inputs
 
@@ -217,6 +194,11 @@ class Follower:
     # ---- what it does
 
     @property
+    def errors(self) -> Errors:
+        """Distance of the robot from its target."""
+        return self._arrival.errors
+
+    @property
     def silent(self) -> bool:
         """Whether nothing is commanded."""
         return self.phase in SILENT
@@ -224,7 +206,7 @@ class Follower:
     @property
     def leading(self) -> bool:
         """Whether a motion has begun and not ended."""
-        return self._sent is not None and not self.silent
+        return self._sent.positions is not None and not self.silent
 
     @property
     def posture(self) -> Array:
@@ -281,10 +263,10 @@ class Follower:
         self._check_age(now)
         if robot is not None and not self.silent:
             self._check_robot(robot, now)
-        if self.silent or dt <= 0.0 or (robot is None and self._sent is None):
+        if self.silent or dt <= 0.0 or (robot is None and self._sent.positions is None):
             self.policy.elapse(max(dt, 0.0))
             return None
-        if self._sent is None:
+        if self._sent.positions is None:
             assert robot is not None
             self._begin(robot)
         self._owed += dt
@@ -301,16 +283,9 @@ class Follower:
         Args:
             dt: steps in which the stop is computed [s].
         """
-        q = None if self.silent else self._sent
+        q = None if self.silent else self._sent.positions
         if q is not None:
-            policy, own = self.policy, self.policy.ignores_state_updates
-            policy.stop()
-            policy.set_ignore_state_updates(True)
-            for _ in range(int(_LONGEST_STOP / dt)):
-                q, qd = policy.compute_joint_targets(q, np.zeros(len(q)), frame_duration=dt)
-                if float(np.abs(qd).max()) < _AT_REST:
-                    break
-            policy.set_ignore_state_updates(own)
+            q = stop_positions(self.policy, q, dt, _LONGEST_STOP)
         self.command = None
         self._rest(Phase.IDLE)
         return None if q is None else (q, np.zeros(len(q)))
@@ -337,7 +312,7 @@ class Follower:
         """Stop, then enter a phase."""
         if not keep:
             self.command = None
-        if self.silent or self._sent is None:
+        if self.silent or self._sent.positions is None:
             self._rest(after, reason)
         else:
             self.policy.stop()
@@ -349,9 +324,10 @@ class Follower:
         """Stop commanding until a motion begins."""
         idle = phase in (Phase.IDLE, Phase.STOPPED)
         self.phase = Phase.PAUSED if idle and self.paused else phase
-        self.reason, self.errors = reason, _UNKNOWN
-        self._sent = self._quiet_since = None
-        self._owed = self._behind = 0.0
+        self.reason = reason
+        self._arrival.forget()
+        self._sent.clear()
+        self._owed = 0.0
 
     def _check_age(self, now: float) -> None:
         command, settings = self.command, self.settings
@@ -365,19 +341,15 @@ class Follower:
 
     def _check_robot(self, robot: RobotMotion, now: float) -> None:
         """Release a robot that is moved by another controller, or does not follow."""
-        own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
-        if self._sent is None or own is None:
+        own = self.policy.get_internal_robot_joint_states()
+        if self._sent.positions is None or own is None:
             return
         if robot.reference_q is not None:
-            self._behind = float(np.abs(robot.reference_q - own[0]).max())
-        if quiet is not None and now - quiet > _LET_GO and robot.reference_q is not None:
-            elsewhere = float(np.abs(robot.reference_q - self._sent).max()) > _ELSEWHERE
-            if elsewhere or (
-                robot.reference_qd is not None and float(np.abs(robot.reference_qd).max()) > _MOVED
-            ):
-                self.command = None
-                self._rest(Phase.IDLE, "another command leads the joints")
-                return
+            self._arrival.behind = float(np.abs(robot.reference_q - own[0]).max())
+        if self._sent.is_superseded(robot, now):
+            self.command = None
+            self._rest(Phase.IDLE, "another command leads the joints")
+            return
         if self.policy.ignores_state_updates and self.phase is not Phase.STOPPING:
             lag = np.abs(robot.q - own[0])
             i = int(lag.argmax())
@@ -396,7 +368,7 @@ class Follower:
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
         self.motions += 1
-        self._sent = q
+        self._sent.positions = q
         if self._escape_attempts.brought and isinstance(self.command, PoseCommand):
             self.command.posture = q.copy()
         self._escape_attempts.brought = False
@@ -419,49 +391,38 @@ class Follower:
         self, q: Array, qd: Array, dt: float, now: float
     ) -> tuple[Array, Array] | None:
         """Update the phase, and return the reference to send."""
-        still = float(np.abs(qd).max()) < _AT_REST
+        still = float(np.abs(qd).max()) < AT_REST
         if self.phase is Phase.STOPPING:
             if still or self._stopping_for > _LONGEST_STOP:
                 self._rest(*self._next)
                 return q, np.zeros(len(q))
         else:
-            self._unjudged += dt
-            if self._unjudged > _JUDGE_PERIOD:
-                self._update_phase(qd, self._unjudged, now)
-                self._unjudged = 0.0
-        assert self._sent is not None
-        if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
-            self._sent, self._quiet_since = q, None
-            return q, qd
-        if self._quiet_since is None or float(np.abs(q - self._sent).max()) > _SAME:
-            self._sent, self._quiet_since = q, now
-            return q, np.zeros(len(q))
-        if not self.policy.ignores_state_updates:
+            due = self._arrival.due(dt)
+            if due > 0.0:
+                self._update_phase(qd, due, now)
+        resting = still and self.phase in (Phase.ARRIVED, Phase.STUCK)
+        reference = self._sent.update(q, qd, now, resting=resting)
+        if reference is None and not self.policy.ignores_state_updates:
             # References that are not sent must not accumulate to a jump.
-            self.policy.hold_reference(self._sent)
-        return None
+            assert self._sent.positions is not None
+            self.policy.hold_reference(self._sent.positions)
+        return reference
 
     def _update_phase(self, qd: Array, dt: float, now: float) -> None:
         place = None if self.command is None else self.command.place()
         if place is None:
-            self.errors, self.phase, self.reason = _UNKNOWN, Phase.FOLLOWING, ""
+            self._arrival.forget()
+            self.phase, self.reason = Phase.FOLLOWING, ""
             return
-        seen = self.policy.seen_positions
-        self.errors = errors_of(place, self.policy.tool_pose(seen), seen)
+        self._arrival.measure(place)
         if self._escape_attempts.retreating:
             if self._escape_attempts.step(self.errors.posture, self.policy.stuck, dt):
                 self.policy.forget_progress()
             return
         speed = float(np.abs(qd).max())
-        slow = speed < _SLOW and self._behind < _BEHIND
-        # Hysteresis: a small disturbance after arrival does not restart the motion.
-        factor = 2.0 if self.phase is Phase.ARRIVED else 1.0
-        if slow and is_near(self.errors, self.settings, factor):
+        if self._arrival.arrived(speed, before=self.phase is Phase.ARRIVED):
             self.phase, self.reason = Phase.ARRIVED, ""
-            self._standstill.reset()
-            return
-        stood = self._standstill.update(speed, error_of(place, self.errors), dt)
-        if self.policy.stuck or stood > self.policy.stuck_settings.patience:
+        elif self._arrival.stuck(place, speed, dt):
             self._note_stuck(now)
         else:
             self.phase, self.reason = Phase.FOLLOWING, ""

@@ -111,7 +111,7 @@ def test_turns_are_named():
 
 @pytest.mark.parametrize("radius", [0.0, -1.0, math.nan, math.inf])
 def test_bad_radius(radius):
-    with pytest.raises(InvalidCommand, match="turning radius"):
+    with pytest.raises(InvalidCommand):
         shortest_dubins(Pose2(), Pose2(1.0, 0.0, 0.0), radius)
 
 

@@ -134,5 +134,5 @@ def test_a_layout_that_cannot_turn_projects_to_what_the_constraints_reach():
 
 def test_bad_twists():
     for call in (KAYA.wheels_from_twist, KAYA.nearest_twist):
-        with pytest.raises(InvalidCommand, match="not finite"):
+        with pytest.raises(InvalidCommand):
             call(Twist2(0.0, 0.0, math.nan))

@@ -18,7 +18,7 @@ def test_without_chromium_or_its_driver_tests_skip(
 ) -> None:
     monkeypatch.setattr(chromium, name, value)
     with (
-        pytest.raises(pytest.skip.Exception, match=r"^no Chromium$"),
+        pytest.raises(pytest.skip.Exception),
         chromium.chromium_page(tmp_path),
     ):
         pass

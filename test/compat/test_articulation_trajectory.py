@@ -63,7 +63,7 @@ def test_what_makes_no_sense_is_refused():
         with pytest.raises(ValueError, match=r"trajectory.*lasts.*\b0\b"):
             articulation.get_action_at_time(time)
     for step in (0.0, -1.0, float("nan")):
-        with pytest.raises(InvalidCommand, match="time step"):
+        with pytest.raises(InvalidCommand):
             articulation.get_action_sequence(step)
         with pytest.raises(InvalidConfig, match="physics_dt"):
             ArticulationTrajectory(ROBOT, trajectory, step)

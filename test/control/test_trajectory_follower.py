@@ -111,7 +111,7 @@ def test_zero_takes_the_default_and_minus_one_none():
 
 def test_bad_tolerances_are_refused():
     default = Tolerances.uniform(2, 0.1)
-    with pytest.raises(UnknownJoint, match="'c'.*goal's.*tolerances"):
+    with pytest.raises(UnknownJoint):
         default.requested([ToleranceRequest("c")], JOINTS)
-    with pytest.raises(InvalidCommand, match="tolerance.*joint a.*nan"):
+    with pytest.raises(InvalidCommand):
         default.requested([ToleranceRequest("a", np.nan)], JOINTS)

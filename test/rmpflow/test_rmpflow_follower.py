@@ -462,5 +462,5 @@ def test_a_bad_input_changes_nothing(order):
 
 
 def test_settings_must_be_above_zero():
-    with pytest.raises(InvalidConfig, match="command_timeout is 0"):
+    with pytest.raises(InvalidConfig):
         FollowerSettings(command_timeout=0.0)

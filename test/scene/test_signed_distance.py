@@ -94,5 +94,5 @@ def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
 
 
 def test_a_half_space_has_no_cover() -> None:
-    with pytest.raises(InvalidCommand, match="half space"):
+    with pytest.raises(InvalidCommand):
         cover(HalfSpace())

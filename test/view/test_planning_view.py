@@ -211,9 +211,9 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
 def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made()))
     assert planning(viewer, viewer.robot_names[0]) is None
-    with pytest.raises(InvalidCommand, match="no tool"):
+    with pytest.raises(InvalidCommand):
         viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
-    with pytest.raises(InvalidCommand, match="no tool"):
+    with pytest.raises(InvalidCommand):
         viewer.update_scene(viewer.robot_names[0], World().scene)
     with pytest.raises(UnknownFrame, match="no_link"):
         ViewedRobot(hand_made(), tool="no_link")

@@ -83,7 +83,7 @@ def test_what_is_chosen_stays_within_the_spheres_there_are(session):
         session.remove()
     assert session.chosen is None
     assert LINK not in session.spheres.links
-    with pytest.raises(InvalidCommand, match=r"sphere.*\b0\b"):
+    with pytest.raises(InvalidCommand):
         session.remove()
     with pytest.raises(UnknownFrame, match=LINK):
         session.choose("panda_lnk5")

