@@ -32,6 +32,7 @@ KINDS = {
     "differential": "base with two driven sides",
     "holonomic": "base that drives any way",
     "ackermann": "car",
+    "floating": "robot with a floating base",
 }
 COLUMNS = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
 
