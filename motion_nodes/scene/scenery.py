@@ -93,7 +93,7 @@ def neighbours_of(
     """Return the fixed parts of other arms as obstacles, in the robot's base frame.
 
     Args:
-        robot: an arm; mobile robots get no scenery, because their base frames move.
+        robot: an arm; mobile and floating robots get no scenery, because their base frames move.
         place: pose of its root link.
         others: robots by the prefix of their parts' names.
 
@@ -101,12 +101,12 @@ def neighbours_of(
         The scenery, and descriptions of omitted parts: those in collision with the robot's home
             configuration.
     """
-    if robot.base is not None:
+    if robot.base is not None or robot.kind == "floating":
         return Scenery(), []
     X_BW = _root_in_base(robot) @ inverse(place.X_WR)
     objects: dict[str, WorldObject] = {}
     for name, (other, where) in others.items():
-        if other.base is None:
+        if other.base is None and other.kind != "floating":
             X_BR = X_BW @ where.X_WR
             objects |= {item.name: item for item in _fixed_parts(name, other, X_BR)}
     pairs = frozenset(pair_of(link, item) for link in _fixed_links(robot) for item in objects)

@@ -81,7 +81,7 @@ class ViewedRobot:
     """Joints with a slider. None: all actuated joints; for wheeled bases without continuous ones,
     because wheels are velocity-controlled."""
     drive: bool | None = None
-    """Whether to add a drive pad. None: unless the kind is ``arm``."""
+    """Whether to add a drive pad. None: unless the kind is ``arm`` or ``floating``."""
     steering: Sequence[str] = ()
     """Steering joints, the left one first, whose angles are shown with the drive pad."""
     tool: str = ""
@@ -112,7 +112,8 @@ class ViewedRobot:
             )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
-        drive = self.model.kind != "arm" if self.drive is None else self.drive
+        wheeled = self.model.kind not in ("arm", "floating")
+        drive = wheeled if self.drive is None else self.drive
         object.__setattr__(self, "drive", drive)
         object.__setattr__(self, "sliders", self._slider_joints(drive))
         self._check_joints(self.steering)

@@ -17,7 +17,7 @@ from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scenery import FLOOR, SCENERY, floor_of, joined, neighbours_of
 
 ARMS = [name for name in sorted(available_robots()) if load_robot(name).kind == "arm"]
-DRIVING = [name for name in sorted(available_robots()) if load_robot(name).kind != "arm"]
+DRIVING = [name for name in sorted(available_robots()) if load_robot(name).base is not None]
 
 
 class Heights:
