@@ -2,8 +2,8 @@
 """Inverse kinematics of chains with fewer than six joints: what of a pose they can reach.
 
 A chain with five joints reaches few orientations at a position. A pose that it does not reach is
-solved again with the rotation about the approach axis free, which is what a grasp needs; one of
-fewer than five joints then with a free orientation.
+solved again with an orientation that is nearly the same, then with the rotation about the approach
+axis free, which is what a grasp needs; one of fewer than five joints then with a free orientation.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, IkTolerance
 
 _FULL, _GRASP = 6, 5
+_NEAR = 0.05
+"""Tolerance of an orientation that is nearly reached [rad]."""
 _ALIGNED = 0.95
 """Min cosine of the angle between a joint's axis and an axis of the tip that it turns about."""
 
@@ -41,16 +43,25 @@ def relaxed_tolerances(chain: IkChain, tolerance: IkTolerance) -> tuple[IkTolera
 
     Args:
         chain: the chain; with six joints or more there are none.
-        tolerance: of the pose; if an axis of it is free already, there are none.
+        tolerance: of the pose; if an axis of it is free, or axes differ, there are none.
     """
-    orientation = tolerance.orientation
     count = len(chain.joint_names)
-    if count >= _FULL or tolerance.free.any() or not isinstance(orientation, float):
+    axes = np.broadcast_to(np.asarray(tolerance.orientation, np.float64), 3).tolist()
+    if count >= _FULL or tolerance.free.any() or len(set(axes)) > 1:
         return ()
-    axes = [orientation] * 3
-    axes[approach_axis(chain)] = math.inf
-    grasp = IkTolerance(tolerance.position, (axes[0], axes[1], axes[2]))
-    return (grasp,) if count >= _GRASP else (grasp, IkTolerance.position_only(tolerance.position))
+    levels, approach = [], approach_axis(chain)
+    # Tolerances per axis are regions for solvers, that of the norm is not.
+    if axes[0] < _NEAR:
+        levels = [_turned(axes, approach, _NEAR), (_NEAR, _NEAR, _NEAR)]
+    levels.append(_turned(axes, approach, math.inf))
+    weaker = tuple(IkTolerance(tolerance.position, level) for level in levels)
+    return weaker if count >= _GRASP else (*weaker, IkTolerance.position_only(tolerance.position))
+
+
+def _turned(axes: list[float], approach: int, angle: float) -> tuple[float, float, float]:
+    """Return tolerances of an orientation with another one about the approach axis."""
+    x, y, z = (angle if k == approach else axis for k, axis in enumerate(axes))
+    return x, y, z
 
 
 def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkResult:
@@ -59,7 +70,6 @@ def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkR
     Args:
         solver: of the chain.
         request: see :meth:`IkSolver.solve`.
-
         chain: the chain.
 
     Returns:
@@ -72,11 +82,14 @@ def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkR
     for tolerance in relaxed_tolerances(chain, settings.tolerance):
         found = solver.solve(request._replace(settings=replace(settings, tolerance=tolerance)))
         if found.success:
-            free = (
-                "the rotation about its approach axis"
-                if tolerance.free.sum() == 1
-                else ("its orientation")
-            )
-            count = len(solver.joint_names)
-            return found._replace(reason=f"with {count} joints the tip keeps {free} free")
+            return found._replace(reason=what_is_free(chain, tolerance))
     return result
+
+
+def what_is_free(chain: IkChain, tolerance: IkTolerance) -> str:
+    """Return a note on what a weaker tolerance of a pose leaves free."""
+    count, free = len(chain.joint_names), tolerance.free.sum()
+    if not free:
+        return f"with {count} joints the tip's orientation is up to {_NEAR:g} rad off"
+    what = "the rotation about its approach axis" if free == 1 else "its orientation"
+    return f"with {count} joints the tip keeps {what} free"

@@ -27,6 +27,7 @@ from motion_nodes.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
+from motion_nodes.planning.reachable_goals import reachable_form
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
@@ -200,6 +201,8 @@ class _Run:
 
     def run(self) -> MotionPlan:
         """Plan, and again more conservatively if the verification rejects the path."""
+        self._request, note = reachable_form(self._request)
+        self._notes += [note] if note else []
         found, note = self._with_preferred_clearance()
         if found is None:
             found = self._once(self._request, self._options)

@@ -219,6 +219,15 @@ def _random_rotation(rng: np.random.Generator) -> Array:
     )
 
 
+def pose_chain(checker: CollisionChecker, link: str) -> IkChain:
+    """Return the chain of a checker's joints that move a link.
+
+    Raises:
+        UnknownFrame, InvalidConfig: as :func:`pose_solver`.
+    """
+    return IkChain(checker.robot.tree, checker.robot.base_frame, link, *_parts(checker, link)[:1])
+
+
 def pose_solver(
     checker: CollisionChecker, link: str, held: JointRange | None = None
 ) -> tuple[IkSolver, list[int]]:
@@ -234,21 +243,29 @@ def pose_solver(
         InvalidConfig: none of the joints moves it.
     """
     robot = checker.robot
-    chain_joints = _moving(robot, link)
-    joints = tuple(name for name in checker.joint_names if name in chain_joints)
-    if not joints:
-        raise InvalidConfig(
-            f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
-            "planned for links that they move."
-        )
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    fixed = tuple((n, float(x)) for n, x in values if n in chain_joints and n not in joints)
+    joints, fixed = _parts(checker, link)
     columns = [checker.joint_names.index(name) for name in joints]
     if held is None:
         return _solver(robot, link, joints, fixed), columns
     # Not shared: its limits are this goal's; only the first solver of a chain compiles code.
     limits = replace(checker.limits, lower=held.low, upper=held.high)
     return _new_solver(robot, link, joints, fixed, limits), columns
+
+
+def _parts(
+    checker: CollisionChecker, link: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]]:
+    """Return the joints of a checker that move a link, and the others that do, with positions."""
+    robot = checker.robot
+    moving = _moving(robot, link)
+    joints = tuple(name for name in checker.joint_names if name in moving)
+    if not joints:
+        raise InvalidConfig(
+            f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
+            "planned for links that they move."
+        )
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    return joints, tuple((n, float(x)) for n, x in values if n in moving and n not in joints)
 
 
 @functools.lru_cache(maxsize=64)

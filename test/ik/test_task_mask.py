@@ -29,11 +29,11 @@ def chain(count: int) -> IkChain:
     return IkChain(read_urdf(robot(*parts, tip)), "l0", "tcp")
 
 
-@pytest.mark.parametrize(("count", "weaker"), [(3, 2), (4, 2), (5, 1), (6, 0), (7, 0)])
+@pytest.mark.parametrize(("count", "weaker"), [(3, 4), (4, 4), (5, 3), (6, 0), (7, 0)])
 def test_how_much_of_a_pose_may_be_given_up(count: int, weaker: int) -> None:
     found = relaxed_tolerances(chain(count), IkTolerance())
     assert len(found) == weaker
-    assert [int(t.free.sum()) for t in found] == [1, 3][:weaker]
+    assert [int(t.free.sum()) for t in found] == [0, 0, 1, 3][:weaker]
     assert relaxed_tolerances(chain(count), IkTolerance.position_only()) == ()
 
 
