@@ -21,6 +21,8 @@ import websockets.asyncio.server
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
+from motion_nodes.view.page_script import with_script
+
 _COOKIE = "motion_nodes"
 _NO_TOKEN = (
     "Access denied: this page controls robots. Open the address printed at startup "
@@ -54,6 +56,8 @@ class PageAccess:
             if rejection is not None:
                 return rejection
             response = None if handler is None else handler(connection, request)
+            if response is not None:
+                response = with_script(response)
             if response is not None and self._in_address(request):
                 response.headers["Set-Cookie"] = (
                     f"{self._cookie_name(request)}={self.token}; Path=/; HttpOnly; SameSite=Strict"

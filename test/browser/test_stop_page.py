@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop and Esc in a real browser: called at once, whatever has the focus; Resume appears."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from browser.chromium import Page, wait_for
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(240)
+
+
+class Calls:
+    """How often the page asked for a stop and to resume; a stop is latched as by the suite."""
+
+    def __init__(self, viewer: BrowserViewer) -> None:
+        self.stops = self.resumes = 0
+        self._viewer = viewer
+        viewer.on_stop, viewer.on_resume = self._stop, self._resume
+
+    def _stop(self) -> None:
+        self.stops += 1
+        self._viewer.set_stopped("stopped on the page")
+
+    def _resume(self) -> None:
+        self.resumes += 1
+        self._viewer.set_stopped("")
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    """A viewer with a base and the stop, open in the page."""
+    robots = [ViewedRobot.of(load_robot("jetbot"))]
+    with BrowserViewer(robots, port=0, shadows=False, stops=True) as opened:
+        page.open(opened.url)
+        wait_for(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+@pytest.fixture
+def calls(viewer: BrowserViewer) -> Calls:
+    """What the page asks for during one test; the robots are not stopped."""
+    viewer.set_stopped("")
+    return Calls(viewer)
+
+
+def press_escape(page: Page) -> None:
+    """Press Esc wherever the focus is."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    ActionChains(page.driver).send_keys(Keys.ESCAPE).perform()
+
+
+def resumed(page: Page, calls: Calls) -> None:
+    """Wait for Resume and the reason, and press it."""
+    page.wait_for_text("stopped on the page")
+    page.click("Resume")
+    wait_for(lambda: calls.resumes == 1, "resume is called")
+
+
+def test_the_button_stops_and_resume_appears(page: Page, calls: Calls) -> None:
+    page.click("Stop all robots")
+    wait_for(lambda: calls.stops == 1, "stop is called")
+    resumed(page, calls)
+
+
+def test_the_key_stops_while_a_number_is_typed(page: Page, calls: Calls) -> None:
+    page.set_slider("Speed", 0.2)
+    press_escape(page)
+    wait_for(lambda: calls.stops >= 1, "stop is called")
+    resumed(page, calls)
+
+
+def test_the_key_stops_with_the_scene_in_focus(page: Page, calls: Calls) -> None:
+    height, width = page.canvas_size()
+    page.click_at((width // 2, height // 2))
+    press_escape(page)
+    wait_for(lambda: calls.stops >= 1, "stop is called")
+    resumed(page, calls)
