@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scene.coal_robot import NEAR, CoalRobot
 from scene.random_scenes import (
     KINDS,
@@ -23,12 +24,13 @@ from scipy.spatial import ConvexHull
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Sphere
 from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
-from motion_nodes.scene.exact_checks import ROUNDING
+from motion_nodes.scene.exact_pieces import ROUNDING, SELF_CLEARANCE
 from motion_nodes.scene.penetration import overlap
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import world_object
@@ -60,7 +62,7 @@ def test_verdicts_are_those_of_coal(name: str, clearance: float) -> None:
     free = checker.exact.are_free(Q)
     assert 10 < free.sum() < len(Q) - 10
     assert not free[distances < -DEEP].any()
-    assert free[distances > 1e-6].all()
+    assert free[distances > SELF_CLEARANCE].all()
     assert (distances < NEAR).sum() > 20
 
 
@@ -226,3 +228,53 @@ def test_a_robot_with_a_mesh_that_is_not_convex_is_its_mesh(tmp_path: Path) -> N
     refused = verifier.verify([[-1.0], [1.0]])
     assert not refused.free
     assert "point" in refused.reason
+
+
+def two_plates(folder: Path, gap: float, home: float) -> Robot:
+    """Return a robot with a plate that is ``gap`` [m] above another where its joints are at 0."""
+    plate = '<collision><geometry><box size="0.2 0.2 0.02"/></geometry></collision>'
+    knob = plate.replace("<geometry>", '<origin xyz="0 0 0.5"/><geometry>')
+    joints = "".join(
+        f'<joint name="{name}" type="prismatic"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="0 0 {height}"/><axis xyz="{axis}"/>'
+        '<limit lower="-1" upper="1" velocity="1" effort="1"/></joint>'
+        for name, parent, child, axis, height in (
+            ("across", "base", "rail", "1 0 0", 0.0),
+            ("up", "rail", "lid", "0 0 1", 0.02 + gap),
+        )
+    )
+    (folder / "plates.urdf").write_text(
+        f'<robot name="plates"><link name="base">{plate}</link><link name="rail">{knob}</link>'
+        f'<link name="lid">{plate}</link>{joints}</robot>'
+    )
+    names = ("across", "up")
+    data = {
+        "format": 1,
+        "name": "plates",
+        "kind": "arm",
+        "urdf": "plates.urdf",
+        "frames": {"base": "base", "tool": "lid"},
+        "groups": {"lid": {"joints": [*names], "base": "base", "tip": "lid"}},
+        "limits": {key: dict.fromkeys(names, 2.0) for key in ("acceleration", "jerk")},
+        "named_states": {"home": {"across": 0.0, "up": home}},
+        "drives": [{"joints": [*names], "mode": "position", "stiffness": 100.0, "damping": 20.0}],
+        "sources": {"limits": "a test", "drives": "a test"},
+    }
+    (folder / "robot.yaml").write_text(yaml.safe_dump(data))
+    return load_robot(str(folder))
+
+
+@pytest.mark.parametrize(("gap", "free"), [(1e-4, False), (3e-4, True), (-2e-4, False)])
+def test_links_keep_a_small_distance(tmp_path: Path, gap: float, free: bool) -> None:
+    checker = CollisionChecker(two_plates(tmp_path, gap, 0.05))
+    assert checker.exact.is_free([0.0, 0.0]) == free
+    contacts = checker.exact.explain([0.0, 0.0])
+    assert bool(contacts) != free
+    for contact in contacts:
+        assert contact.depth == pytest.approx(SELF_CLEARANCE - gap, abs=2 * ROUNDING)
+
+
+def test_links_that_are_closer_in_a_named_state_may_be_so(tmp_path: Path) -> None:
+    checker = CollisionChecker(two_plates(tmp_path, 1e-4, 0.0))
+    assert checker.exact.is_free([0.0, 0.0])
+    assert not checker.exact.is_free([0.0, -2e-4])

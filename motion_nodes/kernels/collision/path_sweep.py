@@ -130,6 +130,7 @@ def _gather(bodies: PieceBodies, world: PieceWorld, work: SweepWorkspace, cleara
     for p in range(bodies.pairs.shape[0]):
         i, j = bodies.pairs[p, 0], bodies.pairs[p, 1]
         near = work.motion[i, bodies.pairs[p, 2]] + work.motion[j, bodies.pairs[p, 3]]
+        near += bodies.apart[p]
         one, two = bodies.ball[i], bodies.ball[j]
         x, y, z = _centre(X[bodies.row[i]], one[0], one[1], one[2])
         u, v, w = _centre(X[bodies.row[j]], two[0], two[1], two[2])
@@ -182,7 +183,7 @@ def _bounds(
 ) -> tuple[float, float, float]:
     """Return the bounds of a pair's distance less the min allowed one, and what suffices [m]."""
     one, two, key = candidate[0], candidate[1], candidate[2]
-    apart = 0.0 if key >= 0 else clearance  # of the world only
+    apart = bodies.apart[key] if key >= 0 else clearance
     pieces, other = bodies.pieces, bodies.pieces
     if key >= 0:
         i, j = bodies.pairs[key, 0], bodies.pairs[key, 1]

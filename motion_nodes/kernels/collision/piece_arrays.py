@@ -62,6 +62,8 @@ class PieceBodies(NamedTuple):
     """Moving rows between each body and the base, from the body on."""
     pairs: IndexArray
     """Checked pairs of bodies, and the numbers of rows that move only one of them, shape (p, 4)."""
+    apart: Array
+    """Min allowed distance of each pair [m], shape (p,)."""
     pieces: Pieces
 
 
@@ -120,6 +122,6 @@ def example() -> Table:
     xx, xxx = np.empty((0, 0)), np.empty((0, 0, 0))
     ii = np.empty((0, 0), np.int32)
     pieces = Pieces(i, xx, xxx, x, i, xx)
-    bodies = PieceBodies(i, i, xxx, xx, i, x, x, i, xx, i, i, i, ii, pieces)
+    bodies = PieceBodies(i, i, xxx, xx, i, x, x, i, xx, i, i, i, ii, x, pieces)
     world = PieceWorld(pieces, i, xx, xx, xx, np.empty((0, 0), np.int8))
     return Table(bodies, world, SweepWorkspace(xxx, xx, xx, xxx, xx, xx, xx, ii, ii), 0.0)

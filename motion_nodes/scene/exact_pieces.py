@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robots and worlds as convex pieces, for the exact collision checks."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import numpy as np
+
+from motion_nodes.kernels.collision.piece_arrays import (
+    BLOCK,
+    FULL,
+    PieceBodies,
+    Pieces,
+    PieceWorld,
+    SweepWorkspace,
+    Table,
+)
+from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.collision_world_arrays import checked_matrix, spatial_order
+from motion_nodes.scene.convex_pieces import (
+    boxes_around,
+    chosen,
+    joined,
+    pieces_of,
+    placed,
+    shrunk,
+    sphere_pieces,
+)
+from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
+from motion_nodes.scene.scene import Scene, WorldObject
+
+ROUNDING = 5e-5
+"""Penetration below which a pair is not in collision [m]: resting contacts."""
+SELF_CLEARANCE = 2e-4
+"""Min distance of two links [m], so that small deviations from a path do not make them touch. Of
+pairs that are closer to each other in a named state it is 0, as of attached bodies."""
+PAIRS, MOST_PAIRS = 4096, 1 << 22
+"""Capacity for pairs of pieces, initially and at most."""
+_STACK = 64
+_MOST_CONTACTS = 256
+"""Max number of pairs of pieces that are found in a named state."""
+
+
+def workspace_of(bodies: PieceBodies, joints: int, room: int) -> SweepWorkspace:
+    """Return the scratch memory of a sweep.
+
+    Args:
+        bodies: the robot.
+        joints: number of its joints.
+        room: capacity for pairs of pieces.
+    """
+    rows = len(bodies.parent)
+    return SweepWorkspace(
+        X=np.zeros((rows, 3, 4)),
+        centres=np.zeros((len(bodies.pieces.kind), 3)),
+        motion=np.zeros((len(bodies.row), rows + 1)),
+        pose=np.zeros((2, 3, 4)),
+        gjk=np.zeros((6, 3)),
+        q=np.zeros((2, joints)),
+        ends=np.zeros((_STACK, 2)),
+        lists=np.zeros((_STACK, 2), np.int32),
+        candidates=np.zeros((room, 3), np.int32),
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def robot_pieces(
+    robot: Robot,
+    joints: tuple[str, ...],
+    bodies: tuple[CollisionBody, ...],
+    pairs: tuple[tuple[int, int], ...],
+) -> PieceBodies:
+    """Return a robot for the kernel, with the min distances of its links from each other.
+
+    Args:
+        robot: the robot.
+        joints: the first joints of the kernel's configurations; the others follow.
+        bodies: links and attached bodies.
+        pairs: indices of the bodies that are checked against each other.
+    """
+    from motion_nodes.kernels.array_bridge import table_of
+    from motion_nodes.kernels.collision.path_sweep import sweep
+
+    table = _bodies(robot, joints, bodies, pairs)
+    links = np.array([not (bodies[i].carried or bodies[j].carried) for i, j in pairs], np.bool_)
+    table = table._replace(apart=np.where(links, SELF_CLEARANCE, 0.0))
+    order = robot.indices((*joints, *(n for n in robot.joint_names if n not in joints)))
+    nothing, _ = world_pieces(Scene(), bodies)
+    near = np.zeros(len(pairs), np.bool_)
+    contacts, out, at = np.empty((_MOST_CONTACTS, 3), np.int32), np.empty(4), np.zeros(1)
+    room = PAIRS
+    for name in robot.state_names:
+        q = robot.named_state(name)[order][np.newaxis].astype(np.float64)
+        while True:
+            work = workspace_of(table, len(robot.joint_names), room)
+            kept = Table(table, nothing, work, 0.0)
+            result = sweep(table_of(kept), q, at, np.zeros_like(q), 0, 0.0, contacts, out)
+            if result != FULL or room >= MOST_PAIRS:
+                break
+            room *= 4
+        near[contacts[: int(out[3]), 2]] = True
+    return table._replace(apart=np.where(near, 0.0, table.apart))
+
+
+@functools.lru_cache(maxsize=16)
+def _bodies(
+    robot: Robot,
+    joints: tuple[str, ...],
+    bodies: tuple[CollisionBody, ...],
+    pairs: tuple[tuple[int, int], ...],
+) -> PieceBodies:
+    """Return a robot for the kernel; its configurations are ``joints``, then the others."""
+    tree = robot.tree
+    others = tuple(name for name in robot.joint_names if name not in joints)
+    frame = {name: row for row, name in enumerate(tree.frame_names)}
+    arrays = pack(tree.packed, (*joints, *others), {})
+    if robot.base_frame != tree.root:
+        arrays = reroot(arrays, frame[robot.base_frame])
+    rows = [arrays.frame_rows[frame[body.link]] for body in bodies]
+    chains = [_chain(arrays, row) for row in rows]
+    own = [
+        (
+            i,
+            j,
+            sum(r not in chains[j] for r in chains[i]),
+            sum(r not in chains[i] for r in chains[j]),
+        )
+        for i, j in pairs
+    ]
+    pieces = [_body_pieces(robot, body) for body in bodies]
+    sizes = [len(part.kind) for part in pieces]
+    return PieceBodies(
+        parent=np.asarray(arrays.parent, np.int32),
+        kind=np.asarray(arrays.kind, np.int32),
+        X_PJ=np.ascontiguousarray(arrays.X_PJ),
+        axis=np.ascontiguousarray(arrays.axis),
+        joint=np.asarray(arrays.q_index, np.int32),
+        multiplier=np.ascontiguousarray(arrays.multiplier),
+        offset=np.ascontiguousarray(arrays.offset),
+        row=np.array(rows, np.int32),
+        ball=np.array([_ball(part) for part in pieces]).reshape(-1, 4),
+        first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
+        chain_first=np.concatenate([[0], np.cumsum([len(c) for c in chains])]).astype(np.int32),
+        chain=np.array([row for chain in chains for row in chain], np.int32),
+        pairs=np.array(own, np.int32).reshape(-1, 4),
+        apart=np.zeros(len(own)),
+        pieces=_contiguous(joined([pieces_of([])[0], *pieces])),
+    )
+
+
+def _chain(arrays: PackedArrays, row: int) -> list[int]:
+    """Return the moving rows from a row to the base."""
+    chain = []
+    while row >= 0:
+        if arrays.kind[row] != 0:
+            chain.append(row)
+        row = int(arrays.parent[row])
+    return chain
+
+
+def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
+    """Return a body's exact shapes in its link, reduced by half of the rounding tolerance."""
+    known = _known_bodies.get(body)
+    if known is None:
+        item = body.carried
+        X_LO = np.eye(4) if item is None else item.X_LO
+        parts = link_parts(robot, body.link) if item is None else item.parts
+        if item is None and len(parts) < max(1, len(robot.tree.links[body.link].collisions)):
+            found = sphere_pieces(body.spheres)
+        else:
+            found, owner = pieces_of([part.solid for part in parts], moving=True)
+            found = placed(found, X_LO @ np.stack([part.X_OS for part in parts])[owner])
+        known = _known_bodies[body] = shrunk(found, 0.5 * ROUNDING)
+    return known
+
+
+_known_bodies: weakref.WeakKeyDictionary[CollisionBody, Pieces] = weakref.WeakKeyDictionary()
+
+
+def _ball(pieces: Pieces) -> Array:
+    """Return a bounding sphere of pieces: centre and radius [m], shape (4,)."""
+    boxes = boxes_around(pieces)
+    middle = 0.5 * (boxes[:, :3].min(axis=0) + boxes[:, 3:].max(axis=0))
+    reach = np.linalg.norm(pieces.X[:, :, 3] - middle, axis=1) + pieces.reach
+    return np.append(middle, reach.max())
+
+
+@functools.lru_cache(maxsize=8)
+def world_pieces(
+    scene: Scene, bodies: tuple[CollisionBody, ...]
+) -> tuple[PieceWorld, tuple[WorldObject, ...]]:
+    """Return a world for the kernel, and its objects in index order."""
+    objects = tuple(item for item in scene.objects.values() if item.enabled)
+    parts = [part for item in objects for part in item.parts]
+    pieces, part_of = pieces_of([part.solid for part in parts])
+    owner = np.repeat(np.arange(len(objects)), [len(item.parts) for item in objects])[part_of]
+    if parts:
+        X_WO, X_OS = np.stack([o.X_WO for o in objects]), np.stack([part.X_OS for part in parts])
+        pieces = placed(pieces, X_WO[owner] @ X_OS[part_of])
+    boxes = boxes_around(pieces)
+    order = spatial_order(boxes.reshape(-1, 2, 3))
+    boxes = boxes[order]
+    blocks = _around(boxes)
+    world = PieceWorld(
+        pieces=_contiguous(chosen(pieces, order)),
+        owner=owner[order].astype(np.int32),
+        boxes=boxes,
+        blocks=blocks,
+        branches=_around(blocks),
+        checked=checked_matrix(scene.allowed, objects, bodies),
+    )
+    return world, objects
+
+
+def _around(boxes: Array) -> Array:
+    """Return the bounding boxes of each block of boxes."""
+    if not len(boxes):
+        return boxes
+    starts = np.arange(0, len(boxes), BLOCK)
+    low = np.minimum.reduceat(boxes[:, :3], starts)
+    return np.concatenate([low, np.maximum.reduceat(boxes[:, 3:], starts)], axis=1)
+
+
+def _contiguous(pieces: Pieces) -> Pieces:
+    return Pieces._make(np.ascontiguousarray(array) for array in pieces)
