@@ -11,8 +11,8 @@ from motion_nodes.cli.main import app
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("motion fk fr", {"franka"}),
-        ("motion convert ur", {"ur10e"}),
+        ("motion fk fr", {"franka", "fr3"}),
+        ("motion convert ur1", {"ur10e"}),
         ("motion ik franka --group a", {"arm"}),
         ("motion plan franka --group panda_", {"panda_arm", "panda_hand"}),
         ("motion fk franka --frame panda_hand", {"panda_hand", "panda_hand_tcp"}),
