@@ -287,5 +287,5 @@ def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
     cell.page.click("Forward", "jetbot")
     cell.wait(lambda: moved(start, cell.base()) > 0.05, "the base drives")
     assert cell.container.stop() == 0
-    assert cell.stands()
+    cell.wait(cell.stands, "the base stands without its controller", 8.0)
     assert cell.simulation.stop() == 0

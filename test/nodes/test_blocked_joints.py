@@ -284,7 +284,9 @@ def test_a_gripper_that_closes_on_something_holds_it(arm, robot):
     arm.client.wait(lambda: arm.reference()[FINGERS[0]] < 1e-9, "the reference at the goal")
     robot.blocked.clear()
     status, result = grip(arm, 0.04).result()
-    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, False, True)
+    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, False, True), (
+        arm.last_warning()
+    )
 
 
 def test_one_finger_stopped_is_a_stall_too(arm, robot):
