@@ -137,7 +137,8 @@ def return_goal(
     )
     duration = max(SHORTEST, *(float(t.max(initial=0.0)) for t in times))
     still = np.zeros((2, len(names)))
-    times_and_ends = np.array([0.0, duration]), np.array([start, end])
     none = Tolerances.uniform(len(names), 0.0)
-    trajectory = JointTrajectory(names, *times_and_ends, still, still)
+    trajectory = JointTrajectory(
+        names, np.array([0.0, duration]), np.array([start, end]), still, still
+    )
     return FollowGoal(trajectory=trajectory, path=none, goal=none)

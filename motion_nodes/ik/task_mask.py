@@ -16,7 +16,9 @@ import numpy as np
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, IkTolerance
 
-_FULL, _GRASP = 6, 5
+FULL = 6
+"""Number of joints from which on a chain reaches poses."""
+_GRASP = 5
 _NEAR = 0.05
 """Tolerance of an orientation that is nearly reached [rad]."""
 _ALIGNED = 0.95
@@ -47,7 +49,7 @@ def relaxed_tolerances(chain: IkChain, tolerance: IkTolerance) -> tuple[IkTolera
     """
     count = len(chain.joint_names)
     axes = np.broadcast_to(np.asarray(tolerance.orientation, np.float64), 3).tolist()
-    if count >= _FULL or tolerance.free.any() or len(set(axes)) > 1:
+    if count >= FULL or tolerance.free.any() or len(set(axes)) > 1:
         return ()
     levels, approach = [], approach_axis(chain)
     # Tolerances per axis are regions for solvers, that of the norm is not.

@@ -22,7 +22,7 @@ from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
-_ATTEMPTS = 30
+ATTEMPTS = 30
 """Seeds per search; difficult goals get several searches."""
 _INSIDE = 0.9
 """Fraction of a goal region used by samples."""
@@ -90,7 +90,7 @@ class PoseSampler:
         X_BL, tolerance = self._target(first)
         settings = IkSettings(
             tolerance=tolerance,
-            attempts=_ATTEMPTS,
+            attempts=ATTEMPTS,
             timeout=max(1e-4, timeout),
             random_seed=int(self._rng.integers(2**31)),
         )
@@ -122,7 +122,7 @@ class PoseSampler:
             return self._reason
         solver, columns = pose_solver(self._checker, self._goal.link)
         X_BL, tolerance = self._target(first=True)
-        settings = IkSettings(tolerance=tolerance, attempts=_ATTEMPTS, timeout=0.1)
+        settings = IkSettings(tolerance=tolerance, attempts=ATTEMPTS, timeout=0.1)
         seed = self._start[columns]
         if not solver.solve(IkRequest(X_BL, seed=seed, settings=settings)).success:
             return self._reason
@@ -225,7 +225,7 @@ def pose_chain(checker: CollisionChecker, link: str) -> IkChain:
     Raises:
         UnknownFrame, InvalidConfig: as :func:`pose_solver`.
     """
-    return IkChain(checker.robot.tree, checker.robot.base_frame, link, *_parts(checker, link)[:1])
+    return IkChain(checker.robot.tree, checker.robot.base_frame, link, moving_joints(checker, link))
 
 
 def pose_solver(
@@ -242,8 +242,10 @@ def pose_solver(
         UnknownFrame: the robot does not have this link.
         InvalidConfig: none of the joints moves it.
     """
-    robot = checker.robot
-    joints, fixed = _parts(checker, link)
+    robot, joints = checker.robot, moving_joints(checker, link)
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    others = _moving(robot, link).difference(joints)
+    fixed = tuple((name, float(x)) for name, x in values if name in others)
     columns = [checker.joint_names.index(name) for name in joints]
     if held is None:
         return _solver(robot, link, joints, fixed), columns
@@ -252,10 +254,12 @@ def pose_solver(
     return _new_solver(robot, link, joints, fixed, limits), columns
 
 
-def _parts(
-    checker: CollisionChecker, link: str
-) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]]:
-    """Return the joints of a checker that move a link, and the others that do, with positions."""
+def moving_joints(checker: CollisionChecker, link: str) -> tuple[str, ...]:
+    """Return the joints of a checker that move a link.
+
+    Raises:
+        UnknownFrame, InvalidConfig: as :func:`pose_solver`.
+    """
     robot = checker.robot
     moving = _moving(robot, link)
     joints = tuple(name for name in checker.joint_names if name in moving)
@@ -264,8 +268,7 @@ def _parts(
             f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
             "planned for links that they move."
         )
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    return joints, tuple((n, float(x)) for n, x in values if n in moving and n not in joints)
+    return joints
 
 
 @functools.lru_cache(maxsize=64)
@@ -295,4 +298,4 @@ def _new_solver(
     limits: JointLimits,
 ) -> IkSolver:
     chain = IkChain(robot.tree, robot.base_frame, link, joints, limits=limits, fixed=dict(fixed))
-    return make_solver(chain, settings=replace(IkSettings(), attempts=_ATTEMPTS))
+    return make_solver(chain, settings=replace(IkSettings(), attempts=ATTEMPTS))

@@ -8,15 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose
-from motion_nodes.ik.task_mask import relaxed_tolerances, what_is_free
+from motion_nodes.ik.task_mask import FULL, relaxed_tolerances, what_is_free
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
-from motion_nodes.planning.pose_samples import pose_chain, pose_solver
-from motion_nodes.planning.start_state import check_start
+from motion_nodes.planning.pose_samples import ATTEMPTS, moving_joints, pose_chain, pose_solver
+from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
 
-_ATTEMPTS = 30
-"""Seeds per search."""
 _TIMEOUT = 0.2
 """Timeout of the check whether a pose is reached [s]."""
 
@@ -36,24 +34,26 @@ def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:
     Raises:
         UnknownFrame, InvalidConfig: as :func:`pose_solver`.
     """
-    poses = [goal for goal in request.goals if isinstance(goal, PoseGoal) and goal.X_LT is None]
-    start = check_start(request.checker, request.start).q
+    checker = request.checker
+    levels = [
+        (goal, chain, (goal.tolerance, *relaxed_tolerances(chain, goal.tolerance)))
+        for goal in request.goals
+        if isinstance(goal, PoseGoal) and goal.X_LT is None
+        if len(moving_joints(checker, goal.link)) < FULL
+        for chain in (pose_chain(checker, goal.link),)
+    ]
+    start = configuration(checker, request.start, "the start")
     if not np.isfinite(start).all():
         return request, ""
-    levels: list[tuple[IkTolerance, ...]] = []
-    for goal in poses:
-        relaxed = relaxed_tolerances(pose_chain(request.checker, goal.link), goal.tolerance)
-        levels.append((goal.tolerance, *relaxed) if relaxed else ())
-    for k in range(max(map(len, levels), default=0)):
-        for goal, level in zip(poses, levels, strict=True):
-            if k >= len(level) or not _is_solved(request.checker, goal, level[k], start):
+    for k in range(max((len(tolerances) for *_, tolerances in levels), default=0)):
+        for goal, chain, tolerances in levels:
+            if k >= len(tolerances) or not _is_solved(checker, goal, tolerances[k], start):
                 continue
             if k == 0:
                 return request, ""
-            weaker = replace(goal, tolerance=level[k])
+            weaker = replace(goal, tolerance=tolerances[k])
             goals = tuple(weaker if other is goal else other for other in request.goals)
-            note = what_is_free(pose_chain(request.checker, goal.link), level[k])
-            return replace(request, goals=goals), note
+            return replace(request, goals=goals), what_is_free(chain, tolerances[k])
     return request, ""
 
 
@@ -62,6 +62,6 @@ def _is_solved(
 ) -> bool:
     """Return whether inverse kinematics reach a goal with a tolerance."""
     solver, columns = pose_solver(checker, goal.link)
-    settings = IkSettings(tolerance=tolerance, attempts=_ATTEMPTS, timeout=_TIMEOUT)
+    settings = IkSettings(tolerance=tolerance, attempts=ATTEMPTS, timeout=_TIMEOUT)
     X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
     return solver.solve(IkRequest(X_BT, seed=start[columns], settings=settings)).success

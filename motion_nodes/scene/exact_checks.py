@@ -16,27 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.kernels.collision.piece_arrays import (
-    COLLISION,
-    FULL,
-    Pieces,
-    Table,
-)
+from motion_nodes.kernels.collision.piece_arrays import Pieces
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.configurations import checked_configurations
 from motion_nodes.scene.contacts import Contact, ContactKind, in_order, in_words, limit_contacts
-from motion_nodes.scene.convex_pieces import (
-    chosen,
-    joined,
-    placed,
-)
-from motion_nodes.scene.exact_pieces import (
-    MOST_PAIRS,
-    PAIRS,
-    robot_pieces,
-    workspace_of,
-    world_pieces,
-)
+from motion_nodes.scene.convex_pieces import chosen, joined, placed
+from motion_nodes.scene.exact_pieces import robot_pieces, world_pieces
+from motion_nodes.scene.exact_sweep import SweepMemory
 from motion_nodes.scene.penetration import overlap
 
 if TYPE_CHECKING:
@@ -70,20 +56,17 @@ class ExactChecks:
         Args:
             checker: robot, joints, scene, base pose and clearance.
         """
-        # Imported on demand: Numba takes a quarter of a second to import.
-        from motion_nodes.kernels.array_bridge import table_of
-        from motion_nodes.kernels.collision.path_sweep import sweep
-
-        self._checker, self._sweep, self._table_of = checker, sweep, table_of
+        self._checker = checker
         robot, joints = checker.robot, checker.joint_names
         self._others = tuple(name for name in robot.joint_names if name not in joints)
         self._standing = checker.positions[robot.indices(self._others)]
         bodies = robot_pieces(robot, joints, checker.bodies, checker.pairs)
         X_PJ = bodies.X_PJ.copy()
         X_PJ[0] = checker.base_pose @ X_PJ[0]
-        self._bodies = bodies._replace(X_PJ=X_PJ)
-        self._world, self._objects = world_pieces(checker.scene, checker.bodies)
-        self._reserve(PAIRS)
+        world, self._objects = world_pieces(checker.scene, checker.bodies)
+        self._memory = SweepMemory(
+            bodies._replace(X_PJ=X_PJ), world, len(robot.joint_names), float(checker.clearance)
+        )
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free; limits are ignored. NaN is not free.
@@ -156,7 +139,7 @@ class ExactChecks:
 
     def _required(self, names: tuple[str, str]) -> float:
         """Return the min allowed distance of a pair of names [m]."""
-        table, bodies = self._bodies, self._checker.bodies
+        table, bodies = self._memory.bodies, self._checker.bodies
         for (i, j, *_), apart in zip(table.pairs.tolist(), table.apart.tolist(), strict=True):
             if apart > 0.0 and (bodies[i].name, bodies[j].name) == names:
                 return float(apart)
@@ -164,7 +147,8 @@ class ExactChecks:
 
     def _pair(self, one: int, two: int, key: int) -> tuple[tuple[str, str], ContactKind, Pieces]:
         """Return the names of a pair, its kind, and the two pieces in the world."""
-        table, X, bodies = self._bodies, self._work.X, self._checker.bodies
+        memory, bodies = self._memory, self._checker.bodies
+        table, X, world = memory.bodies, memory.work.X, memory.world
 
         def of_robot(body: int, piece: int) -> Pieces:
             X_WL = np.vstack([X[table.row[body]], [0.0, 0.0, 0.0, 1.0]])
@@ -175,8 +159,8 @@ class ExactChecks:
             other, second = of_robot(j, two), bodies[j].name
             carried = bool(bodies[i].carried or bodies[j].carried)
         else:
-            other = chosen(self._world.pieces, np.array([two]))
-            second = self._objects[int(self._world.owner[two])].name
+            other = chosen(world.pieces, np.array([two]))
+            second = self._objects[int(world.owner[two])].name
             carried = bool(bodies[i].carried)
         kind: ContactKind = "attached" if carried else "self" if key >= 0 else "world"
         return (bodies[i].name, second), kind, joined([of_robot(i, one), other])
@@ -193,20 +177,5 @@ class ExactChecks:
         n = path.shape[1]
         whole = np.empty((len(path), n + len(self._standing)))
         whole[:, :n], whole[:, n:] = path, self._standing
-        variation = np.zeros_like(whole)
-        np.cumsum(np.abs(np.diff(path, axis=0)), axis=0, out=variation[1:, :n])
         at = np.zeros(len(path)) if places is None else places
-        contacts, out = np.empty((most, 3), np.int32), np.empty(4)
-        while True:
-            found = self._sweep(self._table, whole, at, variation, roots, finest, contacts, out)
-            if found != FULL or self._room >= MOST_PAIRS:
-                break
-            self._reserve(4 * self._room)
-        return found != COLLISION and found != FULL, out, contacts
-
-    def _reserve(self, room: int) -> None:
-        """Allocate memory for pairs of pieces."""
-        bodies, self._room = self._bodies, room
-        self._work = workspace_of(bodies, len(self._checker.robot.joint_names), room)
-        self._kept = Table(bodies, self._world, self._work, float(self._checker.clearance))
-        self._table = self._table_of(self._kept)
+        return self._memory.sweep(whole, at, roots, finest, most)

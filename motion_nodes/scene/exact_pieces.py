@@ -10,12 +10,9 @@ import numpy as np
 
 from motion_nodes.kernels.collision.piece_arrays import (
     BLOCK,
-    FULL,
     PieceBodies,
     Pieces,
     PieceWorld,
-    SweepWorkspace,
-    Table,
 )
 from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.model.robot import Robot
@@ -30,6 +27,7 @@ from motion_nodes.scene.convex_pieces import (
     shrunk,
     sphere_pieces,
 )
+from motion_nodes.scene.exact_sweep import SweepMemory
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Scene, WorldObject
 
@@ -38,33 +36,8 @@ ROUNDING = 5e-5
 SELF_CLEARANCE = 2e-4
 """Min distance of two links [m], so that small deviations from a path do not make them touch. Of
 pairs that are closer to each other in a named state it is 0, as of attached bodies."""
-PAIRS, MOST_PAIRS = 4096, 1 << 22
-"""Capacity for pairs of pieces, initially and at most."""
-_STACK = 64
 _MOST_CONTACTS = 256
 """Max number of pairs of pieces that are found in a named state."""
-
-
-def workspace_of(bodies: PieceBodies, joints: int, room: int) -> SweepWorkspace:
-    """Return the scratch memory of a sweep.
-
-    Args:
-        bodies: the robot.
-        joints: number of its joints.
-        room: capacity for pairs of pieces.
-    """
-    rows = len(bodies.parent)
-    return SweepWorkspace(
-        X=np.zeros((rows, 3, 4)),
-        centres=np.zeros((len(bodies.pieces.kind), 3)),
-        motion=np.zeros((len(bodies.row), rows + 1)),
-        pose=np.zeros((2, 3, 4)),
-        gjk=np.zeros((6, 3)),
-        q=np.zeros((2, joints)),
-        ends=np.zeros((_STACK, 2)),
-        lists=np.zeros((_STACK, 2), np.int32),
-        candidates=np.zeros((room, 3), np.int32),
-    )
 
 
 @functools.lru_cache(maxsize=16)
@@ -82,31 +55,20 @@ def robot_pieces(
         bodies: links and attached bodies.
         pairs: indices of the bodies that are checked against each other.
     """
-    from motion_nodes.kernels.array_bridge import table_of
-    from motion_nodes.kernels.collision.path_sweep import sweep
-
     table = _bodies(robot, joints, bodies, pairs)
     links = np.array([not (bodies[i].carried or bodies[j].carried) for i, j in pairs], np.bool_)
     table = table._replace(apart=np.where(links, SELF_CLEARANCE, 0.0))
     order = robot.indices((*joints, *(n for n in robot.joint_names if n not in joints)))
     nothing, _ = world_pieces(Scene(), bodies)
+    memory = SweepMemory(table, nothing, len(order))
     near = np.zeros(len(pairs), np.bool_)
-    contacts, out, at = np.empty((_MOST_CONTACTS, 3), np.int32), np.empty(4), np.zeros(1)
-    room = PAIRS
     for name in robot.state_names:
-        q = robot.named_state(name)[order][np.newaxis].astype(np.float64)
-        while True:
-            work = workspace_of(table, len(robot.joint_names), room)
-            kept = Table(table, nothing, work, 0.0)
-            result = sweep(table_of(kept), q, at, np.zeros_like(q), 0, 0.0, contacts, out)
-            if result != FULL or room >= MOST_PAIRS:
-                break
-            room *= 4
+        q = np.array(robot.named_state(name)[order], np.float64)[np.newaxis]
+        _, out, contacts = memory.sweep(q, np.zeros(1), most=_MOST_CONTACTS)
         near[contacts[: int(out[3]), 2]] = True
     return table._replace(apart=np.where(near, 0.0, table.apart))
 
 
-@functools.lru_cache(maxsize=16)
 def _bodies(
     robot: Robot,
     joints: tuple[str, ...],

@@ -101,12 +101,12 @@ def neighbours_of(
         The scenery, and descriptions of omitted parts: those in collision with the robot's home
             configuration.
     """
-    if robot.base is not None or robot.kind == "floating":
+    if robot.kind != "arm":
         return Scenery(), []
     X_BW = _root_in_base(robot) @ inverse(place.X_WR)
     objects: dict[str, WorldObject] = {}
     for name, (other, where) in others.items():
-        if other.base is None and other.kind != "floating":
+        if other.kind == "arm":
             X_BR = X_BW @ where.X_WR
             objects |= {item.name: item for item in _fixed_parts(name, other, X_BR)}
     pairs = frozenset(pair_of(link, item) for link in _fixed_links(robot) for item in objects)

@@ -56,9 +56,10 @@ class PageAccess:
             if rejection is not None:
                 return rejection
             response = None if handler is None else handler(connection, request)
-            if response is not None:
-                response = with_script(response)
-            if response is not None and self._in_address(request):
+            if response is None:
+                return None
+            response = with_script(response)
+            if self._in_address(request):
                 response.headers["Set-Cookie"] = (
                     f"{self._cookie_name(request)}={self.token}; Path=/; HttpOnly; SameSite=Strict"
                 )

@@ -26,34 +26,33 @@ def turned(arm: mn.JointGroup, axis: list[float], angle: float) -> np.ndarray:
     return X
 
 
-def test_a_pose_that_five_joints_reach_is_reached_exactly(arm: mn.JointGroup) -> None:
-    X = arm.fk([0.4, -0.7, 0.6, 0.8, 0.9])
+def end_of_plan(arm: mn.JointGroup, X: np.ndarray, *, relaxed: bool) -> np.ndarray:
+    """Return the tip's pose at the end of a plan that reaches the position, and says the rest."""
     plan = arm.plan("home", X)
     assert plan.result.success
-    np.testing.assert_allclose(arm.fk(plan.result.path[-1]), X, atol=0.012)
-    assert not any("5 joints" in note for note in plan.notes)
+    assert any("5 joints" in note for note in plan.notes) == relaxed
+    end = arm.fk(plan.result.path[-1])
+    np.testing.assert_allclose(end[:3, 3], X[:3, 3], atol=1e-3)
+    return end
+
+
+def test_a_pose_that_five_joints_reach_is_reached_exactly(arm: mn.JointGroup) -> None:
+    X = arm.fk([0.4, -0.7, 0.6, 0.8, 0.9])
+    np.testing.assert_allclose(end_of_plan(arm, X, relaxed=False), X, atol=0.012)
 
 
 def test_an_orientation_is_nearly_reached(arm: mn.JointGroup) -> None:
     """The last joint's axis is 8 mm beside the tip: with its roll the tip's axis tilts."""
     X = turned(arm, [0.0, 0.0, 1.0], 0.7)
-    plan = arm.plan("home", X)
-    assert plan.result.success
-    end = arm.fk(plan.result.path[-1])
-    np.testing.assert_allclose(end[:3, 3], X[:3, 3], atol=1e-3)
+    end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, :3], X[:3, :3], atol=0.05)
-    assert any("5 joints" in note for note in plan.notes)
 
 
 def test_the_rotation_about_the_approach_axis_is_left_free(arm: mn.JointGroup) -> None:
     """3.05 rad lies in the gap of the last joint's range."""
     X = turned(arm, [0.0, 0.0, 1.0], 3.05)
-    plan = arm.plan("home", X)
-    assert plan.result.success
-    end = arm.fk(plan.result.path[-1])
-    np.testing.assert_allclose(end[:3, 3], X[:3, 3], atol=1e-3)
+    end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, 2], X[:3, 2], atol=0.012)
-    assert any("5 joints" in note for note in plan.notes)
 
 
 def test_tolerances_that_the_client_gave_per_axis_are_kept(arm: mn.JointGroup) -> None:

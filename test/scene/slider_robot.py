@@ -28,24 +28,41 @@ def slider_robot(folder: Path, geometry: str, radius: float | None = None) -> Ro
             ("y", "rail", "point", "0 1 0"),
         )
     )
-    (folder / "slider.urdf").write_text(
+    urdf = (
         '<robot name="slider"><link name="plane"/><link name="rail"/><link name="point"><collision>'
         f"<geometry>{geometry}</geometry></collision></link>{joints}</robot>"
     )
+    robot = sliding_robot(folder, urdf, {"x": 0.0, "y": 0.0}, ("plane", "point"))
+    return (
+        robot if radius is None else replace(robot, spheres={"point": ((0.0, 0.0, 0.0, radius),)})
+    )
+
+
+def sliding_robot(folder: Path, urdf: str, home: dict[str, float], ends: tuple[str, str]) -> Robot:
+    """Return the robot of a URDF with sliding joints only.
+
+    Args:
+        folder: for its files.
+        urdf: text of the URDF.
+        home: positions of all joints [m].
+        ends: links at the base and at the tip of the group ``point``.
+    """
+    names, (base, tip) = [*home], ends
+    (folder / "slider.urdf").write_text(urdf)
     data = {
         "format": 1,
         "name": "slider",
         "kind": "arm",
         "urdf": "slider.urdf",
-        "frames": {"base": "plane", "tool": "point"},
-        "groups": {"point": {"joints": ["x", "y"], "base": "plane", "tip": "point"}},
-        "limits": {"acceleration": {"x": 2.0, "y": 2.0}, "jerk": {"x": 20.0, "y": 20.0}},
-        "named_states": {"home": {"x": 0.0, "y": 0.0}},
-        "drives": [{"joints": ["x", "y"], "mode": "position", "stiffness": 100.0, "damping": 20.0}],
+        "frames": {"base": base, "tool": tip},
+        "groups": {"point": {"joints": names, "base": base, "tip": tip}},
+        "limits": {
+            "acceleration": dict.fromkeys(names, 2.0),
+            "jerk": dict.fromkeys(names, 20.0),
+        },
+        "named_states": {"home": home},
+        "drives": [{"joints": names, "mode": "position", "stiffness": 100.0, "damping": 20.0}],
         "sources": {"limits": "a test", "drives": "a test"},
     }
     (folder / "robot.yaml").write_text(yaml.safe_dump(data))
-    robot = load_robot(str(folder))
-    return (
-        robot if radius is None else replace(robot, spheres={"point": ((0.0, 0.0, 0.0, radius),)})
-    )
+    return load_robot(str(folder))

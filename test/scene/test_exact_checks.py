@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from scene.coal_robot import NEAR, CoalRobot
 from scene.random_scenes import (
     KINDS,
@@ -18,7 +17,7 @@ from scene.random_scenes import (
     random_scene,
     random_solid,
 )
-from scene.slider_robot import slider_robot
+from scene.slider_robot import slider_robot, sliding_robot
 from scipy.spatial import ConvexHull
 
 from motion_nodes.model.kinematics import Kinematics
@@ -243,25 +242,11 @@ def two_plates(folder: Path, gap: float, home: float) -> Robot:
             ("up", "rail", "lid", "0 0 1", 0.02 + gap),
         )
     )
-    (folder / "plates.urdf").write_text(
-        f'<robot name="plates"><link name="base">{plate}</link><link name="rail">{knob}</link>'
+    urdf = (
+        f'<robot name="slider"><link name="base">{plate}</link><link name="rail">{knob}</link>'
         f'<link name="lid">{plate}</link>{joints}</robot>'
     )
-    names = ("across", "up")
-    data = {
-        "format": 1,
-        "name": "plates",
-        "kind": "arm",
-        "urdf": "plates.urdf",
-        "frames": {"base": "base", "tool": "lid"},
-        "groups": {"lid": {"joints": [*names], "base": "base", "tip": "lid"}},
-        "limits": {key: dict.fromkeys(names, 2.0) for key in ("acceleration", "jerk")},
-        "named_states": {"home": {"across": 0.0, "up": home}},
-        "drives": [{"joints": [*names], "mode": "position", "stiffness": 100.0, "damping": 20.0}],
-        "sources": {"limits": "a test", "drives": "a test"},
-    }
-    (folder / "robot.yaml").write_text(yaml.safe_dump(data))
-    return load_robot(str(folder))
+    return sliding_robot(folder, urdf, {"across": 0.0, "up": home}, ("base", "lid"))
 
 
 @pytest.mark.parametrize(("gap", "free"), [(1e-4, False), (3e-4, True), (-2e-4, False)])
