@@ -264,14 +264,20 @@ class RmpflowPolicy(TargetedPolicy):
         self._sag = np.where(far, sag, self._sag + new * (sag - self._sag))
         return self._advance(state, count, dt)
 
-    def hold_reference(self, q: ArrayLike) -> None:
-        """Reset the reference to previously commanded positions, at rest.
+    def hold_reference(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
+        """Reset the reference to previously commanded positions, at rest unless told otherwise.
+
+        Args:
+            q: positions [rad or m], shape (n,).
+            qd: velocities [rad/s or m/s], shape (n,); None: at rest.
 
         Raises:
             InvalidCommand: wrong length, or values that are not finite; nothing changes.
         """
         positions = joint_numbers(q, self.active_joints, "reference")
-        self._state = JointMotion(positions, np.zeros(len(positions)), np.zeros(len(positions)))
+        rest = np.zeros(len(positions))
+        speed = rest if qd is None else joint_numbers(qd, self.active_joints, "velocity")
+        self._state = JointMotion(positions, speed, rest)
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         for _ in range(count):

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.rmpflow.arrival import ArrivalCheck
+from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.escape import EscapeAttempts
 from motion_nodes.rmpflow.follower_settings import SILENT, FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.numpy_policy import Goal
@@ -61,6 +62,7 @@ class Follower:
         self.motions = 0
         """Number of motions begun: each is a deliberate command to the joints."""
         self._sent = SentReference()
+        self._guard = BrakingGuard(policy)
         self._owed = self._stopping_for = 0.0
 
     # ---- inputs
@@ -275,6 +277,7 @@ class Follower:
         q, qd = self._compute(robot, now)
         passed, self._owed = self._owed, 0.0
         self._stopping_for += passed
+        q, qd = self._guard.admitted(q, qd, passed)
         return self._reference_to_send(q, qd, passed, now)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
@@ -367,6 +370,7 @@ class Follower:
         watched = robot.watched_q, robot.watched_qd
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
+        self._guard.begin(q, qd)
         self.motions += 1
         self._sent.positions = q
         if self._escape_attempts.brought and isinstance(self.command, PoseCommand):
@@ -429,7 +433,9 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        self.reason = self._escape_attempts.fault or "the target comes no nearer"
+        self.reason = self._escape_attempts.fault or (
+            "a link would touch another" if self._guard.braking else "the target comes no nearer"
+        )
         if not isinstance(self.command, PoseCommand):
             return
         X_WT = self.command.X_WT

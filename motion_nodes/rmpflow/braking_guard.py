@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops a policy before the robot's links touch each other.
+
+RMPs weigh self-collision avoidance against the target; a strong target may win. A reference is sent
+only if the robot can come to rest from it without a self-collision of its exact geometry; otherwise
+it brakes along the path that the reference before it has proven.
+
+Source: D. Fox, W. Burgard, S. Thrun, The dynamic window approach to collision avoidance, IEEE
+Robotics & Automation Magazine 4(1), 1997, for admissible velocities: those that can be stopped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.checker import CollisionChecker
+
+_HOLD = 0.2
+"""Time at rest after which the policy may move again [s]."""
+_FINEST = 1.0 / 64.0
+"""Shorter parts of a stopping path count as collision-free if their middles are."""
+_AT_REST = 1e-3
+"""Velocities below it end braking [rad/s or m/s]."""
+
+
+class BrakingGuard:
+    """Replaces references from which the robot could not stop; not thread-safe."""
+
+    def __init__(self, policy: RmpflowPolicy) -> None:
+        self._policy = policy
+        robot, joints = policy.robot, policy.active_joints
+        checked = (*joints, *policy.watched_joints)
+        self._exact = CollisionChecker(robot, checked).exact
+        self._exact.is_free(robot.home[robot.indices(checked)])  # loads the kernel
+        self._deceleration = robot.limits.select(joints).acceleration
+        self._last: tuple[Array, Array] | None = None
+        self._proven = self._braking = False
+        self._rested = 0.0
+
+    @property
+    def braking(self) -> bool:
+        """Whether references are replaced."""
+        return self._braking
+
+    def begin(self, q: Array, qd: Array) -> None:
+        """Start at a reference, shape (n,) each [rad or m; rad/s or m/s]."""
+        self._last = (q, qd)
+        self._proven, self._braking, self._rested = self._stops(q, qd), False, 0.0
+
+    def admitted(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
+        """Return a reference, or the next one of braking.
+
+        A robot that is in collision already, or could not stop when the motion began, is not
+        stopped: it would not get out.
+
+        Args:
+            q: positions [rad or m], shape (n,).
+            qd: velocities [rad/s or m/s], shape (n,).
+            dt: time since the previous reference [s].
+        """
+        if not self._braking or self._rested >= _HOLD:
+            stops = self._stops(q, qd)
+            if stops or not self._proven or self._last is None:
+                self._last, self._proven, self._braking, self._rested = (q, qd), stops, False, 0.0
+                return q, qd
+            self._braking, self._rested = True, 0.0
+        assert self._last is not None
+        at, v = self._last
+        left = max(0.0, 1.0 - dt / max(self._time_to_rest(v), 1e-9))
+        slower = left * v
+        # The remainder of the last period is braked in part of it.
+        passed = min(dt, self._time_to_rest(v))
+        self._last = (at + 0.5 * (v + slower) * passed, slower)
+        if float(np.abs(slower).max(initial=0.0)) < _AT_REST:
+            self._rested += dt
+        self._policy.hold_reference(*self._last)
+        return self._last
+
+    def _time_to_rest(self, qd: Array) -> float:
+        return float((np.abs(qd) / self._deceleration).max(initial=0.0))
+
+    def _stops(self, q: Array, qd: Array) -> bool:
+        """Return whether the robot can brake to rest from a state without a self-collision."""
+        state = self._policy.get_internal_robot_joint_states()
+        watched = np.zeros(0) if state is None else state[2]
+        ends = np.array([q, q + 0.5 * self._time_to_rest(qd) * qd])
+        path = np.column_stack((ends, np.tile(watched, (2, 1))))
+        return self._exact.sweep(path, np.array([0.0, 1.0]), 1, _FINEST).free
