@@ -21,8 +21,6 @@ _HOLD = 0.2
 """Time at rest after which the policy may move again [s]."""
 _FINEST = 1.0 / 64.0
 """Shorter parts of a stopping path count as collision-free if their middles are."""
-_AT_REST = 1e-3
-"""Velocities below it end braking [rad/s or m/s]."""
 
 
 class BrakingGuard:
@@ -34,7 +32,8 @@ class BrakingGuard:
         checked = (*joints, *policy.watched_joints)
         self._exact = CollisionChecker(robot, checked).exact
         self._exact.is_free(robot.home[robot.indices(checked)])  # loads the kernel
-        self._deceleration = robot.limits.select(joints).acceleration
+        limits = robot.limits.select(joints)
+        self._lower, self._upper = limits.lower, limits.upper
         self._last: tuple[Array, Array] | None = None
         self._proven = self._braking = False
         self._rested = 0.0
@@ -62,24 +61,29 @@ class BrakingGuard:
         """
         if not self._braking or self._rested >= _HOLD:
             stops = self._stops(q, qd)
-            if stops or not self._proven or self._last is None:
+            if stops or not self._proven:
                 self._last, self._proven, self._braking, self._rested = (q, qd), stops, False, 0.0
                 return q, qd
             self._braking, self._rested = True, 0.0
         assert self._last is not None
-        at, v = self._last
-        left = max(0.0, 1.0 - dt / max(self._time_to_rest(v), 1e-9))
-        slower = left * v
-        # The remainder of the last period is braked in part of it.
-        passed = min(dt, self._time_to_rest(v))
-        self._last = (at + 0.5 * (v + slower) * passed, slower)
-        if float(np.abs(slower).max(initial=0.0)) < _AT_REST:
+        self._last = self._braked(*self._last, dt)
+        if not self._last[1].any():
             self._rested += dt
         self._policy.hold_reference(*self._last)
         return self._last
 
+    def _braked(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
+        """Return a state after a period of braking along its straight line, not past limits."""
+        duration = self._time_to_rest(qd)
+        passed = min(dt, duration)
+        slower = qd * (1.0 - passed / duration) if duration > 0.0 else np.zeros(len(qd))
+        ahead = q + 0.5 * (qd + slower) * passed
+        # All joints take as long as the slowest; one that is close to its limit would pass it.
+        within = np.clip(ahead, np.minimum(self._lower, q), np.maximum(self._upper, q))
+        return within, np.where(within == ahead, slower, 0.0)
+
     def _time_to_rest(self, qd: Array) -> float:
-        return float((np.abs(qd) / self._deceleration).max(initial=0.0))
+        return float((np.abs(qd) / self._policy.max_acceleration).max(initial=0.0))
 
     def _stops(self, q: Array, qd: Array) -> bool:
         """Return whether the robot can brake to rest from a state without a self-collision."""

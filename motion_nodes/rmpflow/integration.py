@@ -81,6 +81,11 @@ class Integrator:
         self._out = np.zeros(len(self._rows))
         self._bound = generated_bound()
 
+    @property
+    def acceleration(self) -> Array:
+        """Acceleration limits, finite [rad/s^2 or m/s^2], shape (n,)."""
+        return self._acceleration
+
     def set_max_velocity(self, velocity: Array) -> None:
         """Set velocity limits below those of the joints, shape (n,) [rad/s or m/s]."""
         self._columns["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)

@@ -318,6 +318,11 @@ class RmpflowPolicy(TargetedPolicy):
             self._refresh_goal()
 
     @property
+    def max_acceleration(self) -> Array:
+        """Acceleration limits of the active joints, all finite [rad/s^2 or m/s^2], shape (n,)."""
+        return self._integrator.acceleration
+
+    @property
     def stuck_settings(self) -> StuckSettings:
         """Criteria for a stuck policy."""
         return self._progress.settings

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy never leads the robot's links into each other, and braking keeps the limits."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 
 DT = 0.01
-# Seeds of starts from which the policy alone leads a link 2 to 12 cm into another.
+# Seeds of starts from which the policy alone leads a link 2 to 10 cm into another.
 STARTS = (2, 7, 10, 12)
 
 
@@ -33,6 +35,14 @@ def drawn(checker, seed):
     X_WT = np.diag([1.0, -1.0, -1.0, 1.0])
     X_WT[:3, 3] = rng.uniform((0.35, -0.35, 0.3), (0.6, 0.35, 0.6))
     return q, X_WT
+
+
+def in_collision(checker):
+    """Return a configuration in which links overlap."""
+    rng = np.random.default_rng(3)
+    while checker.exact.is_free(q := rng.uniform(-2.5, 2.5, 6)):
+        pass
+    return q
 
 
 def followed(policy, q, X_WT, seconds=6.0):
@@ -67,13 +77,13 @@ def test_braking_keeps_the_acceleration_limits(ur10e):
         assert (acceleration <= 1.05 * limits.acceleration).all()
 
 
-def test_stuck_names_the_reason_and_ends_with_the_command(ur10e):
+def test_an_unreachable_target_is_stuck_and_ends_with_the_command(ur10e):
     policy, checker = ur10e
-    policy.reset()
     q, X_WT = drawn(checker, 7)
+    X_WT[:3, 3] = 0.0, 0.0, 0.3
     _, follower = followed(policy, q, X_WT, 12.0)
-    if follower.phase is Phase.STUCK:
-        assert follower.reason
+    assert follower.phase is Phase.STUCK
+    assert follower.reason
     follower.clear()
     rest = np.zeros(len(q))
     for k in range(400):
@@ -83,11 +93,7 @@ def test_stuck_names_the_reason_and_ends_with_the_command(ur10e):
 
 def test_a_robot_in_collision_is_not_held_there(ur10e):
     policy, checker = ur10e
-    limits = checker.limits
-    rng = np.random.default_rng(3)
-    touching = rng.uniform(-2.5, 2.5, 6)
-    while checker.exact.is_free(touching):
-        touching = rng.uniform(-2.5, 2.5, 6)
+    limits, touching = checker.limits, in_collision(checker)
     policy.reset()
     policy.set_internal_robot_joint_states(touching, np.zeros(6))
     guard = BrakingGuard(policy)
@@ -107,10 +113,7 @@ def test_braking_ends_where_the_stopping_distance_says(ur10e):
     guard = BrakingGuard(policy)
     qd = np.array([0.5, 0.0, 0.2, 0.0, 0.0, -0.4])
     guard.begin(q, qd)
-    rng = np.random.default_rng(1)
-    inside = rng.uniform(-2.5, 2.5, 6)
-    while checker.exact.is_free(inside):
-        inside = rng.uniform(-2.5, 2.5, 6)
+    inside = in_collision(checker)
     at, v = guard.admitted(inside, qd, DT)
     steps = 0
     while np.abs(v).max() > 0.0 and steps < 1000:
@@ -119,3 +122,38 @@ def test_braking_ends_where_the_stopping_distance_says(ur10e):
     a = policy.robot.limits.select(policy.active_joints).acceleration
     assert at - q == pytest.approx(0.5 * qd * (np.abs(qd) / a).max(), abs=1e-9)
     assert guard.braking
+
+
+def test_joints_without_acceleration_limits_brake_evenly(ur10e):
+    """A URDF has no acceleration limits; the velocity must not jump to zero."""
+    urdf = ur10e[0].robot
+    unlimited = np.full(len(urdf.limits.names), np.inf)
+    robot = dataclasses.replace(
+        urdf, limits=dataclasses.replace(urdf.limits, acceleration=unlimited)
+    )
+    policy = RmpflowPolicy(robot, ignore_robot_state_updates=True)
+    assert np.isfinite(policy.max_acceleration).all()
+    q, X_WT = drawn(ur10e[1], STARTS[0])
+    sent, _ = followed(policy, q, X_WT)
+    assert ur10e[1].exact.are_free(sent).all()
+    acceleration = np.abs(np.diff(sent, 2, axis=0)) / DT**2
+    assert (acceleration <= 1.05 * policy.max_acceleration).all()
+
+
+def test_braking_does_not_pass_position_limits(ur10e):
+    """Joint 1 is close to its limit and slow; the others need longer to stop."""
+    policy, checker = ur10e
+    q = policy.default_cspace_target.copy()
+    q[0] = checker.limits.upper[0] - 1e-3
+    qd = np.array([0.05, 0.0, 0.0, 0.0, 0.0, 1.5])
+    policy.reset()
+    policy.set_internal_robot_joint_states(q, np.zeros(6))
+    guard = BrakingGuard(policy)
+    guard.begin(q, qd)
+    inside = in_collision(checker)
+    for _ in range(100):
+        at, v = guard.admitted(inside, qd, DT)
+        assert at[0] <= checker.limits.upper[0]
+        if not v.any():
+            break
+    assert not v.any()
