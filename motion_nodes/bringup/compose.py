@@ -241,7 +241,11 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     if robot.arm_joints:
         # Drives of real arms compensate gravity; plain PD drives do not.
         physics = config.backend == "mujoco"
-        led = settings | {"feed_forward": physics, "contact_detection": physics}
+        led = framed | {
+            "feed_forward": physics,
+            "contact_detection": physics,
+            "impedance.gravity_compensation": physics,
+        }
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, led)
         )

@@ -24,6 +24,8 @@ from motion_nodes.control.active_commands import (
     TrajectoryRun,
     path_tolerances,
 )
+from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance.compliance import Compliance
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.joint_controller import (
     ArticulationController,
@@ -84,10 +86,14 @@ class JointArbiter:
         """Contact that stopped the joints, until the next command."""
         self.resync = Resync(n)
         """Moves references to the measured joint positions after a stop."""
+        self.compliance = Compliance(controller)
+        """Joints under impedance control."""
         self._gripping = np.zeros(n, np.bool_)
         """Joints that may push against objects until another command takes them, shape (n,)."""
         self._measured: tuple[Array, Array] | None = None
         """Positions and velocities at the last step."""
+        self._effort: Array | None = None
+        """Measured efforts, if any."""
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
         """Begin a trajectory, taking its joints from earlier commands.
@@ -182,6 +188,44 @@ class JointArbiter:
             self._take(joints, stream.label, stream.order)
         return np.flatnonzero(refused)
 
+    def comply(self, law: CartesianImpedance, stream: Stream) -> NDArray[np.intp]:
+        """Put the joints of a law under impedance control, unless a newer command has taken them.
+
+        Args:
+            law: in force from now on, or already.
+            stream: of its inputs.
+
+        Returns:
+            Indices of joints that a newer command has taken; if there are any, nothing changes.
+
+        Raises:
+            MotionError: the robot's state is not known.
+            UnknownJoint: the controller does not have a joint of the law.
+            InvalidCommand: a joint is not under position control.
+        """
+        joints = self.compliance.joints_of(law)
+        lost = joints[self._owners.newer_than(stream.order)[joints]]
+        if len(lost) or (
+            self.compliance.law is law and self._owners.all_owned_by(joints, stream.order)
+        ):
+            return lost
+        if not self.controller.ready or self._measured is None:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        modes = self.controller.modes
+        for name in law.joint_names:
+            if modes[name] is not ControlMode.POSITION:
+                raise InvalidCommand(
+                    f"joint {name} is under {modes[name].value} control; impedance control begins "
+                    "from position control"
+                )
+        if self.compliance.law is law:
+            self._owners.assign(joints, stream.label, stream.order)
+            return lost
+        self._take(joints, stream.label, stream.order)
+        self.compliance.begin(law, *self._measured, self._effort)
+        self._gripping[joints] = True
+        return lost
+
     def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
         """Apply a command and hold its joints until another command takes one of them.
 
@@ -219,6 +263,7 @@ class JointArbiter:
         for stop in self.stops:
             self._stop(stop.joints)
         self.stops.clear()
+        self._end_compliance(np.zeros(0, np.intp))
         for claim in self.claims:
             claim.lost = text
         self.claims.clear()
@@ -252,6 +297,7 @@ class JointArbiter:
         *,
         fresh: bool = True,
         residual: Array | None = None,
+        effort: Array | None = None,
     ) -> JointReference:
         """Advance by ``dt`` [s] and return the reference of the drives.
 
@@ -262,6 +308,7 @@ class JointArbiter:
             scaling: speed scaling factor of trajectories, 0 or above.
             fresh: whether position and velocity were measured since the last step.
             residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
+            effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
         # A joint that retreats from a contact still pushes for a moment.
         if self.guard is not None and fresh and not self.fault:
@@ -270,7 +317,8 @@ class JointArbiter:
             if blocked is not None:
                 self._stop_blocked(blocked, position)
         self._resync(dt, position, velocity)
-        self._measured = position, velocity
+        self._measured, self._effort = (position, velocity), effort
+        self.compliance.step(dt, position, velocity, effort if fresh else None)
         for run in self.runs:
             run.sample = run.follower.advance(dt, scaling)
             if run.sample is not None:
@@ -333,6 +381,8 @@ class JointArbiter:
         """Assign joints to a command, the newest one if it has no order yet."""
         order = self._owners.next_order() if order is None else order
         self._owners.assign(joints, label, order)
+        if np.isin(self.compliance.joints, joints).any():
+            self._end_compliance(joints)
         self._gripping[joints] = False
         self.resync.drop(np.asarray(joints, np.intp))
         self.fault = ""
@@ -351,6 +401,12 @@ class JointArbiter:
             if np.isin(stop.joints, joints).any():
                 self.stops.remove(stop)
                 self._stop(np.setdiff1d(stop.joints, np.asarray(joints)))
+
+    def _end_compliance(self, taken: Sequence[int] | NDArray[np.intp]) -> None:
+        """End impedance control, and stop its joints but for those that a command has taken."""
+        joints = self.compliance.end()
+        self._gripping[joints] = False
+        self._stop(np.setdiff1d(joints, np.asarray(taken, np.intp)))
 
     def _end(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
         run.follower.end(status, text)

@@ -101,6 +101,10 @@ class ArticulationController:
         self._ready = False
         self._tracking = np.zeros(n, dtype=np.bool_)
         self._tracked = TrajectorySample(*(np.full(n, np.nan) for _ in range(3)))
+        self._compliant = np.zeros(n, dtype=np.bool_)
+        """Joints under position control that get efforts until :meth:`end_compliance`."""
+        self._moved = np.zeros(n)
+        """Measured velocities of these joints."""
         self._mask_modes()
 
     @property
@@ -138,6 +142,7 @@ class ArticulationController:
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
         self._stopping[:] = False
+        self._compliant[:] = False
         self._ready = True
 
     def apply(self, command: JointCommand) -> NDArray[np.intp]:
@@ -262,6 +267,39 @@ class ArticulationController:
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = True
 
+    def comply(
+        self, joints: NDArray[np.intp], efforts: Array, position: Array, velocity: Array
+    ) -> None:
+        """Give efforts to joints under position control, whose references follow their state.
+
+        Args:
+            joints: indices, shape (k,).
+            efforts: of these joints [N m or N], shape (k,); clipped to their limits.
+            position: measured, of all joints [rad or m], shape (n,).
+            velocity: measured, of all joints [rad/s or m/s], shape (n,).
+        """
+        if not self._compliant[joints].all():
+            self._compliant[joints] = True
+            still = np.zeros(len(position))
+            self._limiter.put(self._compliant, TrajectorySample(position, still, still))
+        else:
+            self._limiter.follow(self._compliant, position)
+        self._positions[joints] = position[joints]
+        self._velocities[joints] = 0.0
+        self._stopping[joints] = False
+        self._efforts[joints] = efforts
+        self._moved[joints] = velocity[joints]
+
+    def end_compliance(self, joints: NDArray[np.intp]) -> None:
+        """Return joints to position control; their references move at the measured velocities."""
+        limits, chosen = self.limits, np.zeros(len(self.joint_names), dtype=np.bool_)
+        chosen[joints] = self._compliant[joints]
+        speed = self._moved.clip(-limits.velocity, limits.velocity)
+        here = self._limiter.position.copy()
+        self._limiter.put(chosen, TrajectorySample(here, speed, np.zeros(len(here))))
+        self._compliant[joints] = False
+        self._efforts[joints] = 0.0
+
     def move_reference_to(self, joints: NDArray[np.intp], positions: Array) -> None:
         """Move the reference of joints under position control to positions, within the limits.
 
@@ -314,7 +352,12 @@ class ArticulationController:
         self._end_stops()
         efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
         limiter = self._limiter
-        return self._by_mode(limiter.position, limiter.velocity, efforts, limiter.acceleration)
+        wanted = self._by_mode(limiter.position, limiter.velocity, efforts, limiter.acceleration)
+        if self._compliant.any():
+            for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
+                channel[self._compliant] = np.nan
+            wanted.efforts[self._compliant] = efforts[self._compliant]
+        return wanted
 
     def _moved_targets(self, dt: float) -> Array:
         """Return the position targets at the end of this step; ends those that timed out."""

@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.pose_error import pose_error, rate_of_rotation_vector
+from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.model.rotation_vectors import rate_of_rotation_vector
 from motion_nodes.model.tree import Array
 
 _EPSILON = 1e-6

@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 
 
@@ -18,48 +17,3 @@ def pose_error(X_BE: Array, X_BT: Array) -> Array:
     X_TE = X_BT[:3, :3].T @ X_BE[:3]
     X_TE[:, 3] -= X_BT[:3, :3].T @ X_BT[:3, 3]
     return np.array([*X_TE[:, 3].tolist(), *rotation_vector(X_TE)])
-
-
-def rotation_vector(R: Array) -> tuple[float, float, float]:
-    """Return the rotation vector [rad] of a rotation matrix: its logarithm.
-
-    Computed from the quaternion, whose largest element is found first, so that neither small angles
-    nor half a turn are special cases; it need not be normalized.
-
-    Args:
-        R: shape (3, 3), or a pose without its last row.
-
-    Sources: S. W. Shepperd, "Quaternion from rotation matrix", J. Guidance and Control 1(3), 1978;
-    J. Sola, "Quaternion kinematics for the error-state Kalman filter", 2017, eq. 105.
-    """
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R[:3, :3].tolist()
-    trace = xx + yy + zz
-    if trace >= max(xx, yy, zz):
-        w, x, y, z = 1.0 + trace, zy - yz, xz - zx, yx - xy
-    elif xx >= max(yy, zz):
-        w, x, y, z = zy - yz, 1.0 + 2.0 * xx - trace, yx + xy, xz + zx
-    elif yy >= zz:
-        w, x, y, z = xz - zx, yx + xy, 1.0 + 2.0 * yy - trace, zy + yz
-    else:
-        w, x, y, z = yx - xy, xz + zx, zy + yz, 1.0 + 2.0 * zz - trace
-    s = math.hypot(x, y, z)
-    factor = 2.0 * math.atan2(s, abs(w)) / s if s > 0.0 else 0.0
-    factor = math.copysign(factor, w)
-    return factor * x, factor * y, factor * z
-
-
-def rate_of_rotation_vector(phi: Array) -> Array:
-    """Return the matrix from angular velocity to the rate of a rotation vector, shape (3, 3).
-
-    Args:
-        phi: the rotation vector [rad], at most pi, shape (3,).
-
-    Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
-    """
-    x, y, z = phi.tolist()
-    angle = math.hypot(x, y, z)
-    half = angle / 2.0
-    cotangent = half / math.tan(half) if angle > 1e-3 else 1.0 - angle**2 / 12.0
-    ratio = (1.0 - cotangent) / angle**2 if angle > 1e-3 else 1.0 / 12.0
-    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return np.asarray(cotangent * np.eye(3) + ratio * np.outer(phi, phi) - 0.5 * skew)

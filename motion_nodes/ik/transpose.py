@@ -33,7 +33,7 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.failure_messages import too_far, what_is_nearest
-from motion_nodes.ik.pose_error import pose_error, rotation_vector
+from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import (
     IkRequest,
     IkResult,
@@ -44,6 +44,7 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.request_validation import limits_with, target_in_base
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 
 _STALLED = 40

@@ -72,6 +72,7 @@ class InverseDynamics:
         self._run, self.generated = dynamics_call(bodies, generic=generic)
         """Whether generated code is used, or the slower generic implementation."""
         self._zero = np.zeros(n)
+        self._units = np.eye(n)
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the efforts of a motion [N m or N], shape (n,).
@@ -126,6 +127,22 @@ class InverseDynamics:
             InvalidCommand: the argument is not n numbers.
         """
         return self.efforts(q, self._zero, self._zero)
+
+    def mass_matrix(self, q: ArrayLike, gravity: Array | None = None) -> Array:
+        """Return the joint-space inertia M(q) with the armature [kg m^2 or kg], shape (n, n).
+
+        Args:
+            q: joint positions [rad or m], shape (n,).
+            gravity: :meth:`gravity` at ``q``, if it is known.
+
+        Raises:
+            InvalidCommand: the argument is not n numbers.
+
+        Source: its columns are the efforts of unit accelerations (Walker and Orin 1982, method 1).
+        """
+        g = self.gravity(q) if gravity is None else gravity
+        M = np.array([self.efforts(q, self._zero, unit) for unit in self._units]) - g
+        return np.asarray(0.5 * (M + M.T))
 
     def _checked(self, values: ArrayLike) -> Array:
         try:

@@ -18,6 +18,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from motion_nodes.control.guard_defaults import GRIPPER_GROUP
+from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.resync import REST_SPEED
@@ -36,6 +37,7 @@ from motion_nodes.nodes.articulation.contact_guard import ContactGuard
 from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.articulation.gripper_actions import GripperServer
+from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
 from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
 from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
@@ -78,7 +80,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             limits_of(params, self.robot)
         except MotionError as error:
             return str(error)
-        return None
+        return impedance_problem(params, self._law)
 
     def configure(self) -> None:
         """Create the controller and its endpoints."""
@@ -106,6 +108,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._monitor = StateMonitor(self, robot, self._state, self.runner)
         self._streams = StreamInputs(self)
         self._status = ControllerStatus(self, self._state, self._streams, self._monitor)
+        self._impedance = ImpedanceInputs(self, robot, self._state)
         listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -140,6 +143,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if fresh and self._unstarted and not self._state.rival and not self._before_jump(now_ns):
             self._start()
         self._streams.take(now_ns * 1e-9)
+        self._impedance.take(now_ns * 1e-9)
         self._status.update(self.stop_reason or self.runner.fault)
         self._update_rest()
         if self._unstarted:
@@ -184,6 +188,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 self.runner.take([joint], "a change of its control mode")
                 self.controller.switch_mode(mode, [joint])
         self._outputs.set_params(params, limits, modes)
+        self._impedance.set_params(params)
 
     def stopped(self, why: str) -> None:
         """Decelerate all joints to rest within their limits, and end all goals."""
@@ -220,6 +225,12 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def node(self) -> ArticulationControllerNode:
         """The node."""
         return self
+
+    @property
+    def _law(self) -> CartesianImpedance | None:
+        """The law of impedance control, once configured."""
+        inputs: ImpedanceInputs | None = getattr(self, "_impedance", None)
+        return None if inputs is None else inputs.law
 
     def refusal(self) -> str | None:
         """Return why commands are refused, None if they are accepted."""
@@ -310,8 +321,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._fresh = False
         for stamp in deadlines:
             reference = self.runner.step(
-                period, state.position, state.velocity, scaling, fresh=fresh, residual=residual
-            )
+                period, state.position, state.velocity, scaling, fresh=fresh, residual=residual,
+                effort=state.effort,
+            )  # fmt: skip
             # A state is used once, for however many references.
             fresh, residual = False, None
             self._outputs.send(reference, state, period, stamp)
@@ -328,6 +340,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
             self._outputs.report(state, scaling, deadlines[-1])
+            self._impedance.report(deadlines[-1])
 
     def _update_actions(self, dt: float) -> None:
         if self._follow is not None:

@@ -30,7 +30,7 @@ from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
 
 from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
-from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.errors import MotionError, UnknownGroup, did_you_mean
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.clients.remote_calls import NoAnswer, RemoteCalls
 from motion_nodes.ros.diagnostics import Report
@@ -39,6 +39,8 @@ from motion_nodes.ros.names import (
     BASE_CONTROLLERS,
     CONTROLLER_MANAGER,
     CONTROLLER_TYPES,
+    IMPEDANCE_CONTROLLER,
+    IMPEDANCE_GROUP,
     JOINT_CONTROLLER,
 )
 from motion_nodes.ros.parameters import param
@@ -223,9 +225,11 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Return the parameters that define a controller's interfaces; empty if it is silent."""
         names = INTERFACE_PARAMETERS if name == JOINT_CONTROLLER else ("update_rate",)
         request = GetParameters.Request(names=list(names))
+        # Impedance control is a mode of the joint controller, at its rate.
+        node = JOINT_CONTROLLER if name == IMPEDANCE_CONTROLLER else name
         try:
             response = await self._calls.ask(
-                f"{name}/get_parameters", request, self.params.controller_timeout
+                f"{node}/get_parameters", request, self.params.controller_timeout
             )
         except NoAnswer as error:
             self.warn(f"parameters of {name}", str(error))
@@ -289,8 +293,18 @@ def controllers_of(robot: Robot) -> tuple[str, ...]:
     if robot.base is not None:
         names.append(BASE_CONTROLLERS[robot.kind])
     if robot.arm_joints:
-        names.insert(0, JOINT_CONTROLLER)
+        names[:0] = [JOINT_CONTROLLER]
+        if impedance_joints(robot):
+            names.insert(1, IMPEDANCE_CONTROLLER)
     return tuple(names)
+
+
+def impedance_joints(robot: Robot) -> tuple[str, ...]:
+    """Return the joints of a robot under impedance control; none without such a group."""
+    try:
+        return robot.group(IMPEDANCE_GROUP).joints
+    except UnknownGroup:
+        return ()
 
 
 def interfaces_of(
@@ -306,6 +320,9 @@ def interfaces_of(
     Returns:
         Required command interfaces, and the joints of its state interfaces.
     """
+    if name == IMPEDANCE_CONTROLLER:
+        joints = impedance_joints(robot)
+        return [f"{j}/effort" for j in joints], joints
     if name != JOINT_CONTROLLER:
         return [f"{j}/{robot.drive(j).mode}" for j in robot.base_joints], robot.base_joints
     joints, modes = params.get("joints") or (), params.get("control_modes") or ()

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 

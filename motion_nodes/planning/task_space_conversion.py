@@ -19,9 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
 from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import TaskSpacePath

@@ -14,8 +14,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 
 NO_WAY = 1e-6

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.servo import rotation_vector
 from motion_nodes.scene.scene import Scene, WorldObject
 
 _FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
@@ -84,6 +84,6 @@ def _twist(before: Array, after: Array, interval: float) -> Array:
     R = after[:3, :3] @ before[:3, :3].T
     if float(R.trace()) < _HALF_TURN:
         return _STILL
-    turn = rotation_vector(R)
+    turn = np.array(rotation_vector(R))
     twist = np.concatenate((after[:3, 3] - before[:3, 3], turn)) / interval
     return _STILL if float(np.abs(twist).max()) > _FASTEST else twist

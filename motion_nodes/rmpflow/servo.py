@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.rmpflow_settings import (
     AxisTarget,
     CspaceTarget,
     RmpflowSettings,
     TargetSettings,
 )
+from motion_nodes.model.rotation_vectors import rotation_vector, turned
 from motion_nodes.model.tree import Array
 
 _MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping
@@ -83,7 +83,7 @@ class TwistServo:
         self._X[:3, 3] += dt * v
         self._X[:3, :3] = turned(self._X[:3, :3], dt * w)
         self._X[:3, 3] = X_WT[:3, 3] + _shortened(self._X[:3, 3] - X_WT[:3, 3], _LEASH)
-        away = rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T)
+        away = np.array(rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T))
         self._X[:3, :3] = turned(X_WT[:3, :3], _shortened(away, _TURN_LEASH))
         X = np.eye(4)
         X[:3, 3] = self._X[:3, 3] + position_lead(v, settings.target_rmp)
@@ -110,23 +110,6 @@ class JogServo:
         self._q = np.clip(self._q + dt * velocity, q - _JOINT_LEASH, q + _JOINT_LEASH)
         ahead = joint_lead(velocity, settings.cspace_target_rmp)
         return np.asarray(np.clip(self._q + ahead, self._lower, self._upper))
-
-
-def rotation_vector(R: Array) -> Array:
-    """Return the rotation vector [rad] of a rotation matrix, shape (3,)."""
-    axis = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
-    sine = float(np.linalg.norm(axis))
-    if sine < _TINY:
-        return np.zeros(3)
-    return np.asarray(axis * (np.arctan2(sine, float(np.trace(R)) - 1.0) / sine))
-
-
-def turned(R: Array, vector: Array) -> Array:
-    """Return a rotation followed by a rotation vector [rad] in the world's axes."""
-    angle = float(np.linalg.norm(vector))
-    if angle < _TINY:
-        return R.copy()
-    return rotation_about(vector / angle, np.asarray(angle)) @ R
 
 
 def _shortened(vector: Array, most: float) -> Array:

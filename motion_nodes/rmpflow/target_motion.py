@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.servo import rotation_vector
 
 _SETTLING = 0.12  # [s] time constant of the estimate
 # [m/s, rad/s] faster changes are teleports, not motion
@@ -39,7 +39,7 @@ class TargetMotion:
         """
         known, interval = self._X, at - self._at
         if known is not None and 0.0 < interval <= _LONGEST:
-            turn = rotation_vector(X[:3, :3] @ known[:3, :3].T)
+            turn = np.array(rotation_vector(X[:3, :3] @ known[:3, :3].T))
             twist = np.concatenate((X[:3, 3] - known[:3, 3], turn)) / interval
             if (np.abs(twist) > _FASTEST).any():
                 self._twist = _STILL

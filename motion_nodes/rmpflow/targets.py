@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from motion_nodes.model.rotation_vectors import turned
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
@@ -18,7 +19,6 @@ from motion_nodes.rmpflow.servo import (
     TwistServo,
     position_lead,
     rotation_lead,
-    turned,
 )
 from motion_nodes.rmpflow.target_motion import TargetMotion
 

@@ -6,6 +6,12 @@ from __future__ import annotations
 JOINT_CONTROLLER = "joint_trajectory_controller"
 """Controller of joints: trajectories, streams, commands."""
 
+IMPEDANCE_CONTROLLER = "cartesian_impedance_controller"
+"""Impedance control of an arm's tool, a mode of the controller of joints."""
+
+IMPEDANCE_GROUP = "arm"
+"""Default group of that arm."""
+
 BASE_CONTROLLERS = {
     "differential": "diff_drive_controller",
     "holonomic": "mecanum_drive_controller",
@@ -27,6 +33,7 @@ CONTROLLER_MANAGER = "controller_manager"
 
 CONTROLLER_TYPES = {
     JOINT_CONTROLLER: "joint_trajectory_controller/JointTrajectoryController",
+    IMPEDANCE_CONTROLLER: "cartesian_impedance_controller/CartesianImpedanceController",
     "diff_drive_controller": "diff_drive_controller/DiffDriveController",
     "mecanum_drive_controller": "mecanum_drive_controller/MecanumDriveController",
     "ackermann_steering_controller": "ackermann_steering_controller/AckermannSteeringController",

@@ -18,6 +18,7 @@ import pytest
 import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownGroup, UnknownState
 from motion_nodes.model.setting import KEY
+from motion_nodes.robot_setup import derived_robot
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "rclpy", "yaml")
@@ -248,7 +249,8 @@ TWO_LINKS = """<robot name="franka">
 
 @pytest.mark.timeout(300)
 def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
-    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "robots").mkdir()
+    monkeypatch.setattr(derived_robot, "_cache_folder", lambda: tmp_path / "robots")
     file = tmp_path / "arm.urdf"
     file.write_text(TWO_LINKS)  # its name is that of a shipped robot: allowed here
     robot = mn.load_robot(file)
@@ -256,7 +258,7 @@ def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
     assert arm.joint_names == ("a", "b")
     assert np.allclose(arm.fk([0.0, 0.0], "two")[:3, 3], [0.35, 0.0, 0.1])
     assert arm.plan([0.0, 0.0], [1.0, 0.5]).success
-    made = sorted((tmp_path / "cache" / "robots").glob("*/robot.yaml"))
+    made = sorted((tmp_path / "robots").glob("*/robot.yaml"))
     before = made[0].stat().st_mtime_ns
     mn.load_robot(file)
     assert made[0].stat().st_mtime_ns == before, "derived twice"

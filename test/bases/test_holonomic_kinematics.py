@@ -63,16 +63,16 @@ def test_golden_wheel_speeds_of_a_mecanum_base(twist, wheels):
     np.testing.assert_allclose(got, wheels, rtol=0, atol=1e-12)
 
 
-def test_forward_after_inverse_on_ten_thousand_random_bases():
+def test_forward_after_inverse_on_two_thousand_random_bases():
     rng = np.random.default_rng(20)
     driven_everywhere = 0
-    for _ in range(10_000):
+    for _ in range(2_000):
         base = HolonomicBase(random_config(rng))
         twist = base.nearest_twist(Twist2(*rng.uniform(-3.0, 3.0, 3)))
         driven_everywhere += not base.impossible
         again = base.twist_from_wheels(base.wheels_from_twist(twist))
         np.testing.assert_allclose(again, twist, rtol=0, atol=1e-9)
-    assert driven_everywhere > 9_900
+    assert driven_everywhere > 1_980
 
 
 def test_the_rim_moves_with_the_floor_along_each_roller():

@@ -104,8 +104,14 @@ def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: Sph
     page.click("Add")
     wait(has(count + 1), "one more")
     wait(lambda: editor.sphere.value == str(count + 1), "the new one is chosen")
-    page.set_slider("Radius", 0.123)
-    wait(lambda: session.chosen[3] == pytest.approx(0.123), "it is resized")
+
+    def resized() -> bool:
+        # What was typed before the page showed the new sphere is overwritten by its radius.
+        page.set_slider("Radius", 0.123)
+        page.wait_until_drawn()
+        return session.chosen[3] == pytest.approx(0.123)
+
+    wait(resized, "it is resized")
     editor.other.value = "1"
     page.click("Connect")
     wait(has(count + 3), "two between")

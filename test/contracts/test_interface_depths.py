@@ -31,7 +31,9 @@ def test_quality_of_service_with_depth(ros, entry):
     if entry["node"] in PER_CELL:
         args = ["-p", f"robots:=['r:={robot}']"]
         args += ["-p", "port:=0"] if executable == "browser_viewer" else []
-        args += ["-p", "scene_bodies:=true"] if simulated else []
+        if simulated:
+            args += ["-p", "scene_bodies:=true", "-p", "objects:=['ball:=sphere:0.05:1@2,0,1']",
+                     "-p", "surface_grippers:=['r/panda_hand']"]  # fmt: skip
     else:
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
     node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])

@@ -35,11 +35,18 @@ def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
 
 
 @pytest.fixture(scope="module")
-def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
+def graph(
+    module_suite: Any, module_client: RosClient, tmp_path_factory: pytest.TempPathFactory
+) -> set[Endpoint]:
     """All endpoints of a running suite."""
+    file = tmp_path_factory.mktemp("params") / "cell.yaml"
+    file.write_text(
+        "mujoco_sim:\n  ros__parameters:\n    objects: ['ball:=sphere:0.05:1@3,3,0.05']\n"
+        "    surface_grippers: [arm/panda_hand]\n"
+    )
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@1,0,0", "omni:=kaya@0,2,0", "car:=leatherback@2,2,0",
-        viewer="browser", viewer_port=0, scene_bodies=True,
+        viewer="browser", viewer_port=0, scene_bodies=True, params_file=str(file),
     )  # fmt: skip
     module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])
     nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that answers over DDS: run by test_interface_round_trip.py until SIGINT."""
 
+import time
+
 import rclpy
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
@@ -35,6 +37,9 @@ class EchoServer(Node):
         trajectory = goal_handle.request.trajectory
         feedback = FollowJointTrajectory.Feedback(joint_names=trajectory.joint_names)
         feedback.desired = trajectory.points[-1]
+        while not self.count_subscribers("follow/_action/feedback"):
+            time.sleep(0.01)  # the client's subscription may be discovered after its goal
+        time.sleep(0.2)  # known to the graph a little before it is matched
         goal_handle.publish_feedback(feedback)
         goal_handle.abort()
         result = FollowJointTrajectory.Result(error_string=", ".join(trajectory.joint_names))

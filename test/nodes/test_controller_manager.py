@@ -29,6 +29,9 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.bringup.compose import ALONE
+from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
+from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
 pytestmark = pytest.mark.timeout(120)
 JOINTS = list(FRANKA.joint_names)
@@ -148,9 +151,20 @@ def test_the_list_as_ros2_control_prints_it(manager):
     assert base.type == "diff_drive_controller/DiffDriveController"
     assert base.claimed_interfaces == ["left_wheel_joint/velocity", "right_wheel_joint/velocity"]
     types = manager.call(ListControllerTypes, "list_controller_types")
+    impedance = manager.list()[IMPEDANCE_CONTROLLER]
+    assert impedance.state == "inactive"
+    assert impedance.required_command_interfaces == [f"{name}/effort" for name in JOINTS[:7]]
+    assert impedance.claimed_interfaces == []
     assert (types.types, types.base_classes) == (
-        [entry.type], ["controller_interface::ControllerInterface"]
+        [entry.type, impedance.type], ["controller_interface::ControllerInterface"] * 2
     )  # fmt: skip
+
+
+def test_arms_whose_group_has_another_name_have_impedance_control_too():
+    ur = load_robot("ur10e")
+    assert controllers_of(ur) == (JTC, IMPEDANCE_CONTROLLER)
+    assert len(impedance_joints(ur)) == 6
+    assert impedance_joints(load_robot("jetbot")) == ()
 
 
 def test_claims_follow_the_control_modes(manager):

@@ -73,6 +73,9 @@ def cell(module_suite, module_client):
         lambda: not module_client.call(GetStateValidity, "/check_state_validity", below).valid,
         "the floor in the scene of the inverse kinematics",
     )
+    module_client.wait(
+        lambda: made.scene().robot_state.joint_state.position, "the planner to know the arm's state"
+    )
     return made
 
 

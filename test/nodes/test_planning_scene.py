@@ -19,6 +19,7 @@ from moveit_msgs.msg import (
     PlanningSceneWorld,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -36,6 +37,8 @@ KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HAND = "panda_hand_tcp"
 OWNER = Path(__file__).parents[1] / "scene_owner.py"
 C = PlanningSceneComponents
+THOUSANDS = QoSProfile(depth=10_000, reliability=ReliabilityPolicy.RELIABLE)
+"""A publisher keeps what it sent at once until the owner has acknowledged it."""
 
 
 class SceneClient:
@@ -61,7 +64,7 @@ class SceneClient:
         for message in messages:
             topic = TOPICS[type(message)]
             if topic not in self._publishers:
-                self._publishers[topic] = self.client.publisher(type(message), topic)
+                self._publishers[topic] = self.client.publisher(type(message), topic, THOUSANDS)
             self._publishers[topic].publish(message)
 
     def stand(self, q: np.ndarray) -> None:

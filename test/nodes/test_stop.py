@@ -16,7 +16,7 @@ from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, JointClient,
 from nav_msgs.msg import Odometry
 from navigation_client import NavigationClient
 from planner_client import Planner, at
-from ros_processes import LATCHED, RosClient, values_of
+from ros_processes import BEST_EFFORT, LATCHED, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger
@@ -73,8 +73,9 @@ class StoppableSuite:
         """Both robots report rest, and it is true."""
         for node in (ARM_NODE, BASE_NODE):
             self.client.wait(lambda n=node: self.state(n).get(MOTION) == AT_REST, f"rest of {node}")
-        # States that were measured before the report may still be queued.
-        self.client.spin(0.3)
+        # States that were measured before the report may still be queued: as many as are kept.
+        self.arm.states.clear()
+        self.client.wait(lambda: len(self.arm.states) > BEST_EFFORT.depth, "newer states")
         assert self.arm.speed() < 0.03
         assert abs(self.speed) < 0.02
 

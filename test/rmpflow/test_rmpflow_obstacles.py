@@ -11,10 +11,10 @@ from rmpflow import rmp_cases
 
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.rotation_vectors import turned
 from motion_nodes.model.tree import Sphere
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
-from motion_nodes.rmpflow.servo import turned
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, world_object
 

@@ -10,15 +10,17 @@ from typing import Any
 
 from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import effort_margins
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.names import IMPEDANCE_GROUP
 from motion_nodes.ros.parameters import core_param, param
-from motion_nodes.ros.robot_node import RobotParams
+from motion_nodes.ros.robot_node import FramedParams
 
 INTERFACES = ("position", "effort")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ArticulationParams(RobotParams):
+class ArticulationParams(FramedParams):
     """Parameters of the articulation controller; lists hold one value per joint, or one for all."""
 
     update_rate: float = param(
@@ -226,6 +228,65 @@ class ArticulationParams(RobotParams):
         True,
         name="gripper.allow_stalling",
         doc="Result of a stalled gripper goal: succeeded (true: it holds an object) or aborted.",
+    )
+
+    impedance_group: str = param(
+        IMPEDANCE_GROUP,
+        name="impedance.group",
+        doc="Group under Cartesian impedance control.",
+        read_only=True,
+    )
+    impedance_stiffness: tuple[float, ...] = core_param(
+        ImpedanceSettings, "stiffness", name="impedance.stiffness"
+    )
+    impedance_damping_ratio: tuple[float, ...] = core_param(
+        ImpedanceSettings, "damping_ratio", name="impedance.damping_ratio"
+    )
+    impedance_damping: tuple[float, ...] = core_param(
+        ImpedanceSettings, "damping", name="impedance.damping"
+    )
+    impedance_frame: str = core_param(ImpedanceSettings, "frame", name="impedance.frame")
+    impedance_force_axes: tuple[str, ...] = core_param(
+        ImpedanceSettings, "force_axes", name="impedance.force_axes"
+    )
+    impedance_force_gain: float = core_param(
+        ImpedanceSettings, "force_gain", name="impedance.force_gain"
+    )
+    impedance_nullspace_stiffness: float = core_param(
+        ImpedanceSettings, "nullspace_stiffness", name="impedance.nullspace_stiffness"
+    )
+    impedance_nullspace_damping_ratio: float = core_param(
+        ImpedanceSettings, "nullspace_damping_ratio", name="impedance.nullspace_damping_ratio"
+    )
+    impedance_max_force: float = core_param(
+        ImpedanceSettings, "max_force", name="impedance.max_force"
+    )
+    impedance_max_torque: float = core_param(
+        ImpedanceSettings, "max_torque", name="impedance.max_torque"
+    )
+    impedance_max_effort_rate: float = core_param(
+        ImpedanceSettings, "max_effort_rate", name="impedance.max_effort_rate"
+    )
+    impedance_max_velocity: float = core_param(
+        ImpedanceSettings, "max_velocity", name="impedance.max_velocity"
+    )
+    impedance_max_angular_velocity: float = core_param(
+        ImpedanceSettings, "max_angular_velocity", name="impedance.max_angular_velocity"
+    )
+    impedance_max_acceleration: float = core_param(
+        ImpedanceSettings, "max_acceleration", name="impedance.max_acceleration"
+    )
+    impedance_max_angular_acceleration: float = core_param(
+        ImpedanceSettings, "max_angular_acceleration", name="impedance.max_angular_acceleration"
+    )
+    impedance_gravity_compensation: bool = core_param(
+        ImpedanceSettings, "gravity_compensation", name="impedance.gravity_compensation"
+    )
+    impedance_payload_mass: float = core_param(
+        ImpedanceSettings, "payload_mass", name="impedance.payload_mass"
+    )
+    impedance_payload_center: tuple[float, ...] = core_param(
+        ImpedanceSettings, "payload_center", name="impedance.payload_center"
     )
 
 

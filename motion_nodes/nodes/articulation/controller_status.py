@@ -76,6 +76,8 @@ class ControllerStatus:
             report.note("WARN", runner.fault)
         elif runner.runs:
             report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
+        elif runner.compliance.law is not None:
+            report.note("OK", f"impedance control of {runner.compliance.law.tool}")
         else:
             report.note("OK", "moving" if runner.controller.moving else "holding")
         if self._monitor.fault:

@@ -182,6 +182,8 @@ class JointOutputs:
         due = one_step_back(reference, period)
         load = 0.0 if self.load is None else self.load.of(due, state)
         efforts = drives.law.efforts(due, state.position, state.velocity, period, load=load)
+        direct = np.isnan(reference.positions) & np.isnan(reference.velocities)
+        efforts = np.where(direct, reference.efforts.clip(-limits, limits), efforts)
         self._measured_at_effort = state.position.copy()
         self._write(self._nan, self._nan, efforts, stamp_ns)
 
@@ -202,7 +204,10 @@ class JointOutputs:
         With command_interface effort, a robot that is paused, too, gets the last efforts again, so
         that both continue without a disturbance; a robot that moves is held by its own drives.
         """
-        if self.drives is None or not np.array_equal(self._measured_at_effort, state.position):
+        direct = np.isnan(reference.positions) & ~np.isnan(reference.efforts)
+        if direct.any():
+            pass  # compliant joints keep their efforts, others their references
+        elif self.drives is None or not np.array_equal(self._measured_at_effort, state.position):
             self._fill_hold(reference, state)
         self._writer.send(self._stamp_ns)
 

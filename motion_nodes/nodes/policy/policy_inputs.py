@@ -135,6 +135,16 @@ class PolicyInputs:
             if drop and source.topic.newest() is not None:
                 source.sent = source.topic.sent
 
+    def discard(self) -> None:
+        """Drop messages that were received and not read: a request that is processed now is newer.
+
+        Topics are polled, so that a target that was sent before a request may be read after it.
+        """
+        for source in self._inputs:
+            source.pending = None
+            if source.topic.newest() is not None:
+                source.sent = source.topic.sent
+
     def accept_all(self) -> None:
         """Accept all topics again."""
         for source in self._inputs:

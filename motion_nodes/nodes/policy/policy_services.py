@@ -51,6 +51,7 @@ class PolicyServices:
     # ---- loop
 
     def _reset(self) -> str:
+        self._inputs.discard()
         self._follower.reset()
         self._inputs.accept_all()
         self._inputs.servo_on, self._inputs.servo_paused = True, False
@@ -58,6 +59,7 @@ class PolicyServices:
 
     def _clear(self) -> str:
         had_target = self._follower.command is not None
+        self._inputs.discard()
         self._follower.clear()
         self._inputs.accept_all()
         return "coming to rest" if had_target else "there was no target"
@@ -77,6 +79,7 @@ class PolicyServices:
 
     def _stop_servo(self) -> str:
         self._inputs.servo_on = False
+        self._inputs.discard()
         self._follower.end_servo()
         return "servo commands are refused until start_servo"
 

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cartesian impedance control: the tool is held at a target by a spring and a damper.
+
+    tau = J^T (K e + D (v_d - v) + f) + N (K_n (q_0 - q) - D_n q') + C(q, q') q' + g(q)
+
+The error e is (p_d - p, log(R_d R^T)): orientations turn the short way. The torque is the gradient
+of 1/2 phi^T K phi, so the spring stores what it takes. Stiffness acts along the axes of the target
+(frame "tool") or of the base. With damping ratios, D gives each mode of (Lambda, K) its ratio:
+Lambda = L L^T, L^-1 K L^-T = U diag(k) U^T, D = L U diag(2 zeta sqrt(k)) U^T L^T.
+
+Sources: A. Albu-Schaeffer et al., "Cartesian impedance control of redundant robots: recent results
+with the DLR-light-weight-arms", ICRA 2003; O. Khatib 1987 for the nullspace.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.control.impedance.external_wrench import MomentumObserver
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.control.impedance.operational_space import ArmState, OperationalSpace
+from motion_nodes.control.impedance.passivity import PassivityObserver
+from motion_nodes.control.impedance.pose_filter import PoseFilter
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.rotation_vectors import rate_of_rotation_vector, rotation_vector
+from motion_nodes.model.tree import Array
+
+LIMIT_MARGIN = 0.1
+"""Distance from a joint limit within which the joint is pushed back [rad or m]."""
+LIMIT_STIFFNESS = 200.0
+"""Of that push [N m/rad or N/m]."""
+IN_CONTACT = 0.2
+"""Share of the wanted force that counts as a contact for the integral of force control."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImpedanceStatus:
+    """What the last step did; wrenches and errors are in the base's axes."""
+
+    target: Array
+    """Target pose of the tool after its limits, shape (4, 4)."""
+    pose: Array
+    """Measured pose of the tool, shape (4, 4)."""
+    error: Array
+    """Position and rotation vector from the tool to its target [m, rad], shape (6,)."""
+    wrench: Array
+    """Wrench commanded at the tool [N, N m], shape (6,)."""
+    external_wrench: Array
+    """Estimated wrench of the environment on the tool [N, N m], shape (6,)."""
+    energy: float
+    """Energy that spring and damper have dissipated [J]; negative: generated."""
+    saturated: bool
+    """Whether a limit of force, torque, effort or effort rate is active."""
+
+
+class _Spring(NamedTuple):
+    wrench: Array
+    """[N, N m], shape (6,)."""
+    error: Array
+    """[m, rad], shape (6,)."""
+    stored: float | None
+    """Energy [J]; None: the wrench is limited."""
+
+
+class CartesianImpedance:
+    """Efforts of an arm under impedance control. No method is thread-safe."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        group: str = "arm",
+        settings: ImpedanceSettings | None = None,
+        *,
+        tool: str | None = None,
+    ) -> None:
+        """Create and compile.
+
+        Args:
+            robot: with inertial parameters.
+            group: whose joints are moved.
+            settings: default: those of :class:`ImpedanceSettings`.
+            tool: controlled frame; default: the tip of the group.
+
+        Raises:
+            UnknownGroup, UnknownFrame: for a name that the robot does not have.
+            InvalidConfig: the group has no tip, and no tool is given.
+        """
+        members = robot.group(group)
+        self.joint_names = members.joints
+        self.limits = robot.limits.select(members.joints)
+        frame = tool or members.tip or robot.tool_frame
+        if frame is None:
+            raise InvalidConfig(f"group '{group}' of {robot.name} has no tip; name a tool frame")
+        self.tool = frame
+        self.space = OperationalSpace(robot, members.joints, self.tool)
+        self.settings = ImpedanceSettings()
+        self._observer = MomentumObserver(len(members.joints))
+        self._filter: PoseFilter | None = None
+        self._wrench = np.zeros(6)
+        self._pushed = np.zeros(6)
+        """Integral of force control, in the axes of the frame [N, N m], shape (6,)."""
+        self._home = robot.home[robot.indices(members.joints)]
+        self._posture = self._home
+        self._last: Array | None = None
+        self._passivity = PassivityObserver()
+        self._unmeasured = 0.0
+        """Time since efforts were measured [s]."""
+        self.status: ImpedanceStatus | None = None
+        """Of the last step; None before the first."""
+        self.set_settings(settings or self.settings)
+
+    # ---- inputs
+
+    def set_settings(self, settings: ImpedanceSettings) -> None:
+        """Replace the settings; the target stays."""
+        self.settings = settings
+        self._forced, self._stiffness = settings.forced, settings.six("stiffness")
+        self._ratio, self._given = settings.six("damping_ratio"), settings.six("damping")
+        self.space.set_payload(settings.payload_mass, np.array(settings.payload_center))
+
+    def check_rate(self, settings: ImpedanceSettings, rate: float) -> str | None:
+        """Return why a stiffness cannot be held at a control rate [Hz], or None.
+
+        Sampling and the way to the drives delay the spring by about 2.5 periods. The fastest mode
+        must turn by less than 0.35 rad meanwhile: omega^2 = k / lambda <= (0.35 rate / 2.5)^2,
+        with the inertia in the home state.
+
+        Args:
+            settings: to check.
+            rate: of the control loop [Hz].
+        """
+        state = self.space.at(self._home, np.zeros_like(self._home))
+        bound = (0.35 * rate / 2.5) ** 2
+        for part, unit, axes in (
+            ("linear", "N/m", slice(0, 3)),
+            ("angular", "N m/rad", slice(3, 6)),
+        ):
+            most = bound * float(np.linalg.eigvalsh(state.inertia[axes, axes])[0])
+            given = float(settings.six("stiffness")[axes].max())
+            if given > most:
+                return (
+                    f"{part} stiffness {given:g} {unit} is not stable at {rate:g} Hz: "
+                    f"at most {most:.3g} {unit} with this arm"
+                )
+        return None
+
+    def reset(self, q: Array, v: Array, efforts: Array | None = None) -> None:
+        """Hold the tool and the posture where they are.
+
+        Args:
+            q: measured positions [rad or m], shape (n,).
+            v: measured velocities [rad/s or m/s], shape (n,).
+            efforts: measured efforts, at which the efforts begin [N m or N], shape (n,).
+        """
+        state = self.space.at(q, v)
+        self._filter, self._posture = PoseFilter(state.X_BT), q.copy()
+        self._wrench, self._pushed = np.zeros(6), np.zeros(6)
+        self._last = None if efforts is None or not np.isfinite(efforts).all() else efforts.copy()
+        self._unmeasured = 0.0
+        self._passivity.reset()
+        self._observer.reset()
+        self.status = None
+
+    def set_target(self, X_BT: Array) -> None:
+        """Set the target pose of the tool in the base, shape (4, 4); it is approached in limits."""
+        assert self._filter is not None, "reset first"
+        self._filter.goal = X_BT
+
+    def set_wrench(self, wrench: ArrayLike) -> None:
+        """Set the wrench to exert on the environment in the base's axes [N, N m], shape (6,).
+
+        Along the axes of force control it is the controlled one; along others it is added to that
+        of the spring.
+
+        Raises:
+            InvalidCommand: not six finite numbers.
+        """
+        values = np.asarray(wrench, np.float64)
+        if values.shape != (6,) or not np.isfinite(values).all():
+            raise InvalidCommand(f"a wrench needs six finite numbers, got {values}")
+        self._wrench = values
+
+    def set_posture(self, q: Array) -> None:
+        """Set the posture in the nullspace [rad or m], shape (n,)."""
+        self._posture = self.limits.clip(q)
+
+    # ---- steps
+
+    def step(self, q: Array, v: Array, dt: float, efforts: Array | None = None) -> Array:
+        """Return the efforts of the joints [N m or N], shape (n,).
+
+        Args:
+            q: measured positions [rad or m], shape (n,).
+            v: measured velocities [rad/s or m/s], shape (n,).
+            dt: time since the last step [s], above 0.
+            efforts: measured efforts of the drives [N m or N], shape (n,), of which the external
+                wrench is estimated; None: no new measurement, NaN: not measured.
+        """
+        if self._filter is None:
+            self.reset(q, v, efforts)
+        assert self._filter is not None
+        s = self.settings
+        state = self.space.at(q, v, gravity=s.gravity_compensation)
+        external = self._external(state, efforts, dt)
+        axes = _axes(self._filter.pose, s.frame)
+        arrived = self._spring(state, self._filter.pose, axes)
+        extra = self._passivity.observe(arrived.stored, state.twist, dt)
+        self._filter.step(dt, s)
+        axes = _axes(self._filter.pose, s.frame)
+        spring = self._spring(state, self._filter.pose, axes)
+        D = axes @ self._damping(axes.T @ state.inertia @ axes) @ axes.T
+        damper = (D + extra * np.eye(6)) @ (self._filter.twist - state.twist)
+        self._passivity.note(spring.wrench - D @ state.twist, spring.stored or 0.0, state.twist)
+        push, push_limited = self._push(external, axes, dt)
+        wrench = spring.wrench + damper + push
+        wanted = state.J.T @ wrench + state.nullspace @ self._posture_efforts(state)
+        wanted += self._limit_efforts(state) + state.bias
+        tau = self._limited_efforts(wanted, dt)
+        saturated = spring.stored is None or push_limited or not np.array_equal(tau, wanted)
+        self.status = ImpedanceStatus(
+            self._filter.pose, state.X_BT, spring.error, wrench, external,
+            self._passivity.energy, saturated,
+        )  # fmt: skip
+        return tau
+
+    # ---- inside
+
+    def _external(self, state: ArmState, efforts: Array | None, dt: float) -> Array:
+        """Return the external wrench, of the last measurement if there is no new one."""
+        self._unmeasured += dt
+        if efforts is not None:
+            passed, self._unmeasured = self._unmeasured, 0.0
+            if not np.isfinite(efforts).all():
+                self._observer.reset()
+            else:
+                if not self.settings.gravity_compensation:
+                    weight = self.space.at(state.q, np.zeros_like(state.v)).bias
+                    state = dataclasses.replace(state, bias=state.bias + weight)
+                self._observer.update(state, efforts, passed)
+        return state.wrench_of(self._observer.efforts)
+
+    def _spring(self, state: ArmState, target: Array, axes: Array) -> _Spring:
+        s, X = self.settings, state.X_BT
+        error = np.concatenate(
+            (target[:3, 3] - X[:3, 3], rotation_vector(target[:3, :3] @ X[:3, :3].T))
+        )
+        stiffness = np.where(self._forced, 0.0, self._stiffness)
+        wrench = axes @ (stiffness * (axes.T @ error))
+        stored = 0.5 * float(error @ wrench)
+        wrench[3:] = rate_of_rotation_vector(error[3:]) @ wrench[3:]
+        wrench, limited = _limited(wrench, s.max_force, s.max_torque)
+        return _Spring(wrench, error, None if limited else stored)
+
+    def _damping(self, inertia: Array) -> Array:
+        """Return the damping in the axes of stiffness, shape (6, 6)."""
+        stiffness, given = self._stiffness, self._given
+        L = np.linalg.cholesky(inertia)
+        scaled = np.linalg.solve(L, np.diag(np.sqrt(stiffness)))
+        k, U = np.linalg.eigh(scaled @ scaled.T)
+        shapes = np.linalg.solve(L.T, U)
+        shares = stiffness[:, None] * shapes**2
+        ratio = self._ratio @ (shares / shares.sum(axis=0).clip(1e-12))
+        half = L @ U
+        D = (half * (2.0 * ratio * np.sqrt(k.clip(0.0)))) @ half.T
+        fixed = ~np.isnan(given)
+        if fixed.any():
+            D[fixed, :] = 0.0
+            D[:, fixed] = 0.0
+            D[fixed, fixed] = given[fixed]
+        return np.asarray(D)
+
+    def _posture_efforts(self, state: ArmState) -> Array:
+        s = self.settings
+        stiffness = s.nullspace_stiffness
+        damping = 2.0 * s.nullspace_damping_ratio * np.sqrt(stiffness * np.diag(state.M))
+        return np.asarray(stiffness * (self._posture - state.q) - damping * state.v)
+
+    def _limit_efforts(self, state: ArmState) -> Array:
+        """Return efforts that push joints away from their limits."""
+        low, high = self.limits.lower + LIMIT_MARGIN, self.limits.upper - LIMIT_MARGIN
+        beyond = (low - state.q).clip(0.0) - (state.q - high).clip(0.0)
+        damping = 2.0 * np.sqrt(LIMIT_STIFFNESS * np.diag(state.M)) * (beyond != 0.0)
+        return np.asarray(LIMIT_STIFFNESS * beyond - damping * state.v)
+
+    def _push(self, external: Array, axes: Array, dt: float) -> tuple[Array, bool]:
+        """Return the wanted wrench, corrected along the axes of force control."""
+        s = self.settings
+        forced = self._forced
+        if not forced.any():
+            return self._wrench, False
+        wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
+        touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
+        error = np.where(touching, wanted - exerted, 0.0)
+        bound = np.abs(wanted)
+        self._pushed = (self._pushed + s.force_gain * dt * error).clip(-bound, bound)
+        self._pushed[~forced] = 0.0
+        push, limited = _limited(axes @ (wanted + self._pushed), s.max_force, s.max_torque)
+        return push, limited
+
+    def _limited_efforts(self, wanted: Array, dt: float) -> Array:
+        bound = self.limits.effort
+        tau = wanted.clip(-bound, bound)
+        if self._last is not None:
+            step = self.settings.max_effort_rate * dt
+            tau = tau.clip(self._last - step, self._last + step)
+        self._last = tau
+        return np.asarray(tau)
+
+
+def _axes(target: Array, frame: str) -> Array:
+    """Return the axes of stiffness in the base's axes, shape (6, 6)."""
+    axes = np.eye(6)
+    if frame == "tool":
+        axes[:3, :3] = axes[3:, 3:] = target[:3, :3]
+    return axes
+
+
+def _limited(wrench: Array, max_force: float, max_torque: float) -> tuple[Array, bool]:
+    """Return a wrench whose force and torque are shortened to their limits, and whether it was."""
+    force, torque = float(np.linalg.norm(wrench[:3])), float(np.linalg.norm(wrench[3:]))
+    if force <= max_force and torque <= max_torque:
+        return wrench, False
+    shares = (min(1.0, max_force / max(force, 1e-12)), min(1.0, max_torque / max(torque, 1e-12)))
+    return wrench * np.repeat(np.array(shares), 3), True

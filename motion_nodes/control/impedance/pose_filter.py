@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limited motion of a target pose: steps of a command become ramps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.model.rotation_vectors import rotation_vector, turned
+from motion_nodes.model.tree import Array
+
+_NEAR = 1e-9
+"""Distance at which a target is reached [m or rad]."""
+
+
+class PoseFilter:
+    """Moves a pose towards a goal within limits of velocity and acceleration, on a straight line.
+
+    Position and orientation move independently of each other, the orientation about one axis.
+    """
+
+    def __init__(self, X: Array) -> None:
+        """Start at rest at a pose, shape (4, 4)."""
+        self.goal = X
+        """Where it moves, shape (4, 4)."""
+        self.pose = X.copy()
+        """Where it is, shape (4, 4)."""
+        self.twist = np.zeros(6)
+        """Its velocity in the base's axes [m/s, rad/s], shape (6,)."""
+
+    def step(self, dt: float, settings: ImpedanceSettings) -> None:
+        """Advance by a time [s]."""
+        s, X, goal = settings, self.pose, self.goal
+        away = goal[:3, 3] - X[:3, 3]
+        turn = np.array(rotation_vector(goal[:3, :3] @ X[:3, :3].T))
+        v = _next_velocity(away, self.twist[:3], s.max_velocity, s.max_acceleration, dt)
+        w = _next_velocity(
+            turn, self.twist[3:], s.max_angular_velocity, s.max_angular_acceleration, dt
+        )
+        pose = np.eye(4)
+        pose[:3, 3] = X[:3, 3] + dt * v
+        pose[:3, :3] = turned(X[:3, :3], dt * w)
+        self.pose, self.twist = pose, np.concatenate((v, w))
+
+
+def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float) -> Array:
+    """Return the velocity of the next step.
+
+    Args:
+        away: from here to the goal, shape (3,).
+        v: present velocity, shape (3,).
+        max_v: max velocity.
+        max_a: max acceleration.
+        dt: duration of a step [s].
+
+    The speed is that from which braking in steps of ``dt`` ends at the goal: with ``v = k a dt``
+    the way is ``a dt^2 k (k + 1) / 2``.
+    """
+    distance = math.sqrt(away @ away)
+    if distance < _NEAR and math.sqrt(v @ v) <= max_a * dt:
+        return away / dt
+    half = 0.5 * max_a * dt
+    speed = min(max_v, math.sqrt(half * half + 2.0 * max_a * distance) - half, distance / dt)
+    wanted = away * (speed / distance) if distance > 0.0 else np.zeros(3)
+    change = wanted - v
+    size = math.sqrt(change @ change)
+    if size > max_a * dt:
+        change *= max_a * dt / size
+    return np.asarray(v + change)

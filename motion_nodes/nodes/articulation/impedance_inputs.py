@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cartesian impedance control of an arm: its targets, switch and reports.
+
+A target takes the joints of the arm as any command does, and any other command takes them back
+(docs/impedance_control.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from lifecycle_msgs.msg import State, Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool
+
+from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
+from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
+from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
+from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
+from motion_nodes.ros.transforms import frame_id, frame_prefix
+
+Array = NDArray[np.float64]
+LABELS = {
+    State.PRIMARY_STATE_UNCONFIGURED: "unconfigured",
+    State.PRIMARY_STATE_INACTIVE: "inactive",
+    State.PRIMARY_STATE_ACTIVE: "active",
+}
+"""Of the states of a managed node."""
+Apply = Callable[[CartesianImpedance, Any], None]
+
+
+def impedance_settings(params: ArticulationParams) -> ImpedanceSettings:
+    """Return the settings from the parameters.
+
+    Raises:
+        InvalidConfig: a value out of range, or a list of wrong length.
+    """
+    return settings_from(params, ImpedanceSettings, "impedance_")
+
+
+def impedance_problem(params: ArticulationParams, law: CartesianImpedance | None) -> str | None:
+    """Return why parameters are not possible, or None.
+
+    Args:
+        params: of the controller.
+        law: of its arm; None before it is known.
+    """
+    try:
+        settings = impedance_settings(params)
+    except InvalidConfig as error:
+        return f"impedance.{error}"
+    problem = None if law is None else law.check_rate(settings, params.update_rate)
+    return problem and f"impedance.stiffness: {problem}"
+
+
+class ImpedanceInputs:
+    """Subscriptions, service and reports of Cartesian impedance control."""
+
+    def __init__(self, host: ControllerHost, robot: Robot, state: JointStateReader) -> None:
+        """Subscribe, and compile the law where the robot has an arm with inertial parameters."""
+        self._host, self._robot, self._state = host, robot, state
+        node = host.node
+        self.law: CartesianImpedance | None = None
+        """The law; None where the robot has none."""
+        self.why_not = ""
+        """Why there is no law."""
+        self._make_law(node.params)
+        self._kinematics = Kinematics(robot.tree, node.params.joints, base=robot.base_frame)
+        self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
+        self._senders = StreamSenders(host.runner.begin_stream)
+        self._topics: list[tuple[PolledSubscription[Any], str, Apply]] = [
+            (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}"), f"{IMPEDANCE_CONTROLLER}/{name}",
+             apply)
+            for kind, name, apply in (
+                (PoseStamped, "target_pose", self._take_pose),
+                (WrenchStamped, "target_wrench", self._take_wrench),
+                (JointState, "target_joint", self._take_posture),
+            )
+        ]  # fmt: skip
+        self._pose = node.advertise(PoseStamped, f"{IMPEDANCE_CONTROLLER}/current_pose")
+        self._wrench = node.advertise(WrenchStamped, f"{IMPEDANCE_CONTROLLER}/external_wrench")
+        node.serve(SetBool, f"{IMPEDANCE_CONTROLLER}/activate", self._on_activate)
+        node.serve(GetState, f"{IMPEDANCE_CONTROLLER}/get_state", self._on_get_state)
+        node.serve(ChangeState, f"{IMPEDANCE_CONTROLLER}/change_state", self._on_change_state)
+
+    def take(self, now: float) -> None:
+        """Apply the received messages.
+
+        Args:
+            now: ROS time [s].
+        """
+        for topic, name, apply in self._topics:
+            for message, number, sent in topic.traced():
+                sender = message.header.frame_id if isinstance(message, JointState) else ""
+                stream = self._senders.stream_of(name, sender, number, sent)
+                self._apply(message, name, stream, apply, now)
+
+    def set_params(self, params: ArticulationParams) -> None:
+        """Apply changed settings, also to an active law."""
+        if self.law is not None:
+            self.law.set_settings(impedance_settings(params))
+
+    def report(self, now_ns: int) -> None:
+        """Publish pose and external wrench of an active law, in the base frame."""
+        law = self._host.runner.compliance.law
+        if law is None or law.status is None:
+            return
+        pose, wrench = PoseStamped(pose=pose_message(law.status.pose)), WrenchStamped()
+        for message in (pose, wrench):
+            message.header.frame_id = frame_id(self._prefix, self._robot.base_frame)
+            set_stamp(message, now_ns)
+        values = law.status.external_wrench.tolist()
+        force, torque = wrench.wrench.force, wrench.wrench.torque
+        force.x, force.y, force.z, torque.x, torque.y, torque.z = values
+        self._pose.publish(pose)
+        self._wrench.publish(wrench)
+
+    # ---- inside
+
+    def _make_law(self, params: ArticulationParams) -> None:
+        robot = self._robot
+        try:
+            group = robot.group(params.impedance_group)
+            for joint in group.joints:
+                if joint not in params.joints:
+                    raise UnknownJoint(joint, params.joints, "this controller")
+            efforts = robot.limits.select(group.joints).effort
+            if not (np.isfinite(efforts) & (efforts > 0.0)).all():
+                raise InvalidConfig(f"group '{group.name}' has no effort limits")
+            law = CartesianImpedance(robot, group.name, impedance_settings(params))
+            if problem := impedance_problem(params, law):
+                raise InvalidConfig(problem)
+            self.law = law
+        except MotionError as error:
+            self.why_not = f"no impedance control: {error}"
+
+    def _checked_law(self) -> CartesianImpedance:
+        if self.law is None:
+            raise InvalidCommand(self.why_not)
+        refusal = self._host.refusal()
+        if refusal is not None:
+            raise InvalidCommand(refusal)
+        return self.law
+
+    def _apply(self, message: Any, name: str, stream: Stream, apply: Apply, now: float) -> None:
+        node = self._host.node
+        try:
+            stamp, warning = command_time(
+                stamp_ns(message) * 1e-9, now, node.params.command_timeout
+            )
+            if warning:
+                node.warn(f"{name} stamp", f"{name}: {warning}")
+            if stamp is None:
+                return
+            law = self._checked_law()
+            self._check(message)
+            lost = self._host.runner.comply(law, stream)
+            if len(lost):
+                holder = self._host.runner.holders[int(lost[0])]
+                raise InvalidCommand(
+                    f"preempted by {holder}; accepted again after a pause of {STREAM_PAUSE:g} s"
+                )
+            apply(law, message)
+        except MotionError as error:
+            node.warn(name, f"{name} refused, nothing changes: {error}")
+
+    def _check(self, message: Any) -> None:
+        """Read a message without using it: one that is refused must not take joints."""
+        if isinstance(message, JointState):
+            self._posture_of(message)
+        else:
+            self._frame(message.header.frame_id)
+            if isinstance(message, PoseStamped):
+                pose_of(message.pose, "the target")
+            else:
+                _wrench_of(message)
+
+    def _take_pose(self, law: CartesianImpedance, message: PoseStamped) -> None:
+        X_FT, note = pose_of(message.pose, "the target")
+        if note:
+            self._host.node.warn("target quaternion", note)
+        law.set_target(self._frame(message.header.frame_id) @ X_FT)
+
+    def _take_wrench(self, law: CartesianImpedance, message: WrenchStamped) -> None:
+        R = self._frame(message.header.frame_id)[:3, :3]
+        wrench = _wrench_of(message)
+        law.set_wrench(np.concatenate((R @ wrench[:3], R @ wrench[3:])))
+
+    def _take_posture(self, law: CartesianImpedance, message: JointState) -> None:
+        law.set_posture(self._posture_of(message))
+
+    def _posture_of(self, message: JointState) -> Array:
+        assert self.law is not None
+        joints = self.law.joint_names
+        names = list(message.name) or list(joints)
+        if len(names) != len(message.position):
+            raise InvalidCommand(f"{len(names)} names for {len(message.position)} positions")
+        check_numbers(message.position, JOINT_POSITION, "position", names)
+        known = self._state.joint_names
+        posture = self._state.position[[known.index(joint) for joint in joints]].copy()
+        for name, value in zip(names, message.position, strict=True):
+            if name not in joints:
+                raise UnknownJoint(name, joints, "this arm")
+            posture[joints.index(name)] = value
+        return posture
+
+    def _frame(self, name: str) -> Array:
+        """Return the pose of a frame of the robot in its base frame, shape (4, 4)."""
+        own = name.lstrip("/").removeprefix(frame_id(self._prefix, ""))
+        if not own or own == self._robot.base_frame:
+            return np.eye(4)
+        if own not in self._kinematics.frame_names:
+            raise InvalidCommand(
+                f"frame '{name}' is not one of the robot's; give the target in "
+                f"{self._robot.base_frame}, or in the frame of a link"
+            )
+        return self._kinematics.pose(self._state.position, own)
+
+    def _on_activate(self, request: Any, response: Any) -> Any:
+        """Hold the tool compliantly where it is, or hold the joints again."""
+        return respond_from_loop(
+            self._host.node, response, self._activate if request.data else self._deactivate
+        )
+
+    def _on_get_state(self, _request: Any, response: Any) -> Any:
+        """Return the state as that of a managed node, for the controller manager."""
+        active = self._host.runner.compliance.law is not None
+        state = State.PRIMARY_STATE_ACTIVE if active else State.PRIMARY_STATE_INACTIVE
+        if self.law is None:
+            state = State.PRIMARY_STATE_UNCONFIGURED
+        response.current_state = State(id=state, label=LABELS[state])
+        return response
+
+    def _on_change_state(self, request: Any, response: Any) -> Any:
+        jobs = {
+            Transition.TRANSITION_ACTIVATE: self._activate,
+            Transition.TRANSITION_DEACTIVATE: self._deactivate,
+        }
+        job = jobs.get(request.transition.id)
+        node = self._host.node
+        response.success = False
+        if job is None or not node.active:
+            node.warn(
+                "impedance",
+                f"{IMPEDANCE_CONTROLLER} is a mode of this controller: it can be activated and "
+                "deactivated while this controller is active, nothing else",
+            )
+            return response
+        try:
+            node.in_loop(job)
+            response.success = True
+        except (MotionError, TimeoutError) as error:
+            node.warn("impedance", f"{IMPEDANCE_CONTROLLER}: {error}")
+        return response
+
+    def _activate(self) -> str:
+        runner, law = self._host.runner, self._checked_law()
+        runner.comply(law, runner.begin_stream(f"{IMPEDANCE_CONTROLLER}/activate"))
+        return f"{law.tool} is held with the impedance of the parameters"
+
+    def _deactivate(self) -> str:
+        runner = self._host.runner
+        law = runner.compliance.law
+        if law is None:
+            return "impedance control was not active"
+        runner.take(law.joint_names, f"{IMPEDANCE_CONTROLLER}/activate with false")
+        return "holding the joints"
+
+
+def _wrench_of(message: WrenchStamped) -> Array:
+    """Return force and torque [N, N m], shape (6,).
+
+    Raises:
+        InvalidCommand: a value that is not finite.
+    """
+    f, t = message.wrench.force, message.wrench.torque
+    values = np.array((f.x, f.y, f.z, t.x, t.y, t.z))
+    if not np.isfinite(values).all():
+        raise InvalidCommand(f"the wrench has a value that is not finite: {values}")
+    return values

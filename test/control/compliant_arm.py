@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm in MuJoCo under impedance control, without ROS; forces are applied at its tool."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.model.loader import load_robot
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
+
+
+class CompliantArm:
+    """A robot whose arm is under impedance control; its other joints hold."""
+
+    def __init__(
+        self, name: str = "franka", *, period: float = 0.001, bend: float = 0.0, **settings
+    ) -> None:
+        """``bend`` is added to all joints of the arm [rad], away from singular home states."""
+        robot = self.robot = load_robot(name)
+        self.law = CartesianImpedance(robot, settings=ImpedanceSettings(**settings))
+        self.world = MujocoWorld([RobotPlacement(robot, "arm")], WorldConfig(time_step=0.001))
+        self.period = period
+        names = self.world.joint_names("arm")
+        self.arm = np.array([names.index(joint) for joint in self.law.joint_names])
+        self.efforts = np.full(len(names), np.nan)
+        self.wrench = np.zeros(6)
+        """External wrench on the tool in the base's axes [N, N m]."""
+        at = self.world.data.qpos
+        for joint in self.law.joint_names if bend else ():
+            at[self.world.model.joint(f"arm/{joint}").qposadr[0]] += bend
+        self.law.reset(*self.state[:2])
+
+    @property
+    def state(self):
+        measured = self.world.state("arm")
+        return tuple(values[self.arm] for values in measured)
+
+    @property
+    def pose(self):
+        return self.law.space.at(*self.state[:2]).X_BT
+
+    def step(self) -> None:
+        q, v, effort = self.state
+        self.efforts[self.arm] = self.law.step(q, v, self.period, effort)
+        self.world.command("arm", JointTargets(None, None, self.efforts))
+        model, data = self.world.model, self.world.data
+        data.qfrc_applied[:] = 0.0
+        if self.wrench.any():
+            body = model.body(f"arm/{self.robot.tree.parent_joint[self.law.tool].parent}").id
+            mujoco.mj_applyFT(model, data, self.wrench[:3], self.wrench[3:], self.pose[:3, 3],
+                              body, data.qfrc_applied)  # fmt: skip
+        self.world.step(round(self.period / self.world.time_step))
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(seconds / self.period)):
+            self.step()
+
+    def floor_force(self) -> float:
+        """Normal force of all contacts with the floor, upwards [N]; the base's are excluded."""
+        model, data = self.world.model, self.world.data
+        total, force = 0.0, np.zeros(6)
+        for i in range(data.ncon):
+            mujoco.mj_contactForce(model, data, i, force)
+            total += abs(float(data.contact[i].frame[2])) * force[0]
+        return total

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cartesian impedance control over DDS: a Franka in MuJoCo, led, pushed against things, stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from controller_manager_msgs.srv import SwitchController
+from geometry_msgs.msg import PoseStamped, WrenchStamped
+from joint_client import ARM, CONTROLLER, HOME, SUCCEEDED, JointClient, smooth
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
+
+pytestmark = pytest.mark.timeout(240)
+ROBOT = load_robot("franka")
+KINEMATICS = Kinematics(ROBOT.tree, ROBOT.joint_names, base=ROBOT.base_frame)
+GOAL = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.3}
+
+
+class Compliant:
+    """The controller's impedance mode as a client sees it."""
+
+    def __init__(self, arm: JointClient) -> None:
+        self.arm, self.client = arm, arm.client
+        name = f"/{IMPEDANCE_CONTROLLER}/external_wrench"
+        self.wrenches = self.client.listen(WrenchStamped, name)
+        self._publishers = {
+            kind: self.client.publisher(kind, f"/{IMPEDANCE_CONTROLLER}/{name}")
+            for kind, name in (
+                (PoseStamped, "target_pose"),
+                (WrenchStamped, "target_wrench"),
+                (JointState, "target_joint"),
+            )
+        }
+        self.client.spin(0.3)
+
+    @property
+    def tool(self) -> np.ndarray:
+        q = np.array([self.arm.joints[name] for name in ROBOT.joint_names])
+        return KINEMATICS.pose(q, "panda_hand_tcp")
+
+    def send(self, message: Any) -> None:
+        self._publishers[type(message)].publish(message)
+
+    def target(self, xyz: tuple[float, float, float], frame: str = "panda_link0") -> PoseStamped:
+        message = PoseStamped(pose=pose_message(from_xyz_rpy(xyz, (np.pi, 0.0, 0.0))))
+        message.header.frame_id = frame
+        return message
+
+    def activate(self, on: bool = True) -> Any:
+        return self.client.call(
+            SetBool, f"/{IMPEDANCE_CONTROLLER}/activate", SetBool.Request(data=on)
+        )
+
+    @property
+    def active(self) -> bool:
+        """Whether wrenches are published, which they are only while it is active."""
+        self.wrenches.clear()
+        self.client.spin(0.3)
+        return len(self.wrenches) > 2
+
+    def refuses(self, message: Any) -> None:
+        """A message changes nothing."""
+        before = self.tool
+        self.send(message)
+        self.client.spin(0.4)
+        assert np.abs(self.tool - before).max() < 2e-3
+        assert not self.active
+
+    def near(self, xyz: tuple[float, float, float]) -> Callable[[], bool]:
+        return lambda: bool(np.abs(self.tool[:3, 3] - xyz).max() < 5e-3)
+
+
+@pytest.fixture(scope="module")
+def module_arm(module_suite: Any, module_client: Any) -> JointClient:
+    module_suite.bring_up(
+        "franka", without=("trajectory_generator", "rmpflow_policy", "rrt_planner", "ik_service")
+    )
+    made = JointClient(module_client)
+    module_client.wait_for_diagnosis(CONTROLLER, "holding", within=120.0)
+    made.wait_for()
+    return made
+
+
+@pytest.fixture(scope="module")
+def module_arm_mode(module_arm: JointClient) -> Compliant:
+    return Compliant(module_arm)
+
+
+@pytest.fixture
+def mode(module_arm_mode: Compliant) -> Compliant:
+    mode = module_arm_mode
+    call = mode.arm.follow(smooth({name: HOME[name] for name in ARM}, 2.0))
+    status, result = call.result()
+    assert status == SUCCEEDED, result.error_string
+    mode.arm.rest(below=5e-3)
+    return mode
+
+
+def test_it_is_switched_on_and_off_without_a_jump(mode):
+    before = mode.tool
+    answer = mode.activate()
+    assert answer.success, answer.message
+    assert mode.active
+    assert np.abs(mode.tool - before).max() < 2e-3
+    assert mode.activate(False).success
+    assert not mode.active
+    assert np.abs(mode.tool - before).max() < 4e-3
+
+
+def test_it_is_switched_by_the_controller_manager(mode):
+    def switch(**lists: list[str]) -> Any:
+        request = SwitchController.Request(strictness=SwitchController.Request.STRICT, **lists)
+        return mode.client.call(SwitchController, "/controller_manager/switch_controller", request)
+
+    answer = switch(activate_controllers=[IMPEDANCE_CONTROLLER])
+    assert answer.ok, answer.message
+    assert mode.active
+    assert switch(deactivate_controllers=[IMPEDANCE_CONTROLLER]).ok
+    assert not mode.active
+
+
+def test_targets_are_followed_until_a_trajectory_takes_the_joints(mode):
+    for xyz in ((0.45, 0.1, 0.45), (0.5, -0.1, 0.4)):
+        mode.client.repeat(
+            lambda xyz=xyz: mode.send(mode.target(xyz)), mode.near(xyz), f"the tool at {xyz}"
+        )
+    status, result = mode.arm.follow(smooth(GOAL, 2.0)).result()
+    assert status == SUCCEEDED, result.error_string
+    assert not mode.active
+
+
+def test_it_presses_on_the_floor_with_the_force_that_was_asked(mode):
+    assert mode.arm.client.set_parameters(
+        CONTROLLER, impedance__force_axes=["z"], impedance__frame="base"
+    ).successful
+    try:
+        down = (0.45, 0.0, 0.3)
+        mode.client.repeat(lambda: mode.send(mode.target(down)), lambda: mode.active, "control")
+        message = WrenchStamped()
+        message.wrench.force.z = -15.0
+        mode.client.repeat(
+            lambda: mode.send(message),
+            lambda: mode.wrenches and abs(mode.wrenches.newest.wrench.force.z - 15.0) < 1.0,
+            "15 N from the floor",
+        )
+        assert mode.tool[2, 3] < 0.03
+    finally:
+        assert mode.arm.client.set_parameters(
+            CONTROLLER, impedance__force_axes=[""], impedance__frame="tool"
+        ).successful
+
+
+def test_a_stop_ends_it_and_is_obeyed(mode):
+    mode.send(mode.target((0.45, 0.2, 0.4)))
+    mode.arm.moving(above=0.1)
+    assert mode.client.call(Trigger, f"{CONTROLLER}/stop").success
+    try:
+        mode.arm.rest(below=5e-3)
+        mode.refuses(mode.target((0.4, 0.0, 0.5)))
+        assert not mode.activate().success
+    finally:
+        assert mode.client.call(Trigger, f"{CONTROLLER}/resume").success
+
+
+def test_what_is_not_a_target_is_refused(mode):
+    bad = mode.target((0.4, 0.0, 0.5))
+    bad.pose.position.x = float("nan")
+    mode.refuses(bad)
+    mode.refuses(mode.target((1e9, 0.0, 0.5)))
+    mode.refuses(mode.target((0.4, 0.0, 0.5), "camera"))
+    old = mode.target((0.4, 0.0, 0.5))
+    old.header.stamp.sec = 1
+    mode.client.spin(2.0)
+    mode.refuses(old)
+    wrench = WrenchStamped()
+    wrench.wrench.force.y = float("inf")
+    mode.refuses(wrench)
+    mode.refuses(JointState(name=["nose"], position=[0.0]))
+    mode.refuses(JointState(name=[ARM[0]], position=[0.0, 1.0]))
+
+
+def test_parameters_out_of_range_are_refused(mode):
+    for values in (
+        {"impedance__stiffness": [-1.0, 10.0]},
+        {"impedance__stiffness": [1.0, 2.0, 3.0]},
+        {"impedance__payload_mass": -1.0},
+        {"impedance__frame": "nose"},
+        {"impedance__stiffness": [90000.0, 40.0]},
+    ):
+        assert not mode.client.set_parameters(CONTROLLER, **values).successful, values
