@@ -5,17 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.cell.contact_report import ContactReport
+from motion_nodes.nodes.cell.object_markers import ObjectMarkers
 from motion_nodes.nodes.cell.scene_following import SceneFollowing
+from motion_nodes.nodes.cell.surface_gripper_topics import SurfaceGripperTopics, gripper_link
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper, SurfaceGripperSettings
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,6 +41,46 @@ class MujocoSimParams(SimulationParams):
         doc="Simulate the objects of the robots' planning scenes as rigid bodies.",
         read_only=True,
     )
+    objects: tuple[str, ...] = param(
+        (),
+        doc="Objects that move freely, each as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW] in m, kg and "
+        "rad, with the shapes box, sphere and cylinder: cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
+        read_only=True,
+    )
+    surface_grippers: tuple[str, ...] = param(
+        (),
+        doc="Links with a surface gripper, one for each robot, as [NAMESPACE/]LINK.",
+        read_only=True,
+    )
+    surface_gripper_axis: str = param(
+        "z", name="surface_gripper.axis", doc="Axis of the link along which it grips.",
+        one_of=AXES, read_only=True,
+    )  # fmt: skip
+    surface_gripper_points: tuple[float, ...] = param(
+        (0.0, 0.0, 0.0),
+        name="surface_gripper.points",
+        doc="Attachment points in the link: x, y, z of each.",
+        unit="m",
+        ge=-10.0,
+        le=10.0,
+        read_only=True,
+    )
+    surface_gripper_max_grip_distance: float = core_param(
+        SurfaceGripperSettings, "max_grip_distance", name="surface_gripper.max_grip_distance"
+    )
+    surface_gripper_retry_interval: float = core_param(
+        SurfaceGripperSettings, "retry_interval", name="surface_gripper.retry_interval"
+    )
+    surface_gripper_coaxial_force_limit: float = core_param(
+        SurfaceGripperSettings, "coaxial_force_limit", name="surface_gripper.coaxial_force_limit"
+    )
+    surface_gripper_shear_force_limit: float = core_param(
+        SurfaceGripperSettings, "shear_force_limit", name="surface_gripper.shear_force_limit"
+    )
+
+
+OBJECT_PERIOD = 0.05
+"""Period of ~/objects [s]."""
 
 
 class MujocoSimNode(SimulationNode[MujocoSimParams]):
@@ -46,18 +92,52 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         """Create the node, unconfigured."""
         super().__init__("mujoco_sim", ros_args=ros_args)
         self._scenes: SceneFollowing | None = None
+        self._suction: list[SurfaceGripperTopics] = []
+        self._objects: ObjectMarkers | None = None
+        self._objects_at = -1.0
 
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
         """Return a MuJoCo world."""
         height = self.params.floor_height
         on_floor = [_on_floor(p, height) if is_floating(p.robot) else p for p in placements]
-        self._world = MujocoWorld(on_floor, WorldConfig(floor_height=height))
+        config = WorldConfig(
+            floor_height=height,
+            objects=tuple(parse_free_body(word) for word in self.params.objects if word),
+            surface_grippers=self._surface_grippers(placements),
+        )
+        self._world = MujocoWorld(on_floor, config)
         return self._world
+
+    def _surface_grippers(self, placements: list[RobotPlacement]) -> tuple[SurfaceGripper, ...]:
+        params, places = self.params, parse_placements(self.params.robots)
+        numbers = params.surface_gripper_points
+        if not numbers or len(numbers) % 3:
+            raise InvalidConfig(
+                f"surface_gripper.points has {len(numbers)} values; it must have x, y, z of each"
+            )
+        points = tuple((x, y, z) for x, y, z in zip(*[iter(numbers)] * 3, strict=True))
+        made, settings = [], settings_from(params, SurfaceGripperSettings, "surface_gripper_")
+        for word in filter(None, params.surface_grippers):
+            i, link = gripper_link(word, places)
+            name = placements[i].name
+            made.append(
+                SurfaceGripper(name, name, link, points, params.surface_gripper_axis, settings)
+            )
+        return tuple(made)
 
     def configure(self) -> None:
         """Create the cell, and the subscriptions of planning scenes if enabled."""
         super().configure()
         self._contacts = ContactReport(self._world)
+        self._objects = ObjectMarkers(self, self._world) if self._world.objects else None
+        by_robot = dict(
+            zip((p.name for p in self._world.placements), parse_placements(self.params.robots),
+                strict=True)
+        )  # fmt: skip
+        self._suction = [
+            SurfaceGripperTopics(self, self._world, name, by_robot[run.gripper.robot])
+            for name, run in self._world.grippers.items()
+        ]
         if self.params.scene_bodies:
             places = parse_placements(self.params.robots)
             robots = list(zip(places, self._world.placements, strict=True))
@@ -80,6 +160,9 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         if self._scenes is not None:
             self._scenes.destroy()
         self._scenes = None
+        for gripper in self._suction:
+            gripper.destroy()
+        self._suction = []
         super().release()
 
     def tick(self, dt: float) -> None:
@@ -88,6 +171,24 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes.tick()
         super().tick(dt)
         self._contacts.tick()
+        for gripper in self._suction:
+            gripper.tick()
+        if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
+            self._objects_at = self.cell.time
+            self._objects.publish(self._stamp())
+
+    def parameters_changed(self, params: MujocoSimParams) -> None:
+        """Apply real-time factor, latency, and the settings of surface grippers."""
+        super().parameters_changed(params)
+        settings = settings_from(params, SurfaceGripperSettings, "surface_gripper_")
+        for run in self._world.grippers.values():
+            run.settings = settings
+
+    def answer_waiting(self) -> None:
+        """Send the results of ended goals."""
+        super().answer_waiting()
+        for gripper in self._suction:
+            gripper.finish()
 
     def diagnose(self, report: Report) -> None:
         """Report the real-time factor, contacts and bodies."""

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
+from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, SceneBody
 
@@ -61,6 +62,7 @@ class ContactRules:
         placements: Sequence[RobotPlacement],
         bodies: Mapping[str, SceneBody],
         standing: frozenset[str],
+        holding: frozenset[str] = frozenset(),
     ) -> None:
         """Classify the bodies of the model.
 
@@ -69,10 +71,16 @@ class ContactRules:
             placements: the robots of the cell.
             bodies: bodies of planning scenes in the model, by name.
             standing: names of the bodies that stand on the floor in the home state.
+            holding: names of the bodies of surface grippers.
         """
+        self._holding = holding
         self._model = model
         self._bodies = bodies
         self._names = [model.body(i).name for i in range(model.nbody)]
+        robots = {placement.name for placement in placements}
+        links = np.array([name.partition("/")[0] in robots for name in self._names])
+        free = np.array([name.startswith(FREE) for name in self._names])
+        self._links, self._free = links, free
         self._moves = model.body_treeid >= 0
         rolling = {f"{p.name}/{link}" for p in placements for link in _rolling(p)}
         self._stands = np.zeros(model.nbody, dtype=np.bool_)
@@ -96,7 +104,10 @@ class ContactRules:
         )
         found: dict[tuple[str, str], _PairContact] = {}
         wrench = np.empty(6)
-        for i in np.flatnonzero((depths > 0.0) & ~on_floor & self._moves[pairs].any(axis=1)):
+        # What objects do among themselves is not reported.
+        apart = self._free[pairs].any(axis=1) & ~self._links[pairs].any(axis=1)
+        moves = self._moves[pairs].any(axis=1)
+        for i in np.flatnonzero((depths > 0.0) & ~on_floor & ~apart & moves):
             pair, swapped = self._named(data.contact.geom[i], pairs[i])
             mujoco.mj_contactForce(model, data, int(i), wrench)
             contact = found.setdefault(pair, _PairContact())
@@ -142,6 +153,8 @@ class ContactRules:
 
     def _expected(self, pair: tuple[str, str], grasped: set[str]) -> bool:
         link, item = pair
+        if item.startswith(FREE):
+            return link in self._fingers or link in self._holding
         body = self._bodies.get(item)
         if body is None:
             return False
@@ -200,7 +213,7 @@ class ContactLog:
 
 def _rank(name: str) -> tuple[bool, bool, str]:
     """Return a sort key: links before objects before the floor."""
-    return name == FLOOR, name.startswith(PREFIX), name
+    return name == FLOOR, name.startswith((PREFIX, FREE)), name
 
 
 def standing_bodies(model: mujoco.MjModel, data: mujoco.MjData) -> frozenset[str]:

@@ -14,8 +14,11 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Cylinder, Inertial, Joint, JointKind, Mimic, Shape
+from motion_nodes.sim.free_bodies import PREFIX as FREE
+from motion_nodes.sim.free_bodies import FreeBody, add_free_bodies
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
 from motion_nodes.sim.mjcf_rollers import add_rollers, hub_of, ring_of
 from motion_nodes.sim.mjcf_shapes import (
@@ -27,6 +30,7 @@ from motion_nodes.sim.mjcf_shapes import (
     quat_wxyz,
 )
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.surface_gripper import SurfaceGripper, add_welds
 
 _NO_MASS, _NO_INERTIA = 1e-6, 1e-9
 """Of moving links without a mass [kg, kg m^2]: negligible beside the inertia of their drives."""
@@ -42,12 +46,16 @@ class WorldConfig:
 
     time_step: float | None = None
     """Time step [s], above 0 to 0.02; None: the smallest of the robots' descriptions."""
-    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    gravity: tuple[float, float, float] = STANDARD_GRAVITY
     """Gravity in the world [m/s^2]."""
     obstacles: tuple[Obstacle, ...] = ()
     """Static obstacles."""
     floor_height: float = 0.0
     """Height of the floor in the world [m]."""
+    objects: tuple[FreeBody, ...] = ()
+    """Objects that move freely."""
+    surface_grippers: tuple[SurfaceGripper, ...] = ()
+    """Surface grippers of the robots."""
 
     def __post_init__(self) -> None:
         """Validate the values."""
@@ -59,11 +67,12 @@ class WorldConfig:
             )
         if not np.isfinite(self.floor_height):
             raise InvalidConfig(f"floor_height is {self.floor_height} m; it must be finite.")
-        names = [obstacle.name for obstacle in self.obstacles]
-        if len(set(names)) != len(names):
-            raise InvalidConfig(
-                f"names of obstacles must be unique, got {', '.join(sorted(names))}."
-            )
+        for what in ("obstacles", "objects", "surface_grippers"):
+            names = [item.name for item in getattr(self, what)]
+            if len(set(names)) != len(names):
+                raise InvalidConfig(
+                    f"names of {what} must be unique, got {', '.join(sorted(names))}."
+                )
 
 
 def build_model(
@@ -87,6 +96,9 @@ def build_model(
     for placement in placements:
         _add_robot(spec, placement)
         exclude_neighbours(spec, placement)
+    add_free_bodies(spec, config.objects)
+    if config.objects:
+        add_welds(spec, config.surface_grippers, f"{FREE}{config.objects[0].name}")
     # A first model in the home state gives self-contacts and the height of each base.
     model = _compile(spec)
     data = mujoco.MjData(model)

@@ -183,6 +183,11 @@ def _set_shape(geom: mujoco.MjsGeom, shape: Shape, mesh: str | None) -> None:
         return
     geometry = shape.geometry
     assert not isinstance(geometry, Mesh)
+    set_primitive(geom, geometry)
+
+
+def set_primitive(geom: mujoco.MjsGeom, geometry: Box | Sphere | Cylinder) -> None:
+    """Set type and size of a geom."""
     geom.type = _KIND[type(geometry)]
     size = geom_size(geometry)
     geom.size[: len(size)] = size

@@ -15,14 +15,22 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.model.tree import Array, frozen
-from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
 from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
 from motion_nodes.sim.drive_targets import DriveTargets
+from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
 from motion_nodes.sim.placement import RobotPlacement, root_to_base
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
+from motion_nodes.sim.surface_gripper import (
+    GripperRun,
+    GripState,
+    SurfaceGripper,
+    UnknownGripper,
+    UnknownObject,
+)
 
 _MOST_SUBSTEPS = 4
 """Max number of parts of a step."""
@@ -68,6 +76,15 @@ class MujocoWorld(RobotBackend):
         super().__init__(placements)
         spec, self.model = build_model(placements, config or WorldConfig())
         self._scene = SceneCell(spec, self.placements)
+        self._shapes = {item.name: item.geometry for item in (config.objects if config else ())}
+        self.objects = tuple(self._shapes)
+        """Names of the objects that move freely."""
+        self.grippers = {
+            item.name: GripperRun(item) for item in (config.surface_grippers if config else ())
+        }
+        """Surface grippers by name; close and open them by :meth:`act`."""
+        for gripper in self.grippers.values():
+            self._check_gripper(gripper.gripper)
         self._substeps = _substeps(placements, self.time_step)
         self.data = mujoco.MjData(self.model)
         self._before = self.data.ctrl.copy()
@@ -124,7 +141,10 @@ class MujocoWorld(RobotBackend):
         return self._rules.find(self.data)
 
     def _contact_rules(self) -> ContactRules:
-        return ContactRules(self.model, self.placements, self._scene.bodies, self._standing)
+        holding = frozenset(gripper.gripper.body for gripper in self.grippers.values())
+        return ContactRules(
+            self.model, self.placements, self._scene.bodies, self._standing, holding
+        )
 
     @property
     def time(self) -> float:
@@ -146,11 +166,57 @@ class MujocoWorld(RobotBackend):
             raise SimulationDiverged(self._diverged)
         if count < 1:
             return
-        self._integrate(count)
+        if any(gripper.state is not GripState.OPEN for gripper in self.grippers.values()):
+            for _ in range(count):
+                self._integrate(1)
+                for gripper in self.grippers.values():
+                    gripper.update(self.model, self.data)
+        else:
+            self._integrate(count)
         # Also true for NaN, which fails every comparison.
         if not np.abs(self.data.qvel).max(initial=0.0) < _MAX_SPEED:
             self._diverged = self._divergence_message()
             raise SimulationDiverged(self._diverged)
+
+    def act(self, actions: Mapping[str, float]) -> None:
+        """Close (above 0.3) or open (below -0.3) surface grippers, by name.
+
+        Raises:
+            UnknownGripper: no gripper has the name; nothing changes.
+        """
+        for name in actions:
+            if name not in self.grippers:
+                raise UnknownGripper(name, self.grippers)
+        for name, value in actions.items():
+            self.grippers[name].act(value, self.model, self.data)
+
+    def object_pose(self, name: str) -> Array:
+        """Return the pose of an object in the world, shape (4, 4).
+
+        Raises:
+            UnknownObject: no object has the name.
+        """
+        if name not in self.objects:
+            raise UnknownObject(name, self.objects)
+        body, X = self.data.body(f"{FREE}{name}"), np.eye(4)
+        X[:3, :3], X[:3, 3] = body.xmat.reshape(3, 3), body.xpos
+        return X
+
+    def object_shape(self, name: str) -> Box | Sphere | Cylinder:
+        """Return the shape of an object.
+
+        Raises:
+            UnknownObject: no object has the name.
+        """
+        if name not in self._shapes:
+            raise UnknownObject(name, self.objects)
+        return self._shapes[name]
+
+    def _check_gripper(self, gripper: SurfaceGripper) -> None:
+        robot = next((p.robot for p in self.placements if p.name == gripper.robot), None)
+        if robot is None:
+            raise UnknownRobot(gripper.robot, [p.name for p in self.placements])
+        robot.tree.link(gripper.link)
 
     def _integrate(self, count: int) -> None:
         """Advance; a step in which the drives' input has changed is divided, the input linear."""
@@ -216,6 +282,8 @@ class MujocoWorld(RobotBackend):
         self._diverged = ""
         mujoco.mj_resetData(self.model, self.data)
         set_home(self.model, self.data, self.placements)
+        for gripper in self.grippers.values():
+            gripper.open(self.model, self.data)
         self._scene.restore(self.model, self.data)
 
     def reset(self) -> None:

@@ -85,12 +85,12 @@ def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict
     for name, item in scene.objects.items():
         touching = _touching(allowed, name, links)
         if item.enabled and item.kind != SCENERY and len(touching) < len(links):
-            found[_name(prefix, name)] = SceneBody(
+            found[body_name(prefix, name)] = SceneBody(
                 placement.name, item.parts, item.X_WO, touching=touching, rgba=item.rgba or _RGBA
             )
     for name, body in scene.attached.items():
         touching = _touching(allowed, name, links) | body.touch_links | {body.link}
-        found[_name(prefix, name)] = SceneBody(
+        found[body_name(prefix, name)] = SceneBody(
             placement.name, body.parts, body.X_LO, body.link, touching, body.rgba or _RGBA
         )
     return found
@@ -160,7 +160,8 @@ def check_body(name: str, body: SceneBody) -> None:
         raise InvalidCommand(str(error)) from error
 
 
-def _name(prefix: str, name: str) -> str:
+def body_name(prefix: str, name: str) -> str:
+    """Return the name in the model of an object of a planning scene."""
     return f"{PREFIX}{prefix}/{name}" if prefix else f"{PREFIX}{name}"
 
 

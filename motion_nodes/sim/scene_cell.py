@@ -160,9 +160,13 @@ class SceneCell:
             add_body(spec, name, body, places.get(name, body.X), self._links[body.robot])
         made = spec.compile()
         made.actuator_biasprm[:] = model.actuator_biasprm
+        made.eq_data[:] = model.eq_data
+        for at in np.flatnonzero(model.eq_type == int(mujoco.mjtEq.mjEQ_WELD)):
+            made.eq_obj2id[at] = made.body(model.body(int(model.eq_obj2id[at])).name).id
         state = mujoco.MjData(made)
         state.time = data.time
-        for field in ("qpos", "qvel", "act", "ctrl", "qacc_warmstart", "qfrc_applied"):
+        for field in ("qpos", "qvel", "act", "ctrl", "qacc_warmstart", "qfrc_applied",
+                      "eq_active"):  # fmt: skip
             getattr(state, field)[:] = getattr(data, field)
         self.spec = spec
         self.inactive = {n: link for n, link in self.inactive.items() if n in bodies}

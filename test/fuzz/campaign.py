@@ -160,8 +160,8 @@ class Campaign:
             attacker.spin(0.5)
             graph = attacker.node.get_service_names_and_types()
             nodes = sorted(
-                name.removesuffix("/get_state") for name, _ in graph
-                if name.endswith("/get_state") and f"/{OWN}" not in name
+                name.removesuffix("/get_transition_graph") for name, _ in graph
+                if name.endswith("/get_transition_graph") and f"/{OWN}" not in name
             )  # fmt: skip
             states = states_of(attacker, nodes)
             if set(self._expected()) <= set(nodes) and all(

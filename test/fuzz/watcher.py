@@ -34,6 +34,8 @@ SLACK = 1.02
 """Limits may be exceeded by this factor, for stamps are rounded."""
 POSITION_SLACK = 2e-3
 """[rad or m]"""
+EFFORT_SLACK = 1e-6
+"""[N m or N]"""
 MEASURED_SLACK = 0.05
 """[rad or m] A simulated drive may overshoot a limit by so much."""
 CLOCK = float(os.environ.get("FUZZ_CLOCK", "0.06"))
@@ -87,6 +89,8 @@ class Watch:
             for i, name in enumerate(limits.names)
         }
         base = self.robot.base
+        efforts = {} if base is not None else dict(zip(limits.names, limits.effort, strict=True))
+        self.efforts = {name: float(limit) for name, limit in efforts.items()}
         self.wheels: dict[str, tuple[float, float]] = {}
         if self.robot.kind == "differential" and base is not None:
             x, z = base.linear.x, base.angular.z
@@ -106,6 +110,13 @@ class Watch:
         for i, name in enumerate(message.name):
             position = message.position[i] if i < len(message.position) else math.nan
             velocity = message.velocity[i] if i < len(message.velocity) else math.nan
+            effort = message.effort[i] if i < len(message.effort) else math.nan
+            if name in self.efforts and math.isnan(position) and math.isfinite(effort):
+                # Under impedance control there are efforts only; then its reference begins anew.
+                if abs(effort) > self.efforts[name] + EFFORT_SLACK:
+                    self._say(f"{name} is commanded {effort} N m, limit {self.efforts[name]}")
+                self.last.pop(name, None)
+                continue
             if name in self.wheels:
                 self._wheel(name, stamp, velocity)
             elif name in self.limits and self.robot.base is None:

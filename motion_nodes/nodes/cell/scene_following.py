@@ -23,7 +23,7 @@ from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.scene.scene import Scene
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.scene_bodies import SceneBody, bodies_of
+from motion_nodes.sim.scene_bodies import SceneBody, bodies_of, body_name
 
 PERIOD = 0.02
 """Period of scene updates [s]."""
@@ -142,6 +142,9 @@ class SceneFollowing:
         bodies: dict[str, SceneBody] = {}
         for (place, placed, _), scene in zip(self._followed, scenes, strict=True):
             bodies |= bodies_of(scene, placed, place.namespace)
+            # Objects of the simulation are there already.
+            for name in self._cell.objects:
+                bodies.pop(body_name(place.namespace, name), None)
         self._scenes, self._pending = scenes, bodies
 
 

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics, service and action of one simulated surface gripper.
+
+What it holds is attached to its link in the planning scene of its robot, and removed from there
+when it is released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from control_msgs.action import GripperCommand
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
+from std_srvs.srv import SetBool
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.poses import inverse
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
+from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.scene.collision_objects import attached_message, detached_message
+from motion_nodes.scene.scene import AttachedBody, world_object
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.surface_gripper import GripState
+
+NAME = "surface_gripper"
+OPENING = 1e-3
+"""Positions of GripperCommand above it open [m]."""
+
+
+@dataclass(eq=False)
+class _Grip:
+    """Execution of a goal."""
+
+    goal: ActionGoal
+    topics: SurfaceGripperTopics
+    closing: bool
+    canceled: bool = False
+
+    @property
+    def ended(self) -> bool:
+        return self.canceled or self.topics.state is not GripState.CLOSING
+
+
+class _GripServer(LoopActionServer[_Grip]):
+    def __init__(self, topics: SurfaceGripperTopics, node: MotionNode[Any], name: str) -> None:
+        self._topics = topics
+        super().__init__(node, [(GripperCommand, name)])
+
+    def start(self, goal: ActionGoal) -> _Grip | None:
+        position = float(goal.request.command.position)
+        if not np.isfinite(position):
+            self._topics.node.warn(NAME, f"gripper goal refused: the position is {position}")
+            goal.finish(ActionOutcome.ABORTED, goal.result)
+            return None
+        closing = position <= OPENING
+        self._topics.node.in_loop(lambda: self._topics.set(closing))
+        return _Grip(goal, self._topics, closing)
+
+    def stop(self, work: _Grip) -> None:
+        self._topics.set(False)
+        work.canceled = True
+
+    def answer(self, work: _Grip) -> None:
+        result, held = work.goal.result, bool(self._topics.gripped)
+        result.reached_goal = not work.closing or held
+        result.stalled = work.closing and held
+        result.position = 0.0 if held else 1.0
+        outcome = ActionOutcome.SUCCEEDED if result.reached_goal else ActionOutcome.ABORTED
+        work.goal.finish(ActionOutcome.CANCELED if work.canceled else outcome, result)
+
+
+class SurfaceGripperTopics:
+    """Interface of one surface gripper."""
+
+    def __init__(
+        self, node: MotionNode[Any], world: MujocoWorld, gripper: str, place: Placement
+    ) -> None:
+        """Create the endpoints.
+
+        Args:
+            node: the simulation.
+            world: with the gripper.
+            gripper: its name in the world.
+            place: of its robot.
+        """
+        self.node, self._world = node, world
+        self._run = world.grippers[gripper]
+        prefix = f"{place.namespace}/" if place.namespace else ""
+        self._status = node.advertise(DiagnosticStatus, f"{prefix}{NAME}/status", qos.STATUS)
+        self._attached = node.advertise(
+            AttachedCollisionObject, f"{prefix}attached_collision_object", qos.REQUESTS
+        )
+        self._objects = node.advertise(CollisionObject, f"{prefix}collision_object", qos.REQUESTS)
+        node.serve(SetBool, f"{prefix}{NAME}/activate", self._on_activate)
+        self._server: _GripServer | None = _GripServer(self, node, f"{prefix}{NAME}/gripper_cmd")
+        self._published: tuple[GripState, tuple[str, ...]] | None = None
+        self._held: tuple[str, ...] = ()
+
+    @property
+    def state(self) -> GripState:
+        """State of the gripper."""
+        return self._run.state
+
+    @property
+    def gripped(self) -> tuple[str, ...]:
+        """Names of the held objects."""
+        return self._run.gripped
+
+    def set(self, closing: bool) -> None:
+        """Close or open; in the loop."""
+        self._world.act({self._run.gripper.name: 1.0 if closing else -1.0})
+
+    def tick(self) -> None:
+        """Publish changes; in the loop."""
+        if self._server is not None:
+            self._server.look()
+        now = (self.state, self.gripped)
+        if now == self._published:
+            return
+        self._published = now
+        for name in now[1]:
+            if name not in self._held:
+                self._attached.publish(self._attachment(name))
+        for name in self._held:
+            if name not in now[1]:
+                self._attached.publish(detached_message(name))
+                self._objects.publish(CollisionObject(id=name, operation=CollisionObject.REMOVE))
+                if now[0] is GripState.OPEN and self._run.lost:
+                    self.node.get_logger().warning(f"{NAME}: '{name}' is no longer held")
+        self._held = now[1]
+        self._status.publish(
+            DiagnosticStatus(
+                name=NAME,
+                message=self.state.name.lower(),
+                hardware_id=self._run.gripper.body,
+                values=[
+                    KeyValue(key="state", value=str(int(self.state))),
+                    KeyValue(key="gripped objects", value=", ".join(now[1])),
+                    KeyValue(key="attachments lost", value=str(self._run.lost)),
+                ],
+            )
+        )
+
+    def finish(self) -> None:
+        """Send the results of ended goals; in the executor."""
+        if self._server is not None:
+            self._server.finish()
+
+    def destroy(self) -> None:
+        """Destroy the action server."""
+        if self._server is not None:
+            self._server.destroy()
+        self._server = None
+
+    def _attachment(self, name: str) -> AttachedCollisionObject:
+        gripper, world = self._run.gripper, self._world
+        body, X_WL = world.data.body(gripper.body), np.eye(4)
+        X_WL[:3, :3], X_WL[:3, 3] = body.xmat.reshape(3, 3), body.xpos
+        X_LO = inverse(X_WL) @ world.object_pose(name)
+        parts = world_object(name, world.object_shape(name)).parts
+        held = AttachedBody(name, gripper.link, X_LO, parts, frozenset(self._touching()))
+        return attached_message(held)
+
+    def _touching(self) -> list[str]:
+        """Return the link of the gripper, and those fixed to it."""
+        robot = next(p.robot for p in self._world.placements
+                     if p.name == self._run.gripper.robot)  # fmt: skip
+        link = self._run.gripper.link
+        touching = [link]
+        while (joint := robot.tree.parent_joint.get(touching[-1])) is not None:
+            touching.append(joint.parent)
+            if joint.movable:
+                break
+        return touching
+
+    def _on_activate(self, request: Any, response: Any) -> Any:
+        def job() -> str:
+            if not self.node.active:
+                raise InvalidCommand("the simulation is not active")
+            self.set(bool(request.data))
+            return "closing" if request.data else "open"
+
+        return respond_from_loop(self.node, response, job)
+
+
+def gripper_link(word: str, places: tuple[Placement, ...]) -> tuple[int, str]:
+    """Return the robot's index and the link of a word ``[NAMESPACE/]LINK``.
+
+    Raises:
+        InvalidConfig: no robot has the namespace.
+    """
+    namespace, _, link = word.strip().rpartition("/")
+    for i, place in enumerate(places):
+        if place.namespace == namespace.strip("/"):
+            return i, link
+    names = ", ".join(f"'{place.namespace}'" for place in places)
+    raise InvalidConfig(
+        f"surface_grippers: '{word}' names the namespace '{namespace}'; robots are in {names}"
+    )

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects with a mass that move freely in a simulated world: they fall, are pushed, and gripped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import mujoco
+import numpy as np
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.sim.mjcf_shapes import contact_reference, geom_size, quat_wxyz, set_primitive
+from motion_nodes.sim.placement import rigid_pose
+
+PREFIX = "object:"
+"""Prefix of the names of these bodies in the model."""
+_RGBA = (0.2, 0.55, 0.8, 1.0)
+_WORD = re.compile(
+    r"(?P<name>[^:=@]+):=(?P<shape>\w+):(?P<size>[^:@]+):(?P<mass>[^:@]+)@(?P<at>.+)"
+)
+_SHAPES = {"box": (Box, 3), "sphere": (Sphere, 1), "cylinder": (Cylinder, 2)}
+
+
+@dataclass(frozen=True)
+class FreeBody:
+    """A solid of uniform density.
+
+    Raises:
+        InvalidConfig: sizes, mass or friction out of range, or a pose that is not rigid.
+    """
+
+    name: str
+    """Unique among the objects."""
+    geometry: Box | Sphere | Cylinder
+    """Shape with its sizes [m]."""
+    mass: float
+    """[kg]"""
+    X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
+    """Initial pose of the shape's centre in the world, shape (4, 4)."""
+    friction: float = 0.8
+    """Coefficient of sliding friction."""
+    rgba: tuple[float, float, float, float] = _RGBA
+    """Colour, 0 to 1 each."""
+
+    def __post_init__(self) -> None:
+        """Validate shape, mass and pose."""
+        size = geom_size(self.geometry)
+        if not (np.isfinite(size).all() and 0.0 < min(size) and max(size) < 1e3):
+            raise InvalidConfig(
+                f"sizes of object '{self.name}' must be above 0 to 1000 m, got {self.geometry}."
+            )
+        if not 1e-6 <= self.mass <= 1e6:
+            raise InvalidConfig(
+                f"mass of object '{self.name}' is {self.mass} kg; it must be 1e-6 to 1e6 kg."
+            )
+        if not 0.0 <= self.friction <= 100.0:
+            raise InvalidConfig(
+                f"friction of object '{self.name}' is {self.friction}; it must be 0 to 100."
+            )
+        object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of object '{self.name}'"))
+
+
+def parse_free_body(word: str) -> FreeBody:
+    """Return the object of a word ``NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]``.
+
+    Shapes are ``box`` (length, width, height), ``sphere`` (radius) and ``cylinder`` (radius,
+    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``.
+
+    Raises:
+        InvalidConfig: names the invalid part.
+    """
+    found = _WORD.fullmatch(word.strip())
+    if found is None or found["shape"] not in _SHAPES:
+        raise InvalidConfig(
+            f"'{word}' is no object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, sphere or "
+            "cylinder, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
+        )
+    kind, count = _SHAPES[found["shape"]]
+    try:
+        size, at = ([float(x) for x in found[part].split(",")] for part in ("size", "at"))
+        mass = float(found["mass"])
+    except ValueError:
+        raise InvalidConfig(f"'{word}': sizes, mass and place must be numbers") from None
+    if len(size) != count or len(at) not in (3, 4):
+        raise InvalidConfig(
+            f"'{word}': a {found['shape']} has {count} sizes, a place 3 or 4 numbers"
+        )
+    geometry = Box((size[0], size[1], size[2])) if kind is Box else kind(*size)
+    X = from_xyz_rpy(at[:3], (0.0, 0.0, at[3] if len(at) == 4 else 0.0))
+    return FreeBody(found["name"].strip(), geometry, mass, X)
+
+
+def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
+    """Add objects to a specification; inertias are those of solids of uniform density."""
+    for body in bodies:
+        X = body.X_WO
+        made = spec.worldbody.add_body(
+            name=f"{PREFIX}{body.name}", pos=X[:3, 3], quat=quat_wxyz(X[:3, :3])
+        )
+        made.add_freejoint(name=f"{PREFIX}{body.name}")
+        made.mass, made.inertia, made.explicitinertial = body.mass, _inertia(body), True
+        made.ipos, made.iquat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
+        geom = made.add_geom(name=f"{PREFIX}{body.name}/0", rgba=body.rgba)
+        set_primitive(geom, body.geometry)
+        geom.friction[0] = body.friction
+        geom.solref = contact_reference(spec.option.timestep)
+        geom.condim = 4
+
+
+def _inertia(body: FreeBody) -> Array:
+    """Return the principal moments of inertia of a solid [kg m^2], shape (3,)."""
+    solid, m = body.geometry, body.mass
+    if isinstance(solid, Box):
+        x, y, z = np.square(solid.size)
+        return np.array((y + z, x + z, x + y)) * m / 12.0
+    if isinstance(solid, Sphere):
+        return np.full(3, 0.4 * m * solid.radius**2)
+    across = m * (3.0 * solid.radius**2 + solid.length**2) / 12.0
+    return np.array((across, across, 0.5 * m * solid.radius**2))
