@@ -6,7 +6,9 @@ quiet machine). Figures do not depend on how busy the machine is, but for planni
 
 A run begins at a collision-free configuration, 1 rad around the default posture or anywhere in the
 joints' range (at most half a turn), and goes to a pose that a collision-free configuration within
-0.6 rad of the posture has; seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest.
+0.6 rad of the posture has, or with the tool downwards to a place beside the base, reachable or not;
+seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest. Links touched: references in
+which two links of the robot's exact geometry touch.
 Runs that the policy alone does not end are repeated with what ``escape`` of the node offers: back
 to the posture once, or a planner. Distances of links are those of their spheres. How scenes are
 drawn is documented in ``rmpflow_scenes.py``; clearance there is that of the robot's geometry by
@@ -16,12 +18,15 @@ something to do.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from harness import Cell, Report, Spread, arguments, progress
 from peers.distances import LinkDistances
 from rmpflow_scenes import Outcome, draw_scene, run_scene
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
@@ -32,7 +37,9 @@ from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
-KINDS = ("1 rad around the posture", "whole range of the joints")
+KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, beside the base")
+BESIDE = ((0.35, -0.35, 0.3), (0.6, 0.35, 0.6))
+"""Bounds of places beside the base [m]."""
 WAYS = ("alone", "posture", "planner")
 FRAME = 0.01  # [s]
 LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
@@ -40,8 +47,15 @@ STANDING = 1.0  # [s] stuck and at rest, after which a run ends
 PLANNING = 5.0  # [s]
 
 
-Run = tuple[float | None, bool]
-"""Time of arrival [s], None where it did not arrive; and whether the policy reports it stuck."""
+class Run(NamedTuple):
+    """How one run ended."""
+
+    seconds: float | None = None
+    """Time of arrival [s]; None where it did not arrive."""
+    stuck: bool = False
+    """Whether the policy reports it stuck."""
+    touched: bool = False
+    """Whether links touched on the way."""
 
 
 class Runs:
@@ -54,16 +68,16 @@ class Runs:
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
         self.truth = LinkDistances(self.policy.robot, self.policy.active_joints)
         warm_up(self.checker)
-        self._alone: dict[tuple[int, bool], Run] = {}
+        self._alone: dict[tuple[int, str], Run] = {}
 
-    def arrival(self, seed: int, wide: bool, way: str) -> Run:
+    def arrival(self, seed: int, kind: str, way: str) -> Run:
         """Return one run; with an escape it differs only where the policy alone did not arrive."""
-        alone = self._alone.get((seed, wide), (None, False))
-        if alone[0] is not None:
+        alone = self._alone.get((seed, kind), Run())
+        if alone.seconds is not None:
             return alone
         self.checker.set_scene(Scene())
-        found = self._run(*self._start(seed, wide), way)
-        self._alone.setdefault((seed, wide), found)
+        found = self._run(*self._start(seed, kind), way)
+        self._alone.setdefault((seed, kind), found)
         return found
 
     def scene(self, seed: int) -> Outcome:
@@ -71,15 +85,20 @@ class Runs:
         scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
         return run_scene(self.policy, self.checker, self.truth, scene)
 
-    def _start(self, seed: int, wide: bool) -> tuple[Array, Array]:
-        """Return a free start, and a pose that some free configuration near the posture has."""
+    def _start(self, seed: int, kind: str) -> tuple[Array, Array]:
+        """Return a free start, and a pose of the tool."""
         rng, limits = np.random.default_rng(seed), self.checker.limits
         home = self.policy.default_cspace_target
         low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
         while True:
             goal = limits.clip(home + rng.uniform(-0.6, 0.6, len(home)))
-            spread = rng.uniform(low, high) if wide else home + rng.uniform(-1.0, 1.0, len(home))
+            near = kind == KINDS[0]
+            spread = home + rng.uniform(-1.0, 1.0, len(home)) if near else rng.uniform(low, high)
             q, X = limits.clip(spread), self.policy.tool_pose(goal)
+            if kind == KINDS[2]:
+                if self.checker.is_free(q):
+                    return q, from_xyz_rpy(rng.uniform(*BESIDE), (np.pi, 0.0, 0.0))
+                continue
             in_reach = np.hypot(*X[:2, 3]) > 0.35 and X[2, 3] > 0.15
             if in_reach and self.checker.is_free(q) and self.checker.is_free(goal):
                 return q, X
@@ -93,22 +112,26 @@ class Runs:
         qd = np.zeros(len(q))
         fingers = policy.robot.home[policy.robot.indices(policy.watched_joints)]
         none = np.zeros(len(fingers))
-        now, quiet = 0.0, 0.0
+        now, quiet, arrived = 0.0, 0.0, None
+        references = []
         while now < (LONGEST if way == WAYS[0] else ESCAPING):
             step = follower.step(RobotMotion(q, qd, fingers, none), FRAME, now)
             now += FRAME
             q, qd = step if step is not None else (q, np.zeros(len(q)))
+            references.append(q)
             if follower.escape_target is not None:
                 q, took = self._escape(q, X_WT)
                 now += took
                 follower.hand_back(now, "" if took else "no path was found")
             if follower.phase is Phase.ARRIVED:
-                return now, False
+                arrived = now
+                break
             stands = follower.phase is Phase.STUCK and float(np.abs(qd).max()) < 5e-3
             quiet = quiet + FRAME if stands else 0.0
             if quiet > STANDING:
                 break
-        return None, policy.stuck
+        touched = not self.checker.exact.are_free(np.array(references)).all()
+        return Run(arrived, arrived is None and policy.stuck, touched)
 
     def _escape(self, q: Array, X_WT: Array) -> tuple[Array, float]:
         """Return where a plan ends, and its duration [s]; 0 where there is none."""
@@ -121,9 +144,9 @@ class Runs:
 
 def arrival_row(what: str, found: list[Run]) -> list[Cell]:
     """Return the table's row about some runs."""
-    took = Spread.of(seconds for seconds, _ in found if seconds is not None)
-    return [what, len(found), 100.0 * took.count / len(found), sum(stuck for _, stuck in found),
-            took.p50, took.maximum]  # fmt: skip
+    took = Spread.of(run.seconds for run in found if run.seconds is not None)
+    return [what, len(found), 100.0 * took.count / len(found), sum(run.stuck for run in found),
+            sum(run.touched for run in found), took.p50, took.maximum]  # fmt: skip
 
 
 def scene_row(name: str, found: list[Outcome]) -> list[Cell]:
@@ -149,16 +172,17 @@ def main() -> None:
     robots = [Runs(name) for name in options.robots]
     rows = []
     for robot in robots:
-        for wide in (False, True):
+        for kind in KINDS:
             for way in WAYS:
-                what = f"{robot.name}, {KINDS[wide]}, {way}"
+                what = f"{robot.name}, {kind}, {way}"
                 progress(what)
-                found = [robot.arrival(seed, wide, way) for seed in range(options.starts)]
+                found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
                 rows += [arrival_row(what, found)] if found else []
     if rows:
         report.table(
             "From random starts to random poses",
-            ["", "runs", "arrived [%]", "reported stuck", "median [s]", "longest [s]"],
+            ["", "runs", "arrived [%]", "reported stuck", "links touched", "median [s]",
+             "longest [s]"],
             rows,
             "Posture, planner: as alone, but where that is stuck it goes back to its posture "
             "once, or along a planner's path.",
