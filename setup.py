@@ -40,6 +40,8 @@ setup(
     extras_require={
         # ROS 2 Jazzy as wheels, for a machine without ROS. Never install this beside an apt ROS.
         "ros": requirements("ros"),
+        # Learned policies: the network's runtime.
+        "policy": requirements("policy"),
         "test": requirements("test"),
     },
     entry_points={"console_scripts": ["motion = motion_nodes.cli.main:main"]},

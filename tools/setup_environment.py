@@ -24,6 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements"
+DEMO = ["ros", "run", "policy"]
+"""Requirements of the demo; the tests need more."""
 OLDEST, NEWEST = (3, 11), (3, 13)
 
 
@@ -162,11 +164,11 @@ def main() -> int:
     cli = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     cli.add_argument("--test", action="store_true", help="also what the tests need")
     args = cli.parse_args()
-    wanted = ["ros", "run", "test"] if args.test else ["ros", "run"]
+    wanted = [*DEMO, "test"] if args.test else DEMO
     try:
         check_machine()
         # An environment made for the tests serves the demo too.
-        for kinds in (["ros", "run", "test"], wanted):
+        for kinds in ([*DEMO, "test"], wanted):
             stamp = VENV / f"made-for-{'-'.join(kinds)}"
             if stamp.exists() and stamp.read_text() == fingerprint(kinds):
                 return 0

@@ -81,6 +81,24 @@ _Loader.add_implicit_resolver(
 )
 
 
+class _TaggedLoader(_Loader):
+    """Reads plain data also where it carries tags of Python objects; nothing is constructed."""
+
+
+def _without_tag(loader: _TaggedLoader, suffix: str, node: yaml.Node) -> Any:
+    """Return the data of a node as if it had no tag; of an empty one the name in the tag."""
+    if isinstance(node, yaml.MappingNode):
+        return loader.construct_mapping(node, deep=True)
+    if isinstance(node, yaml.SequenceNode):
+        return loader.construct_sequence(node, deep=True)
+    assert isinstance(node, yaml.ScalarNode)
+    return loader.construct_scalar(node) or suffix.rpartition(":")[2]
+
+
+_TaggedLoader.add_multi_constructor("", _without_tag)
+_TaggedLoader.add_multi_constructor("!", _without_tag)
+
+
 def _too_much(text: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.composer.ComposerError(None, None, text, mark)
 
@@ -113,8 +131,12 @@ _Dumper.add_representer(tuple, _numbers_in_a_line)
 _Dumper.add_representer(float, _shortest_float)
 
 
-def read_yaml(file: Path) -> Any:
+def read_yaml(file: Path, *, tagged: bool = False) -> Any:
     """Return the mapping in a YAML file.
+
+    Args:
+        file: the file.
+        tagged: accept tags of Python objects, whose data is returned as plain data.
 
     Raises:
         InvalidDescription: names the file and the place of a syntax error, or it is no mapping.
@@ -125,15 +147,16 @@ def read_yaml(file: Path) -> Any:
         raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
         raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
-    return parse_yaml(text, str(file))
+    return parse_yaml(text, str(file), tagged=tagged)
 
 
-def parse_yaml(text: str, where: str) -> Any:
+def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
     """Return the mapping in a YAML text.
 
     Args:
         text: YAML.
         where: the file, for errors.
+        tagged: see :func:`read_yaml`.
 
     Raises:
         InvalidDescription: as :func:`read_yaml`.
@@ -143,7 +166,7 @@ def parse_yaml(text: str, where: str) -> Any:
             f"{where}: has {len(text)} characters; at most {MAX_CHARACTERS} are read."
         )
     try:
-        data = yaml.load(text, _Loader)
+        data = yaml.load(text, _TaggedLoader if tagged else _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""

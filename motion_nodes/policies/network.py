@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks of policies on the CPU: ONNX by ONNX Runtime, TorchScript where torch is installed.
+
+Files are never unpickled: checkpoints of torch (``torch.save``) are rejected by their content.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from motion_nodes.errors import InvalidDescription, MotionError
+from motion_nodes.model.tree import Array
+
+MAX_SIZE = 1_000_000_000
+"""Max size of a file [bytes]."""
+OBSERVATION_NAMES = ("obs", "observation", "observations", "input", "policy", "onnx::Gemm_0")
+"""Names of the input with the observation, among several; else it is the first."""
+
+
+class NetworkFault(MotionError, RuntimeError):
+    """A network that failed while it ran."""
+
+
+class PolicyNetwork(Protocol):
+    """Maps an observation to an action; may have a state, as recurrent networks do."""
+
+    def __call__(self, observation: Array) -> Array:
+        """Return the action, shape (m,), for an observation, shape (n,); advances the state.
+
+        Raises:
+            NetworkFault: the network failed.
+        """
+
+    def reset(self) -> None:
+        """Reset the state to zero."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """Entries that the file's author added."""
+
+
+class OnnxNetwork:
+    """A network of an ONNX file, run by ONNX Runtime in the calling thread."""
+
+    def __init__(self, file: Path) -> None:
+        """Load the file.
+
+        Raises:
+            InvalidDescription: not an ONNX model, inputs that are not understood, or ONNX Runtime
+                is not installed.
+        """
+        content = _content(file)
+        try:
+            import onnxruntime
+        except ImportError:
+            raise InvalidDescription(
+                f"{file}: ONNX Runtime is not installed: pip install 'motion_nodes[policy]'"
+            ) from None
+        options = onnxruntime.SessionOptions()
+        # One thread: the networks are small, and others would spin beside the control loops.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            # From memory, so that the model cannot refer to other files.
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # Its errors have no common base but Exception.
+            raise InvalidDescription(f"{file}: is no usable ONNX model: {_line(error)}") from None
+        inputs = list(self._session.get_inputs())
+        outputs = list(self._session.get_outputs())
+        chosen = next((i for i in inputs if i.name in OBSERVATION_NAMES), inputs[0])
+        inputs.remove(chosen)
+        for value in (chosen, *inputs, *outputs):
+            if value.type != "tensor(float)":
+                raise InvalidDescription(f"{file}: '{value.name}' is {value.type}, not float32.")
+        self._name, self._flat = chosen.name, len(chosen.shape) == 1
+        self.input_width = _width(chosen.shape)
+        """Number of inputs; None: not fixed by the file."""
+        self.output_width = _width(outputs[0].shape)
+        """Number of outputs; None: not fixed by the file."""
+        self.metadata: Mapping[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
+        self._state_inputs = [(i.name, _state_shape(i, file)) for i in inputs]
+        self._outputs = [output.name for output in outputs[: 1 + len(inputs)]]
+        if len(self._outputs) != 1 + len(inputs):
+            raise InvalidDescription(
+                f"{file}: has {len(inputs)} inputs beside the observation ("
+                f"{', '.join(i.name for i in inputs)}), but {len(outputs) - 1} outputs with their "
+                "next values."
+            )
+        self.reset()
+
+    def __call__(self, observation: Array) -> Array:
+        """Return the action; see :class:`PolicyNetwork`."""
+        x = observation.astype(np.float32)
+        feed = {self._name: x if self._flat else x[None, :], **self._state}
+        try:
+            out = self._session.run(self._outputs, feed)
+        except Exception as error:
+            raise NetworkFault(f"the network failed: {_line(error)}") from None
+        for (name, _), value in zip(self._state_inputs, out[1:], strict=True):
+            self._state[name] = value
+        return np.asarray(out[0], dtype=np.float64).reshape(-1)
+
+    def reset(self) -> None:
+        """Reset the state of a recurrent network to zero."""
+        self._state = {name: np.zeros(shape, np.float32) for name, shape in self._state_inputs}
+
+
+class TorchScriptNetwork:
+    """A network of a TorchScript file, for machines with torch."""
+
+    def __init__(self, file: Path) -> None:
+        """Load the file.
+
+        Raises:
+            InvalidDescription: not TorchScript, or torch is not installed.
+        """
+        _check_torch_script(file)
+        if importlib.util.find_spec("torch") is None:
+            raise InvalidDescription(
+                f"{file}: is TorchScript, and torch is not installed. Export the policy as ONNX."
+            )
+        self._torch: Any = importlib.import_module("torch")
+        self._torch.set_num_threads(1)
+        try:
+            self._module = self._torch.jit.load(str(file), map_location="cpu").eval()
+        except Exception as error:
+            raise InvalidDescription(f"{file}: is no usable TorchScript: {_line(error)}") from None
+        self.metadata: Mapping[str, str] = {}
+
+    def __call__(self, observation: Array) -> Array:
+        """Return the action; see :class:`PolicyNetwork`."""
+        x = self._torch.from_numpy(observation.astype(np.float32))[None, :]
+        try:
+            with self._torch.no_grad():
+                out = self._module(x)
+        except Exception as error:
+            raise NetworkFault(f"the network failed: {_line(error)}") from None
+        return np.asarray(out.numpy(), dtype=np.float64).reshape(-1)
+
+    def reset(self) -> None:
+        """Reset the state, where the module has one."""
+        if hasattr(self._module, "reset"):
+            self._module.reset()
+
+
+def load_network(file: str | Path) -> OnnxNetwork | TorchScriptNetwork:
+    """Load the network of a policy by the ending of its file: .onnx, or .pt and .jit.
+
+    Raises:
+        InvalidDescription: no such file, another ending, or a file that is no such network.
+    """
+    path = Path(file)
+    if path.suffix in (".pt", ".pth", ".jit"):
+        return TorchScriptNetwork(path)
+    if path.suffix != ".onnx":
+        raise InvalidDescription(
+            f"{path}: the network of a policy is a file .onnx (or TorchScript, .pt); pickled "
+            "files are never loaded."
+        )
+    return OnnxNetwork(path)
+
+
+def check_widths(network: PolicyNetwork, inputs: int, outputs: int, file: str) -> None:
+    """Check that a network fits its description, by its file and by a run on zeros.
+
+    Args:
+        network: the network; its state is reset.
+        inputs: number of observations of the description.
+        outputs: number of actions of the description.
+        file: for errors.
+
+    Raises:
+        InvalidDescription: other widths.
+    """
+    declared = getattr(network, "input_width", None)
+    if declared is not None and declared != inputs:
+        raise InvalidDescription(
+            f"{file}: the network has {declared} inputs, its description gives {inputs} "
+            "observations."
+        )
+    network.reset()
+    try:
+        actions = network(np.zeros(inputs))
+    except NetworkFault as error:
+        raise InvalidDescription(
+            f"{file}: the network does not accept the {inputs} observations of its description: "
+            f"{error}"
+        ) from None
+    if actions.shape != (outputs,):
+        raise InvalidDescription(
+            f"{file}: the network has {actions.size} outputs, its description gives {outputs} "
+            "actions."
+        )
+    network.reset()
+
+
+def _content(file: Path) -> bytes:
+    """Return the bytes of a file that may be a network."""
+    try:
+        size = file.stat().st_size
+        if size > MAX_SIZE:
+            raise InvalidDescription(f"{file}: has {size} bytes; at most {MAX_SIZE} are read.")
+        content = file.read_bytes()
+    except OSError as error:
+        raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
+    if content[:1] == b"\x80" or content[:2] == b"PK":
+        raise InvalidDescription(
+            f"{file}: is a pickle or a checkpoint of torch, not an ONNX model; such files can "
+            "execute code and are never loaded. Export the policy as ONNX."
+        )
+    return content
+
+
+def _check_torch_script(file: Path) -> None:
+    """Reject a checkpoint: it is a zip file, too, but has no code of a scripted module."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            scripted = any("/code/" in name for name in archive.namelist())
+    except OSError as error:
+        raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
+    except zipfile.BadZipFile:
+        scripted = False
+    if not scripted:
+        raise InvalidDescription(
+            f"{file}: is no TorchScript; checkpoints are pickled, can execute code and are never "
+            "loaded. Export the policy as ONNX."
+        )
+
+
+def _width(shape: list[int | str | None]) -> int | None:
+    last = shape[-1] if shape else None
+    return last if isinstance(last, int) else None
+
+
+def _state_shape(value: Any, file: Path) -> tuple[int, ...]:
+    """Return the shape of a recurrent state for one robot."""
+    shape = tuple(n if isinstance(n, int) else 1 for n in value.shape)
+    if int(np.prod(shape)) > 10_000_000:
+        raise InvalidDescription(f"{file}: the state '{value.name}' is too large: {shape}.")
+    return shape
+
+
+def _line(error: Exception) -> str:
+    """Return the first line of a library's error, shortened."""
+    return str(error).strip().partition("\n")[0][:300]

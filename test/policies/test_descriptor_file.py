@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Isaac Lab's IO_descriptors.yaml: what is read, and how broken files are rejected."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from policies.descriptors import descriptor, write_descriptor
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.policy_spec import ActionKind
+
+JOINTS = ["hip", "thigh", "calf"]
+
+
+def test_terms_keep_their_order_and_widths(tmp_path):
+    data = descriptor(
+        JOINTS, default_joint_pos=[0.0, 0.8, -1.5], default_joint_stiffness=[20.0] * 3
+    )
+    spec = read_descriptor(write_descriptor(tmp_path, data))
+    assert [term.name for term in spec.observations][:2] == ["base_lin_vel", "base_ang_vel"]
+    assert spec.observation_width == 12 + 3 * 3
+    assert spec.action_width == 3
+    assert spec.commanded_joints == tuple(JOINTS)
+    assert spec.period == pytest.approx(0.02)
+    np.testing.assert_array_equal(spec.joints.position, [0.0, 0.8, -1.5])
+    np.testing.assert_array_equal(spec.actions[0].scale, [0.2] * 3)
+    np.testing.assert_array_equal(spec.actions[0].offset, [0.0, 0.8, -1.5])
+    assert np.isnan(spec.joints.damping).all()
+    assert spec.command_width == 3
+
+
+def test_overloads_and_own_fields(tmp_path):
+    terms = [
+        {
+            "name": "joint_pos_rel",
+            "shape": [3],
+            "joint_names": JOINTS[::-1],
+            "joint_pos_offsets": [1.0, 2.0, 3.0],
+            "overloads": {"scale": [1.0, 2.0, 3.0], "clip": [-5.0, 5.0], "history_length": 4},
+        }
+    ]
+    own = {"observation_clip": 100.0, "action_clip": 10.0, "max_command": [1.0, 0.5, 1.5]}
+    spec = read_descriptor(write_descriptor(tmp_path, descriptor(JOINTS, terms, motion_nodes=own)))
+    (term,) = spec.observations
+    assert (term.full_width, term.clip, term.history) == (12, (-5.0, 5.0), 4)
+    assert term.joints == tuple(JOINTS[::-1])
+    np.testing.assert_array_equal(term.offset, [1.0, 2.0, 3.0])
+    assert (spec.observation_clip, spec.action_clip) == (100.0, 10.0)
+    np.testing.assert_array_equal(spec.max_command, [1.0, 0.5, 1.5])
+
+
+def test_tags_and_tuples_of_python_are_plain_data(tmp_path):
+    file = write_descriptor(tmp_path, descriptor(JOINTS))
+    text = file.read_text()
+    file.write_text(
+        text.replace("shape: [3]", "shape: !!python/tuple [3]", 1)
+        + "other: !!python/object/apply:os.system [touch /tmp/never]\n"
+    )
+    assert read_descriptor(file).observation_width == 21
+
+
+def test_binary_actions_open_and_close(tmp_path):
+    actions = [
+        {
+            "full_path": "isaaclab.envs.mdp.actions.binary_joint_actions.BinaryJointPositionAction",
+            "joint_names": ["hip", "thigh"],
+            "open_command_expr": {".*": 0.04},
+            "close_command_expr": {"hip": 0.0, "thigh": 0.01},
+        }
+    ]
+    terms = [{"name": "last_action", "shape": [1]}]
+    spec = read_descriptor(write_descriptor(tmp_path, descriptor(JOINTS, terms, actions=actions)))
+    (term,) = spec.actions
+    assert (term.kind, term.width) == (ActionKind.BINARY, 1)
+    np.testing.assert_array_equal(term.lower, [0.0, 0.01])
+    np.testing.assert_array_equal(term.upper, [0.04, 0.04])
+
+
+BROKEN = {
+    "no observations": lambda d: d.pop("observations"),
+    "no timing": lambda d: d["scene"].pop("decimation"),
+    "decimation of zero": lambda d: d["scene"].update(decimation=0),
+    "huge period": lambda d: d["scene"].update(physics_dt=1e9),
+    "boolean period": lambda d: d["scene"].update(physics_dt=True),
+    "unknown action": lambda d: d["actions"][0].update(full_path="a.b.PinkInverseKinematicsAction"),
+    "unknown joint": lambda d: d["actions"][0].update(joint_names=["hip", "thigh", "elbow"]),
+    "joint twice": lambda d: d["actions"][0].update(joint_names=["hip", "hip", "calf"]),
+    "scales of another length": lambda d: d["actions"][0].update(scale=[0.2, 0.2]),
+    "NaN scale": lambda d: d["actions"][0].update(scale=float("nan")),
+    "infinite offset": lambda d: d["actions"][0].update(offset=[0.0, 0.0, float("inf")]),
+    "clip the wrong way": lambda d: d["actions"][0].update(clip=[1.0, -1.0]),
+    "two articulations": lambda d: d["articulations"].update(
+        {"a": d["articulations"].pop("robot"), "b": {}}
+    ),
+    "defaults of another length": lambda d: d["articulations"]["robot"].update(
+        default_joint_pos=[0.0]
+    ),
+    "no shape": lambda d: d["observations"]["policy"][0].pop("shape"),
+    "joints that do not fit the shape": lambda d: d["observations"]["policy"][4].update(shape=[2]),
+    "terms that are no list": lambda d: d["observations"].update(policy="all"),
+    "modifiers": lambda d: d["observations"]["policy"][0].update(extras={"modifiers": [1]}),
+    "negative clip": lambda d: d.update(motion_nodes={"action_clip": -1.0}),
+    "actions commanded twice": lambda d: d["actions"].append(copy.deepcopy(d["actions"][0])),
+    "a mapping for a list": lambda d: d.update(actions={"a": 1}),
+}
+
+
+@pytest.mark.parametrize("change", BROKEN.values(), ids=BROKEN)
+def test_broken_files_are_rejected(tmp_path, change):
+    data = descriptor(JOINTS)
+    change(data)
+    file = tmp_path / "IO_descriptors.yaml"
+    # yaml_text writes no NaN.
+    import yaml
+
+    file.write_text(yaml.safe_dump(data))
+    with pytest.raises(InvalidDescription, match="IO_descriptors"):
+        read_descriptor(file)
