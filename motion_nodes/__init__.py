@@ -55,6 +55,10 @@ _HOME = {
     "TrajectorySample": "trajectory.trajectory",
     # reactive motion
     "ReactivePolicy": "api.reactive_policy",
+    # learned policies
+    "PolicyRunner": "policies.runner",
+    "PolicyInputs": "policies.observations",
+    "PolicyTargets": "policies.runner",
     # wheeled bases
     "MobileBase": "api.mobile_base",
     "BaseController": "bases.controller",

@@ -29,6 +29,9 @@ from motion_nodes.planning.pipeline import PlanOptions as PlanOptions
 from motion_nodes.planning.planners import planner_names as planner_names
 from motion_nodes.planning.planning_problem import JointGoal as JointGoal
 from motion_nodes.planning.planning_problem import PoseGoal as PoseGoal
+from motion_nodes.policies.observations import PolicyInputs as PolicyInputs
+from motion_nodes.policies.runner import PolicyRunner as PolicyRunner
+from motion_nodes.policies.runner import PolicyTargets as PolicyTargets
 from motion_nodes.scene.scene_from_file import load_world as load_world
 from motion_nodes.scene.shapes import Capsule as Capsule
 from motion_nodes.scene.shapes import Cone as Cone
@@ -74,6 +77,9 @@ __all__ = [
     "TimedPath",
     "TrajectorySample",
     "ReactivePolicy",
+    "PolicyRunner",
+    "PolicyInputs",
+    "PolicyTargets",
     "MobileBase",
     "BaseController",
     "BaseLimits",

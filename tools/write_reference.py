@@ -45,6 +45,7 @@ SECTIONS = {
         *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),
     "Reactive motion": ("ReactivePolicy",),
+    "Learned policies": ("PolicyRunner", "PolicyInputs", "PolicyTargets"),
     "Wheeled bases": (
         *("MobileBase", "BaseController", "BaseLimits", "BodyAxisLimits", "Twist2", "Odometry"),
     ),

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.api.mobile_base import MobileBase
@@ -16,6 +17,9 @@ from motion_nodes.model.loader import available_robots as robots_on_path
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.derived_robot import load_description
+
+if TYPE_CHECKING:
+    from motion_nodes.policies.runner import PolicyRunner
 
 
 class RobotModel:
@@ -104,6 +108,35 @@ class RobotModel:
             UnknownState: lists the named states.
         """
         return self.description.named_state(name)
+
+    def load_policy(
+        self,
+        policy: str | Path,
+        *,
+        description: str | Path | None = None,
+        joint_order: Sequence[str] = (),
+    ) -> PolicyRunner:
+        """Load a learned policy for this robot.
+
+        Args:
+            policy: network (.onnx, TorchScript .pt), a folder with one, or the name of a published
+                policy, such as ``go2_walk``, which is downloaded when it is first used.
+            description: IO_descriptors.yaml or env.yaml; None: found beside the network.
+            joint_order: joints in the order of training, for env.yaml, which does not contain it;
+                empty: breadth first.
+
+        Returns:
+            The policy, with inputs and targets in the order of ``joint_names``.
+
+        Raises:
+            InvalidDescription: files that are missing, broken, or do not fit the robot.
+            MotionError: a published policy could not be downloaded.
+        """
+        from motion_nodes.policies.policy_files import load_policy
+
+        return load_policy(
+            policy, self.description, description=description, joint_order=joint_order
+        )
 
     @cached_property
     def base(self) -> MobileBase:

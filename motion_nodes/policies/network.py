@@ -45,11 +45,15 @@ class PolicyNetwork(Protocol):
         """Entries that the file's author added."""
 
 
-class OnnxNetwork:
-    """A network of an ONNX file, run by ONNX Runtime in the calling thread."""
+class OnnxModel:
+    """A model of an ONNX file, run by ONNX Runtime in the calling thread, with its states."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, batch: int = 1) -> None:
         """Load the file.
+
+        Args:
+            file: the file.
+            batch: length of dimensions that the file leaves open.
 
         Raises:
             InvalidDescription: not an ONNX model, inputs that are not understood, or ONNX Runtime
@@ -73,20 +77,20 @@ class OnnxNetwork:
             )
         except Exception as error:  # Its errors have no common base but Exception.
             raise InvalidDescription(f"{file}: is no usable ONNX model: {_line(error)}") from None
-        inputs = list(self._session.get_inputs())
-        outputs = list(self._session.get_outputs())
+        inputs, outputs = list(self._session.get_inputs()), list(self._session.get_outputs())
         chosen = next((i for i in inputs if i.name in OBSERVATION_NAMES), inputs[0])
         inputs.remove(chosen)
         for value in (chosen, *inputs, *outputs):
             if value.type != "tensor(float)":
                 raise InvalidDescription(f"{file}: '{value.name}' is {value.type}, not float32.")
-        self._name, self._flat = chosen.name, len(chosen.shape) == 1
+        self._name = chosen.name
+        self.input_rank = len(chosen.shape)
+        """Number of dimensions of the input."""
         self.input_width = _width(chosen.shape)
-        """Number of inputs; None: not fixed by the file."""
-        self.output_width = _width(outputs[0].shape)
-        """Number of outputs; None: not fixed by the file."""
+        """Last dimension of the input; None: not fixed by the file."""
         self.metadata: Mapping[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
-        self._state_inputs = [(i.name, _state_shape(i, file)) for i in inputs]
+        """Entries that the file's author added."""
+        self._states = [(i.name, _state_shape(i, batch, file)) for i in inputs]
         self._outputs = [output.name for output in outputs[: 1 + len(inputs)]]
         if len(self._outputs) != 1 + len(inputs):
             raise InvalidDescription(
@@ -96,21 +100,32 @@ class OnnxNetwork:
             )
         self.reset()
 
-    def __call__(self, observation: Array) -> Array:
-        """Return the action; see :class:`PolicyNetwork`."""
-        x = observation.astype(np.float32)
-        feed = {self._name: x if self._flat else x[None, :], **self._state}
+    def run(self, values: Array) -> Array:
+        """Return the first output, for an input of the file's shape; advance the states.
+
+        Raises:
+            NetworkFault: the model failed.
+        """
+        feed = {self._name: values.astype(np.float32), **self._state}
         try:
             out = self._session.run(self._outputs, feed)
         except Exception as error:
             raise NetworkFault(f"the network failed: {_line(error)}") from None
-        for (name, _), value in zip(self._state_inputs, out[1:], strict=True):
+        for (name, _), value in zip(self._states, out[1:], strict=True):
             self._state[name] = value
-        return np.asarray(out[0], dtype=np.float64).reshape(-1)
+        return np.asarray(out[0], dtype=np.float64)
 
     def reset(self) -> None:
-        """Reset the state of a recurrent network to zero."""
-        self._state = {name: np.zeros(shape, np.float32) for name, shape in self._state_inputs}
+        """Reset the states of a recurrent network to zero."""
+        self._state = {name: np.zeros(shape, np.float32) for name, shape in self._states}
+
+
+class OnnxNetwork(OnnxModel):
+    """The network of a policy in an ONNX file."""
+
+    def __call__(self, observation: Array) -> Array:
+        """Return the action; see :class:`PolicyNetwork`."""
+        return self.run(observation if self.input_rank == 1 else observation[None, :]).reshape(-1)
 
 
 class TorchScriptNetwork:
@@ -240,9 +255,9 @@ def _width(shape: list[int | str | None]) -> int | None:
     return last if isinstance(last, int) else None
 
 
-def _state_shape(value: Any, file: Path) -> tuple[int, ...]:
-    """Return the shape of a recurrent state for one robot."""
-    shape = tuple(n if isinstance(n, int) else 1 for n in value.shape)
+def _state_shape(value: Any, batch: int, file: Path) -> tuple[int, ...]:
+    """Return the shape of a recurrent state."""
+    shape = tuple(n if isinstance(n, int) else batch for n in value.shape)
     if int(np.prod(shape)) > 10_000_000:
         raise InvalidDescription(f"{file}: the state '{value.name}' is too large: {shape}.")
     return shape

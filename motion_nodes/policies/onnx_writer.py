@@ -26,14 +26,14 @@ ACTIVATIONS = {
 }
 """ONNX operator of each activation function."""
 
-_FLOAT = 1
-"""TensorProto.DataType of float32."""
-_ATTRIBUTE_TYPES = {float: 1, int: 2, str: 3}
+_FLOAT, _INT64 = 1, 7
+"""TensorProto.DataType of float32 and int64."""
+_FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _STRING_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 3, 7
 """AttributeProto.AttributeType."""
 
 Shape = Sequence[int | str]
 """Lengths of the dimensions; a name stands for any length."""
-Attribute = float | int | str
+Attribute = float | int | str | Sequence[int]
 
 
 class OnnxGraph:
@@ -70,6 +70,14 @@ class OnnxGraph:
         dims = b"".join(_integer(1, n) for n in array.shape)
         self._constants.append(
             dims + _integer(2, _FLOAT) + _text(8, name) + _bytes(9, array.tobytes())
+        )
+        return name
+
+    def add_index(self, name: str, values: Sequence[int]) -> str:
+        """Add a constant list of whole numbers, such as axes; return its name."""
+        content = np.asarray(values, dtype="<i8").tobytes()
+        self._constants.append(
+            _integer(1, len(values)) + _integer(2, _INT64) + _text(8, name) + _bytes(9, content)
         )
         return name
 
@@ -223,14 +231,15 @@ def _value_info(name: str, shape: Shape) -> bytes:
 
 
 def _attribute(name: str, value: Attribute) -> bytes:
-    kind = type(value)
-    if kind is float:
-        field = _key(2, 5) + struct.pack("<f", value)
+    if isinstance(value, float):
+        field, kind = _key(2, 5) + struct.pack("<f", value), _FLOAT_ATTRIBUTE
     elif isinstance(value, int):
-        field = _integer(3, value)
+        field, kind = _integer(3, value), _INT_ATTRIBUTE
+    elif isinstance(value, str):
+        field, kind = _text(4, value), _STRING_ATTRIBUTE
     else:
-        field = _text(4, str(value))
-    return _text(1, name) + field + _integer(20, _ATTRIBUTE_TYPES[kind])
+        field, kind = b"".join(_integer(8, v) for v in value), _INTS_ATTRIBUTE
+    return _text(1, name) + field + _integer(20, kind)
 
 
 def _varint(value: int) -> bytes:

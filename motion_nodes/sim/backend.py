@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
-from motion_nodes.model.tree import Array
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
+from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.reference_tracks import ReferenceTracks
@@ -134,6 +135,16 @@ class RobotBackend(ABC):
             current.merge(*channels)
             current.renew(given, self.time)
             self._targets_changed(name)
+
+    def set_gains(self, name: str, stiffness: ArrayLike, damping: ArrayLike) -> None:
+        """Replace the gains of a robot's drives; see :meth:`.DriveTargets.set_gains`.
+
+        Raises:
+            UnknownRobot: lists the robots of the cell.
+            InvalidCommand: wrong shapes, or gains out of range; nothing changes.
+        """
+        self.targets(name).set_gains(stiffness, damping)
+        self._targets_changed(name)
 
     def stream(self, name: str, targets: JointTargets, stamp_ns: int) -> None:
         """Add a sample of a stamped reference stream, effective at its stamp plus the latency.
@@ -303,6 +314,19 @@ class RobotBackend(ABC):
         Raises:
             UnknownRobot: lists the robots of the cell.
         """
+
+    def base_acceleration(self, name: str) -> Array:
+        """Return the acceleration that an accelerometer in the base frame measures.
+
+        Without physics it is that at rest: gravity's reaction.
+
+        Returns:
+            Linear acceleration minus gravity, in the base frame [m/s^2], shape (3,), read-only.
+
+        Raises:
+            UnknownRobot: lists the robots of the cell.
+        """
+        return frozen(-self.base_pose(name)[:3, :3].T @ np.asarray(STANDARD_GRAVITY))
 
     @abstractmethod
     def _reset_state(self) -> None:

@@ -25,6 +25,8 @@ _FREE_VELOCITY = VELOCITY.max
 """Max velocity target of a joint without a velocity limit [rad/s or m/s]."""
 _FREE_EFFORT = EFFORT.max
 """Max effort target of a joint without an effort limit [N m or N]."""
+MAX_GAIN = 1e6
+"""Max gain of a drive [N m/rad or N/m, N m s/rad or N s/m]."""
 _LIMIT_FACTOR = 10.0
 """Max velocity and effort targets relative to the limits, at which the drive saturates."""
 
@@ -125,6 +127,7 @@ class DriveTargets:
         self._velocity = np.zeros(len(self.joint_names))
         self._effort = np.zeros(len(self.joint_names))
         self._stamp = np.full(len(self.joint_names), -np.inf)
+        self._stiffness, self._damping = table.stiffness, table.damping
         self._set_modes(table.default_mode.copy())
 
     @property
@@ -150,6 +153,34 @@ class DriveTargets:
     def gains(self) -> tuple[Array, Array]:
         """Return kp and kd of the current modes, shape (n,) each, read-only."""
         return self._kp, self._kd
+
+    def set_gains(self, stiffness: ArrayLike, damping: ArrayLike) -> None:
+        """Replace the drives' gains until the next reset.
+
+        Args:
+            stiffness: kp [N m/rad or N/m], shape (n,); NaN: as described.
+            damping: kd [N m s/rad or N s/m], shape (n,); NaN: as described.
+
+        Raises:
+            InvalidCommand: wrong shapes, or gains that are negative or too large; nothing changes.
+        """
+        table, gains = self.table, []
+        for name, values, own in (
+            ("stiffness", stiffness, table.stiffness),
+            ("damping", damping, table.damping),
+        ):
+            array = np.asarray(values, dtype=np.float64)
+            if array.shape != own.shape:
+                raise InvalidCommand(
+                    f"{self.name}: {name} must have shape {own.shape}, got {array.shape}."
+                )
+            if (array < 0.0).any() or (array > MAX_GAIN).any():
+                raise InvalidCommand(
+                    f"{self.name}: {name} must be from 0 to {MAX_GAIN:g}, got {array.tolist()}."
+                )
+            gains.append(np.where(np.isnan(array), own, array))
+        self._stiffness, self._damping = gains
+        self._set_modes(self._mode)
 
     def feed(self) -> Array:
         """Return ``kp q* + kd v* + effort``, the drive law without the state [N m or N], (n,)."""
@@ -283,8 +314,8 @@ class DriveTargets:
     def _set_modes(self, mode: NDArray[np.int64]) -> None:
         """Set modes and their gains."""
         self._mode = mode
-        self._kp = frozen(np.where(mode == _POSITION, self.table.stiffness, 0.0))
-        self._kd = frozen(np.where(mode == _EFFORT, 0.0, self.table.damping))
+        self._kp = frozen(np.where(mode == _POSITION, self._stiffness, 0.0))
+        self._kd = frozen(np.where(mode == _EFFORT, 0.0, self._damping))
 
     def _channel(self, field: str, values: ArrayLike | None) -> Array:
         """Return one channel as a validated array; NaN: no command."""

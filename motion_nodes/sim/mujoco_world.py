@@ -259,6 +259,19 @@ class MujocoWorld(RobotBackend):
         R_BR = at.X_RB[:3, :3].T
         return frozen(np.concatenate((R_BR @ linear, R_BR @ v[3:])))
 
+    def base_acceleration(self, name: str) -> Array:
+        """Return what an accelerometer in the base frame measured in the last step, shape (3,)."""
+        at = self._at(name)
+        R_WR = self._root_pose(at)[:3, :3]
+        linear = -R_WR.T @ self.model.opt.gravity
+        if at.floating_v is not None:
+            v = at.floating_v
+            omega, alpha = self.data.qvel[v + 3 : v + 6], self.data.qacc[v + 3 : v + 6]
+            p = at.X_RB[:3, 3]
+            linear = linear + R_WR.T @ self.data.qacc[v : v + 3] + _cross(alpha, p)
+            linear = linear + _cross(omega, _cross(omega, p))
+        return frozen(at.X_RB[:3, :3].T @ linear)
+
     def _root_pose(self, at: _Addresses) -> Array:
         """Return the current ``X_WR`` of the root link."""
         if at.floating_q is None:

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A policy with what is around it: standing up, holding, sitting down, damping after faults.
+
+Modes: damped -> standing up -> holding <-> running, and back by sitting down. In all modes but
+damped and running, joints are held by the drives' own gains. Faults of the policy or of its inputs
+hold the last targets for a moment and then damp the motors; a fall damps them at once.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array
+from motion_nodes.policies.actuator_network import ActuatorNetwork
+from motion_nodes.policies.network import NetworkFault
+from motion_nodes.policies.observations import PolicyInputs, gravity_direction
+from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
+
+CLOSE = 0.3
+"""Deviation from the default positions below which standing up needs no folding [rad or m]."""
+
+
+class Mode(enum.Enum):
+    """What the joints do."""
+
+    DAMPED = "damped"
+    """No position is held; the motors brake."""
+    STANDING_UP = "standing up"
+    HOLDING = "holding"
+    """At the policy's default positions."""
+    RUNNING = "running"
+    """The policy commands."""
+    SITTING_DOWN = "sitting down"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequenceSettings:
+    """Times and limits of the sequence.
+
+    Raises:
+        InvalidConfig: values out of range.
+    """
+
+    stand_up_time: float = setting(
+        2.0, doc="Duration of standing up, from a sitting posture.", unit="s", gt=0.0, le=60.0
+    )
+    sit_down_time: float = setting(2.0, doc="Duration of sitting down.", unit="s", gt=0.0, le=60.0)
+    blend_time: float = setting(
+        0.4, doc="Duration of the transition from the policy to holding.", unit="s", gt=0.0, le=10.0
+    )
+    idle_time: float = setting(
+        1.0,
+        doc="Time with a zero command after which the policy is replaced by holding; 0: never.",
+        unit="s",
+        ge=0.0,
+        le=3600.0,
+    )
+    fault_hold: float = setting(
+        0.2,
+        doc="Time for which the last targets are held at a fault, before the motors are damped.",
+        unit="s",
+        ge=0.0,
+        le=10.0,
+    )
+    max_tilt: float = setting(
+        1.0,
+        doc="Inclination of the base above which the robot has fallen.",
+        unit="rad",
+        gt=0.0,
+        le=math.pi,
+    )
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        check_settings(self)
+
+
+class JointReference(NamedTuple):
+    """What the drives of all joints shall do; NaN: no command."""
+
+    targets: PolicyTargets
+    trained_gains: bool
+    """Whether the drives have the gains of training, else their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Motion:
+    """An interpolation of joint positions through waypoints."""
+
+    points: list[Array]
+    begin: float
+    duration: float
+    """Of each piece."""
+
+    def at(self, now: float) -> tuple[Array, bool]:
+        """Return the positions, and whether the end is reached."""
+        s = (now - self.begin) / self.duration
+        i = min(int(s), len(self.points) - 2)
+        u = min(s - i, 1.0)
+        blend = u * u * (3.0 - 2.0 * u)
+        return self.points[i] + blend * (self.points[i + 1] - self.points[i]), s >= len(
+            self.points
+        ) - 1
+
+
+class PolicySequence:
+    """Plays a policy safely: call :meth:`step` at a fixed rate."""
+
+    def __init__(
+        self,
+        runner: PolicyRunner,
+        dt: float,
+        lower: Array,
+        upper: Array,
+        *,
+        sitting: Array | None = None,
+        actuators: ActuatorNetwork | None = None,
+        settings: SequenceSettings | None = None,
+    ) -> None:
+        """Start damped.
+
+        Args:
+            runner: the policy.
+            dt: period of the steps [s]; the policy's period is a multiple of it.
+            lower: lower position limits [rad or m], shape (n,).
+            upper: upper position limits [rad or m], shape (n,).
+            sitting: positions of the sitting posture, shape (n,); None: there is none, and the
+                motors are damped where the robot stands.
+            actuators: turns position targets into efforts at each step; None: the drives do.
+            settings: None: defaults.
+
+        Raises:
+            InvalidConfig: a period that does not divide that of the policy.
+        """
+        ratio = runner.period / dt
+        self._every = round(ratio)
+        if self._every < 1 or abs(ratio - self._every) > 1e-3 * ratio:
+            raise InvalidConfig(
+                f"a step of {dt:g} s does not divide the policy's period of {runner.period:g} s"
+            )
+        self.settings = settings or SequenceSettings()
+        self._runner, self._dt, self._lower, self._upper = runner, dt, lower, upper
+        self._sitting, self._actuators = sitting, actuators
+        self._now = 0.0
+        self.mode = Mode.DAMPED
+        self.reason = "not started"
+        """Why the motors are damped, or what faults the policy has now; empty if none."""
+        self.inference_time = 0.0
+        """Duration of the last evaluation of the policy [s]."""
+        self.evaluations = 0
+        """Number of evaluations of the policy."""
+        self._targets = PolicyTargets(*(np.full(lower.shape, np.nan) for _ in range(3)))
+        self._motion: _Motion | None = None
+        self._count = 0
+        self._idle = self._faulty = 0.0
+
+    # ---- requests
+
+    def stand_up(self, inputs: PolicyInputs) -> None:
+        """Move to the default positions and hold them.
+
+        Raises:
+            InvalidCommand: the joint positions are not known, or the robot lies on its side.
+        """
+        position = np.asarray(inputs.position, dtype=np.float64)
+        if not np.isfinite(position).all():
+            raise InvalidCommand("the joint positions are not known")
+        if self._fallen(inputs):
+            raise InvalidCommand(
+                "the robot is tilted too far to stand up; put it on its feet first"
+            )
+        default = self._clipped(self._runner.default_position(position))
+        points = [position, default]
+        if self._sitting is not None and np.abs(position - default).max() > CLOSE:
+            points.insert(1, self._sitting)
+        self._begin(Mode.STANDING_UP, points, self.settings.stand_up_time)
+
+    def sit_down(self, inputs: PolicyInputs) -> None:
+        """Move to the sitting posture, if there is one, and damp the motors there.
+
+        Raises:
+            InvalidCommand: the motors are damped already.
+        """
+        if self.mode is Mode.DAMPED:
+            raise InvalidCommand("the motors are damped already")
+        position = np.asarray(inputs.position, dtype=np.float64)
+        if self._sitting is None or not np.isfinite(position).all():
+            self.damp("sat down")
+            return
+        self._begin(Mode.SITTING_DOWN, [position, self._sitting], self.settings.sit_down_time)
+
+    def run(self) -> None:
+        """Let the policy command.
+
+        Raises:
+            InvalidCommand: the robot does not stand.
+        """
+        if self.mode is Mode.RUNNING:
+            return
+        if self.mode is not Mode.HOLDING:
+            raise InvalidCommand(f"the robot is {self.mode.value}; it must stand first")
+        self._runner.reset()
+        if self._actuators is not None:
+            self._actuators.reset()
+        self.mode, self._count, self._idle, self._faulty = Mode.RUNNING, 0, 0.0, 0.0
+
+    def hold(self, inputs: PolicyInputs) -> None:
+        """Replace the policy by holding its default positions, with a short transition."""
+        if self.mode is not Mode.RUNNING:
+            return
+        position = np.asarray(inputs.position, dtype=np.float64)
+        target = self._clipped(self._runner.default_position(position))
+        self._begin(Mode.HOLDING, [position, target], self.settings.blend_time)
+
+    def damp(self, reason: str) -> None:
+        """Damp the motors, with the reason as text."""
+        self.mode, self.reason, self._motion = Mode.DAMPED, reason, None
+
+    # ---- loop
+
+    def step(
+        self, inputs: PolicyInputs, *, moving: bool, fault: str = "", evaluate: bool = True
+    ) -> JointReference:
+        """Advance by one period.
+
+        Args:
+            inputs: measurements and command.
+            moving: whether the command is not zero; starts the policy, and keeps it running.
+            fault: why the measurements cannot be used, as text; empty: they can.
+            evaluate: whether the policy may be evaluated now if it is due; else its last targets
+                hold on.
+
+        Returns:
+            The reference of the joints.
+        """
+        self._now += self._dt
+        fallen = not fault and self._fallen(inputs)
+        if fallen and self.mode is not Mode.DAMPED:
+            self.damp("the robot fell")
+        elif fault and self.mode in (Mode.RUNNING, Mode.STANDING_UP):
+            self._hold_fault(fault)
+        elif self.mode is Mode.RUNNING:
+            self._play(inputs, moving, evaluate)
+        elif self.mode is Mode.HOLDING and moving and self._motion is None and not fault:
+            self.run()
+            self._play(inputs, moving, evaluate)
+        if self._motion is not None and not (fault and self.mode is Mode.STANDING_UP):
+            self._follow(self._motion)
+        if self.mode is Mode.DAMPED:
+            return _damped(self._lower.size)
+        return JointReference(self._targets, self.mode is Mode.RUNNING)
+
+    def _play(self, inputs: PolicyInputs, moving: bool, evaluate: bool) -> None:
+        """Evaluate the policy if it is due; hold and damp at its faults."""
+        if self._count % self._every == 0 and not evaluate:
+            return
+        try:
+            if self._count % self._every == 0:
+                begin = time.perf_counter()
+                self._policy = self._runner.step(inputs)
+                self.inference_time = time.perf_counter() - begin
+                self.evaluations += 1
+            self._count += 1
+            self._targets = self._actuated(self._policy, inputs)
+        except (InvalidCommand, NetworkFault) as error:
+            self._hold_fault(str(error))
+            return
+        self._faulty, self.reason = 0.0, ""
+        self._idle = 0.0 if moving else self._idle + self._dt
+        if self.settings.idle_time and self._idle >= self.settings.idle_time:
+            self.hold(inputs)
+
+    def _actuated(self, policy: PolicyTargets, inputs: PolicyInputs) -> PolicyTargets:
+        """Return the drives' targets: positions within limits, or efforts of the actuators."""
+        position = self._clipped(policy.position)
+        velocity = np.where(np.isfinite(position) & np.isnan(policy.velocity), 0.0, policy.velocity)
+        if self._actuators is None:
+            return PolicyTargets(position, velocity, policy.effort)
+        columns = np.flatnonzero(np.isfinite(position))
+        error = position - np.asarray(inputs.position)
+        speed = np.asarray(inputs.velocity, dtype=np.float64)
+        out = PolicyTargets(*(np.full(position.shape, np.nan) for _ in range(3)))
+        out.effort[columns] = self._actuators.efforts(error[columns], speed[columns])
+        return out
+
+    def _hold_fault(self, fault: str) -> None:
+        """Hold the last targets, and damp the motors if the fault lasts."""
+        self.reason = fault
+        self._faulty += self._dt
+        if self._faulty > self.settings.fault_hold or not np.isfinite(self._targets[:2]).any():
+            self.damp(fault)
+        elif self._actuators is not None:
+            self._targets.effort[:] = 0.0
+
+    def _follow(self, motion: _Motion) -> None:
+        position, ended = motion.at(self._now)
+        mask = self._runner.commanded
+        nan = np.full(position.shape, np.nan)
+        self._targets = PolicyTargets(
+            np.where(mask, position, np.nan), np.where(mask, 0.0, np.nan), nan
+        )
+        self._faulty = 0.0
+        if not ended:
+            return
+        self._motion = None
+        if self.mode is Mode.STANDING_UP:
+            self.mode = Mode.HOLDING
+        elif self.mode is Mode.SITTING_DOWN:
+            self.damp("sat down")
+
+    def _begin(self, mode: Mode, points: list[Array], duration: float) -> None:
+        self.mode, self.reason, self._faulty = mode, "", 0.0
+        self._motion = _Motion(points, self._now, duration / (len(points) - 1))
+
+    def _clipped(self, position: Array) -> Array:
+        return np.clip(position, self._lower, self._upper)
+
+    def _fallen(self, inputs: PolicyInputs) -> bool:
+        if inputs.R_WB is None:
+            return False
+        return bool(-gravity_direction(inputs.R_WB)[2] < math.cos(self.settings.max_tilt))
+
+
+def _damped(n: int) -> JointReference:
+    """Return the reference of damped motors: a velocity of zero and no position."""
+    nan = np.full(n, np.nan)
+    return JointReference(PolicyTargets(nan, np.zeros(n), nan), trained_gains=False)

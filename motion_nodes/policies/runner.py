@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plays a policy: measurements in, joint targets out, once per period of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import InvalidCommand, InvalidDescription, did_you_mean
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.model.tree import Array
+from motion_nodes.policies.network import NetworkFault, PolicyNetwork, check_widths
+from motion_nodes.policies.observations import BoundTerm, PolicyInputs, source_of
+from motion_nodes.policies.policy_spec import ActionKind, ActionTerm, PolicySpec
+
+
+class PolicyTargets(NamedTuple):
+    """Targets of all joints, in the order of the runner's joints; NaN: none."""
+
+    position: Array
+    """[rad or m], shape (n,)."""
+    velocity: Array
+    """[rad/s or m/s], shape (n,)."""
+    effort: Array
+    """[N m or N], shape (n,)."""
+
+
+class _BoundAction(NamedTuple):
+    term: ActionTerm
+    columns: NDArray[np.intp]
+    begin: int
+    """First of its values in the raw action."""
+
+
+class PolicyRunner:
+    """A learned policy of one robot: observation, network and action, with their memory."""
+
+    def __init__(
+        self, spec: PolicySpec, network: PolicyNetwork, joint_names: Sequence[str]
+    ) -> None:
+        """Bind a policy to the joints of a robot.
+
+        Args:
+            spec: description of the policy.
+            network: its network; its state is reset.
+            joint_names: joints of the inputs and targets, in their order: those of the policy and
+                any others, in any order.
+
+        Raises:
+            InvalidDescription: the robot lacks joints of the policy, or the network has other
+                widths than its description.
+        """
+        self.spec = spec
+        self.network = network
+        self.joint_names = tuple(joint_names)
+        used = {*spec.commanded_joints, *(j for t in spec.observations for j in t.joints)}
+        missing = [name for name in spec.joints.names if name in used - set(self.joint_names)]
+        if missing:
+            raise InvalidDescription(
+                f"{spec.source}: the robot has no joint {', '.join(missing)}."
+                f"{did_you_mean(missing[0], self.joint_names)}"
+            )
+        check_widths(network, spec.observation_width, spec.action_width, spec.source)
+        self._terms = [BoundTerm(term, spec.joints, self.joint_names) for term in spec.observations]
+        self._actions: list[_BoundAction] = []
+        begin = 0
+        for term in spec.actions:
+            self._actions.append(_BoundAction(term, self.columns(term.joints), begin))
+            begin += term.width
+        self.reset()
+
+    @property
+    def period(self) -> float:
+        """Time between two steps [s]."""
+        return self.spec.period
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """What the observation needs; see :class:`~.observations.TermKind`."""
+        return frozenset(source_of(term.name) for term in self.spec.observations)
+
+    @property
+    def commanded(self) -> NDArray[np.bool_]:
+        """Which joints the policy commands, shape (n,)."""
+        mask = np.zeros(len(self.joint_names), dtype=bool)
+        mask[self.columns(self.spec.commanded_joints)] = True
+        return mask
+
+    @property
+    def previous_action(self) -> Array:
+        """The last raw action, shape (m,), zero after a reset."""
+        return self._previous.copy()
+
+    def columns(self, joints: Sequence[str]) -> NDArray[np.intp]:
+        """Return the indices of joints in the arrays of inputs and targets.
+
+        Args:
+            joints: names.
+
+        Returns:
+            Indices, shape (len(joints),).
+
+        Raises:
+            UnknownJoint: lists the joints.
+        """
+        return joint_indices(joints, self.joint_names, self.spec.source)
+
+    def reset(self) -> None:
+        """Forget histories, the previous action and the network's state."""
+        self._previous = np.zeros(self.spec.action_width)
+        self.network.reset()
+        for term in self._terms:
+            term.reset()
+
+    def observe(self, inputs: PolicyInputs) -> Array:
+        """Return the network's input, and extend the histories.
+
+        Args:
+            inputs: measurements and command.
+
+        Returns:
+            The observation, shape (observation_width,).
+
+        Raises:
+            InvalidCommand: a value that is observed is missing, has another width or is not finite.
+        """
+        self._check_joints(inputs)
+        parts = [term.values(inputs, self._previous) for term in self._terms]
+        bound = self.spec.observation_clip
+        return np.concatenate(parts).clip(-bound, bound)
+
+    def step(self, inputs: PolicyInputs) -> PolicyTargets:
+        """Evaluate the policy once.
+
+        Args:
+            inputs: measurements and command, see :class:`PolicyInputs`.
+
+        Returns:
+            Targets that hold for one period.
+
+        Raises:
+            InvalidCommand: see :meth:`observe`.
+            NetworkFault: the network failed or returned values that are not finite; the previous
+                action is kept.
+        """
+        action = self.network(self.observe(inputs))
+        if action.shape != self._previous.shape:
+            raise NetworkFault(
+                f"the network returned {action.size} actions instead of {self._previous.size}"
+            )
+        if not np.isfinite(action).all():
+            raise NetworkFault("the network returned values that are not finite")
+        bound = self.spec.action_clip
+        self._previous = action.clip(-bound, bound)
+        return self.targets(self._previous, inputs.position)
+
+    def targets(self, action: ArrayLike, position: ArrayLike) -> PolicyTargets:
+        """Return the joint targets of a raw action.
+
+        Args:
+            action: raw action, shape (m,).
+            position: measured joint positions [rad or m], shape (n,), for relative targets.
+
+        Returns:
+            Targets; NaN for joints and quantities that the policy does not command.
+        """
+        raw = np.asarray(action, dtype=np.float64)
+        out = PolicyTargets(*(np.full(len(self.joint_names), np.nan) for _ in range(3)))
+        for term, columns, begin in self._actions:
+            a = raw[begin : begin + term.width]
+            if term.kind is ActionKind.BINARY:
+                out.position[columns] = term.upper if a[0] >= 0.0 else term.lower
+                continue
+            value = term.offset + term.scale * a
+            if term.kind is ActionKind.RELATIVE_POSITION:
+                value = value + np.asarray(position, dtype=np.float64)[columns]
+            value = value.clip(term.lower, term.upper)
+            if term.kind is ActionKind.VELOCITY:
+                out.velocity[columns] = value
+            elif term.kind is ActionKind.EFFORT:
+                out.effort[columns] = value
+            else:
+                out.position[columns] = value
+        return out
+
+    def default_position(self, position: ArrayLike) -> Array:
+        """Return the default positions of training; of other joints the given ones.
+
+        Args:
+            position: joint positions [rad or m], shape (n,).
+
+        Returns:
+            Positions [rad or m], shape (n,).
+        """
+        out = np.array(position, dtype=np.float64)
+        names = [name for name in self.spec.joints.names if name in self.joint_names]
+        out[self.columns(names)] = self.spec.joints.position[
+            self.spec.joints.columns(tuple(names), self.spec.source)
+        ]
+        return out
+
+    def gains(self) -> tuple[Array, Array]:
+        """Return stiffness and damping of the drives in training.
+
+        Returns:
+            kp [N m/rad or N/m] and kd [N m s/rad or N s/m], shape (n,) each; NaN: unknown.
+        """
+        out = np.full((2, len(self.joint_names)), np.nan)
+        names = [name for name in self.spec.joints.names if name in self.joint_names]
+        rows = self.spec.joints.columns(tuple(names), self.spec.source)
+        out[:, self.columns(names)] = (
+            self.spec.joints.stiffness[rows],
+            self.spec.joints.damping[rows],
+        )
+        return out[0], out[1]
+
+    def _check_joints(self, inputs: PolicyInputs) -> None:
+        for name in ("position", "velocity"):
+            shape = np.shape(getattr(inputs, name))
+            if shape != (len(self.joint_names),):
+                raise InvalidCommand(
+                    f"joint {name} has shape {shape}; it must be ({len(self.joint_names)},)"
+                )

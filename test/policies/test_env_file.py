@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""env.yaml of a training environment: patterns, tags, defaults, and broken files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.loader import load_robot
+from motion_nodes.policies.env_file import breadth_first_joints, read_env
+
+TEXT = """
+sim:
+  dt: 0.005
+  render_interval: 4
+  physx: !!python/object:isaaclab.sim.PhysxCfg {solver: 1}
+decimation: 4
+scene:
+  robot:
+    init_state:
+      pos: !!python/tuple [0.0, 0.0, 0.4]
+      joint_pos: {'.*hip': 0.1, 'F[LR]_thigh': 0.8, 'R[LR]_thigh': 1.0, '.*_calf': -1.5}
+      joint_vel: {'.*': 0.0}
+    actuators:
+      legs:
+        class_type: isaaclab.actuators:DCMotor
+        joint_names_expr: ['.*_hip', '.*_thigh', '.*_calf']
+        effort_limit: 23.5
+        velocity_limit: null
+        stiffness: {'.*': 25.0}
+        damping: 0.5
+        armature: null
+        friction: .inf
+observations:
+  policy:
+    concatenate_terms: true
+    enable_corruption: false
+    base_lin_vel: {func: 'isaaclab.envs.mdp.observations:base_lin_vel', noise: !!python/name:a.b ''}
+    velocity_commands:
+      func: isaaclab.envs.mdp.observations:generated_commands
+      params: {command_name: base_velocity}
+    joint_pos:
+      func: !!python/name:isaaclab.envs.mdp.observations.joint_pos_rel ''
+      scale: 2.0
+      clip: !!python/tuple [-10.0, 10.0]
+      history_length: 2
+    actions: {func: 'isaaclab.envs.mdp.observations:last_action'}
+  critic: null
+actions:
+  joint_pos:
+    class_type: isaaclab.envs.mdp.actions.joint_actions:JointPositionAction
+    joint_names: ['.*']
+    scale: 0.2
+    offset: 0.0
+    use_default_offset: true
+    clip: null
+rewards: {anything: !<tag:x> [1, 2]}
+"""
+JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
+
+
+def spec_of(folder, text=TEXT, joints=JOINTS):
+    """Return the description of a text."""
+    file = folder / "env.yaml"
+    file.write_text(text)
+    return read_env(file, joints)
+
+
+def test_all_that_a_player_needs_is_read(tmp_path):
+    spec = spec_of(tmp_path)
+    q0 = np.repeat([0.1, 0.8, -1.5], 4)
+    q0[6:8] = 1.0
+    np.testing.assert_array_equal(spec.joints.position, q0)
+    np.testing.assert_array_equal(spec.joints.stiffness, np.full(12, 25.0))
+    np.testing.assert_array_equal(spec.joints.effort_limit, np.full(12, 23.5))
+    assert np.isinf(spec.joints.velocity_limit).all()
+    assert np.isnan(spec.joints.armature).all()
+    (action,) = spec.actions
+    np.testing.assert_array_equal(action.offset, q0)
+    np.testing.assert_array_equal(action.scale, np.full(12, 0.2))
+    assert [(t.name, t.full_width) for t in spec.observations] == [
+        ("base_lin_vel", 3), ("generated_commands", 3), ("joint_pos_rel", 24), ("last_action", 12)
+    ]  # fmt: skip
+    assert spec.observations[2].clip == (-10.0, 10.0)
+    assert spec.period == pytest.approx(0.02)
+    assert "FL_hip" in spec.notes[0]
+
+
+def test_breadth_first_order_of_a_quadruped():
+    joints = breadth_first_joints(load_robot("go2").tree)
+    assert joints == tuple(
+        f"{leg}_{part}_joint"
+        for part in ("hip", "thigh", "calf")
+        for leg in ("FL", "FR", "RL", "RR")
+    )
+
+
+CHANGES = {
+    "missing key": ("decimation: 4", "other: 4"),
+    "pattern without a joint": ("'.*hip': 0.1", "'.*knee': 0.1"),
+    "broken pattern": ("'.*hip': 0.1", "'(': 0.1"),
+    "actuator without joints": ("['.*_hip', '.*_thigh', '.*_calf']", "[wheel]"),
+    "unknown action": ("JointPositionAction", "OperationalSpaceControllerAction"),
+    "unknown width": ("observations:base_lin_vel", "observations:image"),
+    "text for a number": ("dt: 0.005", "dt: fast"),
+    "infinite step": ("dt: 0.005", "dt: .inf"),
+    "not YAML": ("decimation: 4", "decimation: [4"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_broken_files_are_rejected(tmp_path, change):
+    assert change[0] in TEXT
+    with pytest.raises(InvalidDescription, match="env.yaml"):
+        spec_of(tmp_path, TEXT.replace(*change))

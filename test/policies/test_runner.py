@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observations and targets: golden vectors of published examples, orders, histories, bad values."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from policies.descriptors import descriptor, write_descriptor
+from scipy.spatial.transform import Rotation
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
+from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.network import NetworkFault, load_network
+from motion_nodes.policies.observations import PolicyInputs, register_term
+from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
+from motion_nodes.policies.runner import PolicyRunner
+
+JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
+Q0 = np.repeat([0.1, 0.8, -1.5], 4)
+
+
+def runner_of(folder, weights, bias=None, *, joints=JOINTS, terms=None, order=None, **fields):
+    """Return the runner of a linear policy."""
+    rng_bias = np.zeros(weights.shape[0]) if bias is None else bias
+    file = write_mlp(folder / "policy.onnx", [(weights, rng_bias)])
+    fields.setdefault("default_joint_pos", Q0[: len(joints)].tolist())
+    spec = read_descriptor(write_descriptor(folder, descriptor(joints, terms, **fields)))
+    return PolicyRunner(spec, load_network(file), order or joints)
+
+
+def random_inputs(rng, n=12, **fields):
+    """Return inputs and the orientation in them."""
+    R = Rotation.random(rng=rng).as_matrix()
+    values = dict(
+        position=rng.normal(size=n), velocity=rng.normal(size=n), R_WB=R,
+        angular_velocity=rng.normal(size=3), linear_velocity=rng.normal(size=3),
+        command=rng.normal(size=3),
+    )  # fmt: skip
+    return PolicyInputs(**values | fields)
+
+
+def test_observation_of_a_quadruped_has_48_values_in_order(tmp_path):
+    rng = np.random.default_rng(3)
+    runner = runner_of(tmp_path, rng.normal(size=(12, 48)) * 0.1)
+    first = random_inputs(rng)
+    previous = np.zeros(12)
+    for _ in range(2):
+        down = np.asarray(first.R_WB).T @ [0.0, 0.0, -1.0]
+        expected = np.concatenate(
+            [first.linear_velocity, first.angular_velocity, down, first.command,
+             first.position - Q0, first.velocity, previous]
+        )  # fmt: skip
+        observed = runner.observe(first)
+        assert observed.shape == (48,)
+        np.testing.assert_allclose(observed, expected, atol=1e-15)
+        runner.step(first)
+        previous = runner.previous_action
+        first = random_inputs(rng)
+
+
+@pytest.mark.parametrize(
+    ("R", "down"),
+    [
+        (np.eye(3), [0, 0, -1]),
+        (Rotation.from_euler("x", 90, degrees=True).as_matrix(), [0, -1, 0]),
+        (Rotation.from_euler("y", 90, degrees=True).as_matrix(), [1, 0, 0]),
+        (Rotation.from_euler("z", 90, degrees=True).as_matrix(), [0, 0, -1]),
+    ],
+)
+def test_gravity_direction_of_unit_rotations(tmp_path, R, down):
+    terms = [{"name": "projected_gravity", "shape": [3]}]
+    runner = runner_of(tmp_path, np.zeros((12, 3)), terms=terms)
+    observed = runner.observe(PolicyInputs(Q0, np.zeros(12), R_WB=R))
+    np.testing.assert_allclose(observed, down, atol=1e-15)
+
+
+def test_targets_are_defaults_plus_scaled_actions(tmp_path):
+    action = np.linspace(-3.0, 3.0, 12)
+    runner = runner_of(tmp_path, np.zeros((12, 48)), action)
+    targets = runner.step(random_inputs(np.random.default_rng(0)))
+    np.testing.assert_allclose(targets.position, Q0 + 0.2 * action, atol=1e-6)
+    assert np.isnan(targets.velocity).all()
+    assert np.isnan(targets.effort).all()
+    # The previous action is stored raw.
+    np.testing.assert_allclose(runner.previous_action, action, atol=1e-6)
+
+
+def test_joints_are_matched_by_name_in_any_order(tmp_path):
+    rng = np.random.default_rng(5)
+    weights = rng.normal(size=(12, 48))
+    shuffled = [*rng.permutation(JOINTS).tolist(), "tail"]
+    a, b = runner_of(tmp_path, weights), runner_of(tmp_path, weights, order=shuffled)
+    inputs = random_inputs(rng)
+    other = PolicyInputs(
+        [*(inputs.position[JOINTS.index(j)] for j in shuffled[:-1]), 9.0],
+        [*(inputs.velocity[JOINTS.index(j)] for j in shuffled[:-1]), 9.0],
+        inputs.command, inputs.R_WB, inputs.angular_velocity, inputs.linear_velocity,
+    )  # fmt: skip
+    expected, got = a.step(inputs).position, b.step(other).position
+    for joint, value in zip(JOINTS, expected, strict=True):
+        assert got[shuffled.index(joint)] == pytest.approx(value, abs=1e-6)
+    assert np.isnan(got[-1])
+    assert not b.commanded[-1]
+
+
+def test_histories_begin_full_and_are_oldest_first(tmp_path):
+    terms = [{"name": "generated_commands", "shape": [2],
+              "overloads": {"history_length": 3, "scale": 2.0, "clip": [-5.0, 5.0]}}]  # fmt: skip
+    runner = runner_of(tmp_path, np.zeros((12, 6)), terms=terms)
+    seen = [
+        runner.observe(PolicyInputs(Q0, np.zeros(12), command=[k, 10.0 * k])) for k in (1, 2, 3, 4)
+    ]
+    np.testing.assert_allclose(seen[0], [2, 10, 2, 10, 2, 10])
+    np.testing.assert_allclose(seen[1], [2, 10, 2, 10, 4, 10])
+    np.testing.assert_allclose(seen[3], [4, 10, 6, 10, 8, 10])
+    runner.reset()
+    np.testing.assert_allclose(
+        runner.observe(PolicyInputs(Q0, np.zeros(12), command=[-1, 0])), [-2, 0, -2, 0, -2, 0]
+    )
+
+
+def test_custom_terms_are_given_by_name_or_registered(tmp_path):
+    name = "squared_speed_of_a_test"
+    terms = [{"name": name, "shape": [1]}, {"name": "height_scan", "shape": [4]}]
+    with pytest.raises(InvalidCommand, match="height_scan"):
+        runner_of(tmp_path, np.zeros((12, 5)), terms=terms).observe(
+            PolicyInputs(Q0, np.zeros(12), terms={name: [1.0]})
+        )
+    register_term(
+        name, "odometry", lambda _: lambda i, _: [np.dot(i.linear_velocity, i.linear_velocity)]
+    )
+    runner = runner_of(tmp_path, np.zeros((12, 5)), terms=terms)
+    inputs = PolicyInputs(
+        Q0, np.zeros(12), linear_velocity=[1.0, 2.0, 2.0], terms={"height_scan": [1, 2, 3, 4]}
+    )
+    np.testing.assert_allclose(runner.observe(inputs), [9, 1, 2, 3, 4])
+    assert runner.sources == {"odometry", "terms"}
+    with pytest.raises(InvalidConfig):
+        register_term(name, "odometry", lambda _: lambda i, _: [0.0])
+
+
+def test_clips_of_observations_and_actions(tmp_path):
+    own = {"observation_clip": 2.0, "action_clip": 5.0}
+    runner = runner_of(tmp_path, np.zeros((12, 48)), np.full(12, 50.0), motion_nodes=own)
+    inputs = random_inputs(np.random.default_rng(0), command=[100.0, -100.0, 0.5])
+    np.testing.assert_array_equal(runner.observe(inputs)[9:12], [2.0, -2.0, 0.5])
+    np.testing.assert_allclose(runner.step(inputs).position, Q0 + 0.2 * 5.0, atol=1e-6)
+
+
+BAD = {
+    "NaN position": dict(position=np.full(12, np.nan)),
+    "short position": dict(position=np.zeros(11)),
+    "infinite velocity": dict(velocity=np.full(12, np.inf)),
+    "no IMU": dict(R_WB=None),
+    "no odometry": dict(linear_velocity=None),
+    "NaN command": dict(command=[0.0, np.nan, 0.0]),
+    "long command": dict(command=np.zeros(4)),
+    "no command": dict(command=()),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_bad_inputs_are_rejected_and_change_nothing(tmp_path, bad):
+    rng = np.random.default_rng(0)
+    runner = runner_of(tmp_path, rng.normal(size=(12, 48)))
+    good = random_inputs(rng)
+    runner.step(good)
+    before = runner.previous_action
+    with pytest.raises(InvalidCommand):
+        runner.step(random_inputs(rng, **bad))
+    np.testing.assert_array_equal(runner.previous_action, before)
+
+
+def test_outputs_that_are_not_finite_are_faults(tmp_path):
+    graph = OnnxGraph()
+    graph.add_input("obs", (1, 3))
+    graph.add_node("Log", ["obs"], ["actions"])
+    graph.add_output("actions", (1, 3))
+    (tmp_path / "log.onnx").write_bytes(graph.to_bytes())
+    joints, terms = ["a", "b", "c"], [{"name": "joint_pos", "shape": [3]}]
+    data = descriptor(joints, terms)
+    spec = read_descriptor(write_descriptor(tmp_path, data))
+    runner = PolicyRunner(spec, load_network(tmp_path / "log.onnx"), joints)
+    runner.step(PolicyInputs(np.ones(3), np.zeros(3)))
+    with pytest.raises(NetworkFault):
+        runner.step(PolicyInputs(-np.ones(3), np.zeros(3)))
+    np.testing.assert_allclose(runner.previous_action, np.zeros(3))
+
+
+def test_missing_joints_and_wrong_widths_are_named(tmp_path):
+    with pytest.raises(InvalidDescription, match="RR_calf"):
+        runner_of(tmp_path, np.zeros((12, 48)), order=JOINTS[:-1])
+    for shape in ((12, 47), (11, 48)):
+        with pytest.raises(InvalidDescription, match=str(min(shape) if shape[0] == 11 else 47)):
+            runner_of(tmp_path, np.zeros(shape))
+
+
+KINDS = {
+    "JointVelocityAction": lambda a, q: (np.nan, 0.5 + 2.0 * a, np.nan),
+    "JointEffortAction": lambda a, q: (np.nan, np.nan, 0.5 + 2.0 * a),
+    "RelativeJointPositionAction": lambda a, q: (q + 0.5 + 2.0 * a, np.nan, np.nan),
+    "JointPositionAction": lambda a, q: (0.5 + 2.0 * a, np.nan, np.nan),
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), KINDS.items(), ids=KINDS)
+def test_kinds_of_actions(tmp_path, kind, expected):
+    actions = [
+        {"full_path": f"isaaclab.{kind}", "joint_names": ["b"], "scale": 2.0, "offset": [0.5],
+         "clip": [[-3.0, 3.0]]}
+    ]  # fmt: skip
+    terms = [{"name": "joint_pos", "shape": [2]}]
+    for a, q in itertools.product((0.2, 40.0), (0.1, 0.3)):
+        runner = runner_of(
+            tmp_path, np.zeros((1, 2)), np.array([a]), joints=["a", "b"], terms=terms,
+            actions=actions,
+        )  # fmt: skip
+        targets = runner.step(PolicyInputs([9.0, q], [0.0, 0.0]))
+        wanted = np.clip(expected(a, q), -3.0, 3.0)
+        np.testing.assert_allclose([values[1] for values in targets], wanted, atol=1e-6)
+        assert all(np.isnan(values[0]) for values in targets)
