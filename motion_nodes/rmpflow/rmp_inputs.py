@@ -28,9 +28,12 @@ from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels
 
 _VAST = 1e3  # half size of the box that replaces a half space [m]
 _STILL = np.zeros(6)
+_MAX_BOXES = 500
+"""Max number of boxes of a voxel map; a step takes some 0.5 us for each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +184,28 @@ def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
         places = [np.column_stack((X[:3, :3], centre)) for centre in centres]
         radii = spheres[:, 3]
         return [("box", _row(P, (0.0, 0.0, 0.0), r)) for P, r in zip(places, radii, strict=True)]
+    if isinstance(solid, Voxels):
+        return [("box", row) for row in _box_rows(_few_boxes(solid), X)]
     known = type_of(solid)
     return [(known.shape.name, _row(X, known.padded_sizes(solid), known.rounding(solid)))]
+
+
+def _few_boxes(solid: Voxels) -> Array:
+    """Return the boxes of voxels, of a multiple of their size where there are too many."""
+    factor, boxes = 1, solid.boxes
+    while len(boxes) > _MAX_BOXES:
+        factor += 1
+        boxes = solid.coarser(factor).boxes
+    return boxes
+
+
+def _box_rows(boxes: Array, X: Array) -> Array:
+    """Return rows of boxes in a frame with the pose X; corners [m], shape (b, 2, 3)."""
+    rows = np.zeros((len(boxes), OBSTACLE))
+    rows[:, :9] = X[:3, :3].ravel()
+    rows[:, 9:12] = boxes.mean(axis=1) @ X[:3, :3].T + X[:3, 3]
+    rows[:, 12:15] = 0.5 * (boxes[:, 1] - boxes[:, 0])
+    return rows
 
 
 def _row(X: Array, sizes: ArrayLike, rounding: float) -> Array:

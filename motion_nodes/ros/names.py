@@ -28,6 +28,12 @@ PLANNER = "move_group"
 REACTIVE_POLICY = "rmpflow_policy"
 """Moves an arm to targets around moving obstacles."""
 
+OCCUPANCY_MAPPER = "occupancy_mapper"
+"""Maps what a robot's cameras see, for its planning scene."""
+
+OCTOMAP_CLEARED = "octomap_cleared"
+"""Published when a client clears the octomap of a planning scene."""
+
 CONTROLLER_MANAGER = "controller_manager"
 """Lists and switches a robot's controllers."""
 

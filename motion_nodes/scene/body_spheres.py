@@ -19,6 +19,7 @@ from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.signed_distance import signed_distance
 from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels
 
 COUNT = 48
 """Max number of spheres per solid."""
@@ -127,6 +128,8 @@ def _bounds(solid: Solid) -> Array:
     if isinstance(solid, TriangleMesh):
         corners = surface_of(solid).corners.reshape(-1, 3)
         return np.stack((corners.min(axis=0), corners.max(axis=0)))
+    if isinstance(solid, Voxels):
+        return np.stack((solid.boxes[:, 0].min(axis=0), solid.boxes[:, 1].max(axis=0)))
     half = type_of(solid).half_box(solid)
     return np.stack((-half, half))
 

@@ -20,6 +20,7 @@ from motion_nodes.scene.mesh_distance import Surface, surface_of
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels
 
 FILLING = 1.0 / 16.0
 """Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
@@ -88,8 +89,22 @@ _known: weakref.WeakKeyDictionary[Solid, Leaves] = weakref.WeakKeyDictionary()
 def _leaves_of(solid: Solid) -> Leaves:
     known = _known.get(solid)
     if known is None:
-        known = _known[solid] = _mesh(solid) if isinstance(solid, TriangleMesh) else _one(solid)
+        known = _known[solid] = _made(solid)
     return known
+
+
+def _made(solid: Solid) -> Leaves:
+    if isinstance(solid, TriangleMesh):
+        return _mesh(solid)
+    return _boxes(solid.boxes) if isinstance(solid, Voxels) else _one(solid)
+
+
+def _boxes(boxes: Array) -> Leaves:
+    """Return boxes as leaves; min and max corners [m], shape (b, 2, 3)."""
+    X = np.tile(np.eye(4), (len(boxes), 1, 1))
+    X[:, :3, 3] = 0.5 * (boxes[:, 0] + boxes[:, 1])
+    half = 0.5 * (boxes[:, 1] - boxes[:, 0])
+    return _leaves(np.full(len(boxes), BOX), X, half, half=half)
 
 
 def _one(solid: Solid) -> Leaves:
@@ -149,10 +164,7 @@ def _mesh(mesh: TriangleMesh) -> Leaves:
     else:
         boxes = filling_boxes(surface)
         if len(boxes):
-            X = np.tile(np.eye(4), (len(boxes), 1, 1))
-            X[:, :3, 3] = 0.5 * (boxes[:, 0] + boxes[:, 1])
-            half = 0.5 * (boxes[:, 1] - boxes[:, 0])
-            pieces.append(_leaves(np.full(len(boxes), BOX), X, half, half=half))
+            pieces.append(_boxes(boxes))
     return joined(pieces)
 
 

@@ -29,6 +29,7 @@ from motion_nodes.scene.convex_decomposition import convex_parts, hull_corners
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels
 
 _KNOWN = (Sphere, Capsule, Box, HalfSpace, Cylinder, Cone)
 
@@ -49,6 +50,10 @@ def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, ND
         if isinstance(solid, TriangleMesh):
             meshes.append(_mesh(solid, moving))
             mesh_owners.append(np.full(len(meshes[-1].kind), number))
+            continue
+        if isinstance(solid, Voxels):
+            meshes.append(_boxes(solid.boxes))
+            mesh_owners.append(np.full(len(solid.boxes), number))
             continue
         hulls = None if isinstance(solid, _KNOWN) else type_of(solid).hulls
         if hulls is not None:
@@ -114,10 +119,14 @@ _known: tuple[weakref.WeakKeyDictionary[TriangleMesh, Pieces], ...] = tuple(
 
 def _surface(mesh: TriangleMesh) -> Pieces:
     surface = surface_of(mesh)
-    boxes = filling_boxes(surface)
+    return joined([_hulls(list(surface.corners)), _boxes(filling_boxes(surface))])
+
+
+def _boxes(boxes: Array) -> Pieces:
+    """Return boxes as pieces; min and max corners [m], shape (b, 2, 3)."""
     size = np.zeros((len(boxes), 4))
     size[:, :3] = 0.5 * (boxes[:, 1] - boxes[:, 0])
-    inside = Pieces(
+    return Pieces(
         np.full(len(boxes), BOX, np.int32),
         size,
         _at(0.5 * (boxes[:, 0] + boxes[:, 1])),
@@ -125,7 +134,6 @@ def _surface(mesh: TriangleMesh) -> Pieces:
         np.zeros(len(boxes) + 1, np.int32),
         np.empty((0, 3)),
     )
-    return joined([_hulls(list(surface.corners)), inside])
 
 
 def _hulls(cores: Sequence[Array], radius: ArrayLike = 0.0) -> Pieces:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.scene.voxels import Voxels
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class TriangleMesh:
     closed."""
 
 
-Solid = Sphere | Box | Cylinder | Capsule | Cone | HalfSpace | TriangleMesh
+Solid = Sphere | Box | Cylinder | Capsule | Cone | HalfSpace | TriangleMesh | Voxels
 """Any shape of the world."""
 
 
@@ -111,6 +112,6 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
 def _sizes(solid: Solid) -> list[tuple[str, float]]:
     if isinstance(solid, Box):
         return [(f"size {axis}", float(x)) for axis, x in zip("xyz", solid.size, strict=True)]
-    if isinstance(solid, TriangleMesh):
+    if isinstance(solid, TriangleMesh | Voxels):
         return []
     return [(item.name, float(getattr(solid, item.name))) for item in fields(solid)]

@@ -15,6 +15,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.mesh_distance import mesh_distance
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels, box_distance
 
 
 def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
@@ -30,6 +31,8 @@ def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
     """
     if isinstance(solid, TriangleMesh):
         return mesh_distance(solid, points)
+    if isinstance(solid, Voxels):
+        return box_distance(solid.boxes, points)
     kind = type_of(solid)
     sizes = kind.padded_sizes(solid).tolist()
     found = shapes.signed_distance(NUMPY, kind.shape, list(points.T), sizes)

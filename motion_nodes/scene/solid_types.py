@@ -27,6 +27,7 @@ from motion_nodes.kernels.collision.shape_kinds import KINDS, add_kind, remove_k
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.voxels import Voxels
 
 Hull = tuple[Array, float]
 """Points, shape (p, 3), and the radius around their convex hull [m]."""
@@ -129,6 +130,8 @@ def bounding_radius(solid: Solid) -> float:
     """
     if isinstance(solid, TriangleMesh):
         return float(np.linalg.norm(solid.vertices, axis=1).max())
+    if isinstance(solid, Voxels):
+        return float(np.linalg.norm(np.abs(solid.boxes).max(axis=1), axis=1).max())
     return type_of(solid).bounding_radius(solid)
 
 

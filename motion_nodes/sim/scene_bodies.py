@@ -21,6 +21,7 @@ from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.scene.voxels import OCTOMAP, Voxels
 from motion_nodes.sim.mjcf_shapes import (
     ROBOTS,
     SURROUNDINGS,
@@ -71,8 +72,8 @@ class SceneBody:
 def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict[str, SceneBody]:
     """Return the bodies of a robot's planning scene, by name.
 
-    Excludes scenery, which the cell contains already, disabled objects, and objects that all links
-    of the robot are allowed to touch.
+    Excludes scenery and what cameras see, which the cell contains already, disabled objects, and
+    objects that all links of the robot are allowed to touch.
 
     Args:
         scene: the planning scene, in the robot's base frame.
@@ -84,7 +85,9 @@ def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict
     found: dict[str, SceneBody] = {}
     for name, item in scene.objects.items():
         touching = _touching(allowed, name, links)
-        if item.enabled and item.kind != SCENERY and len(touching) < len(links):
+        if name == OCTOMAP or item.kind == SCENERY:
+            continue
+        if item.enabled and len(touching) < len(links):
             found[body_name(prefix, name)] = SceneBody(
                 placement.name, item.parts, item.X_WO, touching=touching, rgba=item.rgba or _RGBA
             )
@@ -186,6 +189,8 @@ def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> 
     else:
         geom.type = kind.mjGEOM_MESH
         geom.meshname = name
+        if isinstance(solid, Voxels):
+            raise InvalidCommand("voxels are no body of the simulation")
         vertices = _cone_vertices(solid) if isinstance(solid, Cone) else _convex_vertices(solid)
         spec.add_mesh(
             name=name,

@@ -13,6 +13,7 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.scene.voxels import OCTOMAP, Voxels, box_surface
 from motion_nodes.view.link_poses import wxyz_from_rotation
 from motion_nodes.view.mesh_files import MeshFiles
 from motion_nodes.view.shape_nodes import SOLID, Look, add_shape
@@ -109,8 +110,8 @@ class SceneView:
             look = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
             parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
-            # The floor and other fixed parts of the cell cannot be selected.
-            if item.kind != SCENERY:
+            # Fixed parts of the cell, and what cameras see, cannot be selected.
+            if item.kind != SCENERY and item.name != OCTOMAP:
                 self._make_clickable(item.name, parts)
 
     def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
@@ -168,7 +169,7 @@ class SceneView:
         )  # fmt: skip
 
 
-def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
+def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh | Voxels) -> Surface:
     """Return the surface of a solid in its own frame; of a half-space a square of its plane.
 
     Returns:
@@ -176,6 +177,8 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
     """
     if isinstance(solid, TriangleMesh):
         return solid.vertices, solid.triangles.astype(np.uint32)
+    if isinstance(solid, Voxels):
+        return box_surface(solid.boxes)
     if isinstance(solid, HalfSpace):
         h, z = 0.5 * GROUND_SIZE, -GROUND_DEPTH
         corners = np.array([(-h, -h, z), (h, -h, z), (h, h, z), (-h, h, z)])

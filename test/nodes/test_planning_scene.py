@@ -11,6 +11,7 @@ from xml.etree import ElementTree as Xml
 import numpy as np
 import pytest
 import scene_requests as requests
+from builtin_interfaces.msg import Time
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
@@ -22,6 +23,7 @@ from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Empty as EmptyMessage
 from std_msgs.msg import String
 from std_srvs.srv import Empty
 
@@ -30,7 +32,9 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.voxels import OCTOMAP, voxels
 
 FRANKA = load_robot("franka")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
@@ -286,8 +290,24 @@ def test_semantics_for_clients_that_come_late(scene):
     assert groups["arm"].find("chain").attrib == {"base_link": "panda_link0", "tip_link": HAND}
 
 
-def test_there_is_no_octomap_to_clear(scene):
-    assert scene.client.call(Empty, "/clear_octomap") is not None
+def test_octomaps_are_followed_and_cleared(scene, follower):
+    client = scene.client
+    made = voxels(0.05, [[10, 0, 10], [10, 1, 10]])
+    message = requests.diff()
+    message.world.octomap.octomap = octomap_message(made, "panda_link0", Time(), 0.05)
+    assert scene.apply(message)
+
+    def followed():
+        follower.update()
+        return OCTOMAP in follower.world.scene.objects
+
+    client.wait(followed, "the octomap in the follower")
+    assert follower.world.scene.objects[OCTOMAP].parts[0].solid.equals(made)
+    heard = client.listen(EmptyMessage, "/octomap_cleared", RELIABLE)
+    client.wait(lambda: client.node.count_publishers("/octomap_cleared"), "the owner")
+    assert client.call(Empty, "/clear_octomap") is not None
+    client.wait(lambda: not followed(), "the octomap to go")
+    client.wait(lambda: heard.newest is not None, "the notice")
 
 
 @pytest.fixture

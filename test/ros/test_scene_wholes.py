@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import scene_requests as requests
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,6 +38,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from
+from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
@@ -47,6 +49,7 @@ from motion_nodes.scene.shapes import (
     HalfSpace,
     triangle_mesh,
 )
+from motion_nodes.scene.voxels import OCTOMAP, voxels
 from motion_nodes.scene.world import World
 
 nan = math.nan
@@ -318,7 +321,7 @@ def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     message.robot_model_name = "ur10e"
     after, findings = messages.apply(scene, message)
     assert after is scene
-    assert [text.split()[0] for text in findings.refused] == ["octomaps", "padding"]
+    assert [text.split()[0] for text in findings.refused] == ["octomap:", "padding"]
     assert "this is 'franka'" in findings.warnings[0]
     table = TransformStamped(child_frame_id="table")
     table.header.frame_id = "panda_link0"
@@ -331,6 +334,58 @@ def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     table.header.frame_id = "moon"
     table.child_frame_id = "crater"
     assert "'crater' is ignored" in messages.apply(scene, message)[1].warnings[0]
+
+
+def octomap(solid, frame="panda_link0", x=0.0, binary=True):
+    message = requests.diff()
+    message.world.octomap.header.frame_id = frame
+    message.world.octomap.origin.position.x = x
+    message.world.octomap.octomap = octomap_message(solid, frame, Time(), 0.05, binary)
+    return message
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_octomaps_there_and_back(messages, binary):
+    made = voxels(0.05, np.random.default_rng(1).integers(4, 15, (200, 3)))
+    scene = done(messages, Scene(), octomap(made, x=0.1, binary=binary))
+    item = scene.objects[OCTOMAP]
+    assert item.parts[0].solid.equals(made)
+    assert item.X_WO[:3, 3].tolist() == [0.1, 0.0, 0.0]
+    assert done(messages, scene, octomap(made, x=0.1)) is scene
+    whole = messages.message(scene, {})
+    assert not whole.world.collision_objects
+    assert done(messages, Scene(), whole).objects[OCTOMAP].parts[0].solid.equals(made)
+    other = done(messages, scene, octomap(voxels(0.05, [[1, 2, 3]])))
+    change = messages.diff_message(other, difference(scene, other))
+    followed = done(messages, scene, change).objects[OCTOMAP]
+    assert followed.parts[0].solid.cells.tolist() == [[1, 2, 3]]
+    gone = done(messages, other, octomap(None))
+    assert OCTOMAP not in gone.objects
+    change = messages.diff_message(gone, difference(other, gone))
+    assert OCTOMAP not in done(messages, other, change).objects
+    names = PlanningSceneComponents(components=PlanningSceneComponents.OCTOMAP)
+    only = messages.message(scene, {}, names.components)
+    assert only.world.octomap.octomap.data
+    assert not only.name
+
+
+def test_bad_octomaps(messages):
+    scene = done(messages, Scene(), octomap(voxels(0.05, [[1, 2, 3]])))
+    for change in (
+        lambda m: setattr(m.octomap, "id", "Quadtree"),
+        lambda m: setattr(m.octomap, "resolution", nan),
+        lambda m: setattr(m.octomap, "resolution", 0.0),
+        lambda m: setattr(m.octomap, "data", [3] * 77),
+        lambda m: setattr(m.octomap, "binary", False),
+        lambda m: setattr(m.header, "frame_id", "moon"),
+        lambda m: setattr(m.origin.position, "y", nan),
+        lambda m: setattr(m.origin.orientation, "w", 0.0),
+    ):
+        message = octomap(voxels(0.05, [[3, 3, 3]]))
+        change(message.world.octomap)
+        after, findings = messages.apply(scene, message)
+        assert after is scene
+        assert findings.refused
 
 
 def test_ten_thousand_objects_in_one_message(messages):

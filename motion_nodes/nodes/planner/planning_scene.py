@@ -23,6 +23,7 @@ from moveit_msgs.msg import (
     RobotState,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+from std_msgs.msg import Empty as EmptyMessage
 from std_msgs.msg import String
 from std_srvs.srv import Empty
 
@@ -36,6 +37,7 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.names import OCTOMAP_CLEARED
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.message_order import Arrivals, EarlyAttachments
@@ -43,6 +45,7 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages, SceneWarnings
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.scenery import Scenery
+from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.scene.world import World
 
 MOTION_THRESHOLD = 1e-4
@@ -103,6 +106,7 @@ class PlanningSceneOwner:
         self._published_positions: Array = np.full(len(robot.joint_names), np.nan)
         self._published_at = -np.inf
         self._monitored = node.advertise(PlanningScene, "monitored_planning_scene", qos.SCENES)
+        self._cleared = node.advertise(EmptyMessage, OCTOMAP_CLEARED, qos.REQUESTS)
         self._semantic = node.advertise(String, "robot_description_semantic", qos.LATCHED)
 
     @property
@@ -240,5 +244,11 @@ class PlanningSceneOwner:
         return response
 
     def _clear_octomap(self, request: Any, response: Any) -> Any:
-        """Respond without an effect: there is no octomap."""
+        """Remove the octomap, and have mappers clear theirs."""
+        with self._lock:
+            self.update()
+            self._cleared.publish(EmptyMessage())
+            if OCTOMAP in self.world.scene.objects:
+                self.world.remove(OCTOMAP)
+            self._publish_changes()
         return response

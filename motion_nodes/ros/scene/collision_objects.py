@@ -21,8 +21,9 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
+from motion_nodes.scene.voxels import OCTOMAP
 
-RESERVED = "<octomap>"
+RESERVED = OCTOMAP
 """Id that MoveIt reserves for its octomap."""
 
 # Constants of a byte field are bytes in Python.

@@ -32,6 +32,7 @@ from motion_nodes.ros.scene.collision_objects import (
     kept_note,
 )
 from motion_nodes.ros.scene.message_order import EarlyAttachments
+from motion_nodes.ros.scene.octomaps import change_octomap
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.ros.scene.scene_writer import SceneWriter
@@ -173,8 +174,10 @@ class SceneMessages(SceneWriter):
     ) -> None:
         for item in world.collision_objects:
             _apply(draft, item, self._frames, change_object, findings)
-        if world.octomap.octomap.data:
-            findings.refused.append("octomaps are not supported; give obstacles as objects")
+        try:
+            change_octomap(draft, world, self._frames)
+        except MotionError as error:
+            findings.refused.append(f"octomap: {error}")
 
     def _apply_allowed(
         self, draft: SceneDraft, message: PlanningScene, findings: SceneWarnings

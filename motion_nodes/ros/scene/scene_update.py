@@ -15,6 +15,7 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.shapes import Solid, TriangleMesh
+from motion_nodes.scene.voxels import Voxels
 
 
 class SceneDraft:
@@ -157,4 +158,6 @@ def _equal(a: Solid, b: Solid) -> bool:
             and np.array_equal(a.vertices, b.vertices)
             and np.array_equal(a.triangles, b.triangles)
         )
+    if isinstance(a, Voxels) and isinstance(b, Voxels):
+        return a.equals(b)
     return a == b

@@ -23,10 +23,12 @@ from motion_nodes.ros.scene.collision_objects import (
     object_message,
     removed_message,
 )
+from motion_nodes.ros.scene.octomaps import fill_world
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, SceneDiff
+from motion_nodes.scene.voxels import OCTOMAP
 
 Components = PlanningSceneComponents
 EVERYTHING = 2**32 - 1
@@ -78,11 +80,13 @@ class SceneWriter:
             message.robot_state.attached_collision_objects = [
                 attached_message(body) for body in scene.attached.values()
             ]
-        shown = [item for item in scene.objects.values() if item.enabled]
+        shown = [o for o in scene.objects.values() if o.enabled and o.name != OCTOMAP]
         if requested & Components.WORLD_OBJECT_GEOMETRY:
             message.world.collision_objects = [object_message(o, self._frames.base) for o in shown]
         elif requested & Components.WORLD_OBJECT_NAMES:
             message.world.collision_objects = [CollisionObject(id=item.name) for item in shown]
+        if requested & Components.OCTOMAP and OCTOMAP in scene.objects:
+            fill_world(message.world, scene.objects[OCTOMAP], self._frames.base)
         if requested & Components.ALLOWED_COLLISION_MATRIX:
             message.allowed_collision_matrix = self._matrix(scene)
         if requested & Components.OBJECT_COLORS:
@@ -99,7 +103,9 @@ class SceneWriter:
         message = self.state_message({})
         base, objects = self._frames.base, message.world.collision_objects
         attached = message.robot_state.attached_collision_objects
-        for name in diff.removed:
+        if OCTOMAP in (*diff.removed, *diff.added, *diff.changed, *diff.moved):
+            fill_world(message.world, after.objects.get(OCTOMAP), base)
+        for name in _but_octomap(diff.removed):
             # Attaching an object already removes it from the world.
             if name not in after.attached:
                 objects.append(removed_message(name, base))
@@ -109,12 +115,12 @@ class SceneWriter:
                 objects.append(removed_message(name, base))
         for name in diff.attached:
             attached.append(attached_message(after.attached[name]))
-        for name in (*diff.added, *diff.changed):
+        for name in _but_octomap(diff.added + diff.changed):
             item = after.objects[name]
             objects.append(
                 object_message(item, base) if item.enabled else removed_message(name, base)
             )
-        for name in diff.moved:
+        for name in _but_octomap(diff.moved):
             if after.objects[name].enabled:
                 objects.append(moved_message(after.objects[name], base))
         if diff.allowed:
@@ -140,11 +146,15 @@ class SceneWriter:
         return allowed_message(scene.allowed, self.links, self.never_checked)
 
 
+def _but_octomap(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name != OCTOMAP]
+
+
 def _colours(scene: Scene, names: Iterable[str]) -> list[ObjectColor]:
     colours = []
     for name in names:
         item = scene.objects.get(name) or scene.attached.get(name)
-        if item is not None and item.rgba is not None:
+        if name != OCTOMAP and item is not None and item.rgba is not None:
             colour = ObjectColor(id=name)
             c = colour.color
             c.r, c.g, c.b, c.a = map(float, item.rgba)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A view of a sensor into an occupancy grid: points are hits, and what they are seen through ends.
+
+Rays are not traversed. Each point enters a cube map of the directions around the sensor with its
+range; then each known voxel looks up the smallest range in its direction, and is seen through if
+that is beyond it. The cost is one operation per point and one per known voxel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.kinematic_arrays import Array
+
+SIDE = 256
+"""Bins along an edge of a face of the cube map: 0.35 degrees each."""
+FACES = 6
+
+
+class Grid(NamedTuple):
+    """Memory of an occupancy grid; voxel (i, j, k) extends from ``(origin + (i, j, k)) * edge``."""
+
+    origin: NDArray[np.int64]
+    """Index of the first voxel, shape (3,)."""
+    edge: float
+    """Edge of a voxel [m]."""
+    evidence: NDArray[np.int8]
+    """Number of views that hit a voxel, less those that missed it, shape (nx, ny, nz)."""
+    seen: NDArray[np.int32]
+    """Time of the last hit [ms], same shape."""
+    points: NDArray[np.uint16]
+    """Points of the current view in a voxel, same shape; 0 between views."""
+    excluded: NDArray[np.bool_]
+    """Voxels that belong to known objects, same shape."""
+    ranges: NDArray[np.float32]
+    """Smallest range in each direction of the current view [m], shape (FACES, SIDE, SIDE)."""
+
+
+class ViewRules(NamedTuple):
+    """How a view changes a grid."""
+
+    min_points: int
+    """Points in a voxel that count as a hit."""
+    most: int
+    """Max evidence."""
+    margin: float
+    """Range by which a voxel must be seen through [m]."""
+    unconfirmed: int
+    """Time after which a visible voxel without hits loses evidence [ms]."""
+
+
+@part
+def _bin(x: float, y: float, z: float) -> tuple[int, int, int]:
+    """Return face, row and column of a direction in the cube map."""
+    ax, ay, az = abs(x), abs(y), abs(z)
+    if az >= ax and az >= ay:
+        face, u, v, w = (4 if z > 0.0 else 5), x, y, az
+    elif ax >= ay:
+        face, u, v, w = (0 if x > 0.0 else 1), y, z, ax
+    else:
+        face, u, v, w = (2 if y > 0.0 else 3), x, z, ay
+    scale = 0.5 * SIDE / w if w > 0.0 else 0.0
+    row = min(int(u * scale + 0.5 * SIDE), SIDE - 1)
+    column = min(int(v * scale + 0.5 * SIDE), SIDE - 1)
+    return face, row, column
+
+
+@kernel
+def add_points(
+    grid: Grid,
+    points: NDArray[np.float32],
+    step: int,
+    X: Array,
+    min_range: float,
+    max_range: float,
+) -> tuple[int, int]:
+    """Count the points of a view in their voxels, and enter their ranges.
+
+    Args:
+        grid: the grid.
+        points: in the sensor's frame, whose origin is the sensor [m], shape (n, 3). Points that are
+            not finite or closer than ``min_range`` are ignored; those beyond ``max_range`` are
+            free space up to it.
+        step: use each ``step``-th point.
+        X: pose of the sensor in the grid's frame, shape (4, 4).
+        min_range: [m].
+        max_range: [m].
+
+    Returns:
+        Number of valid points, and of those inside the grid.
+    """
+    grid.ranges[:] = np.inf
+    nx, ny, nz = grid.evidence.shape
+    inverse = 1.0 / grid.edge
+    ox, oy, oz = float(grid.origin[0]), float(grid.origin[1]), float(grid.origin[2])
+    low, valid, inside = min_range * min_range, 0, 0
+    for i in range(0, points.shape[0], step):
+        x, y, z = float(points[i, 0]), float(points[i, 1]), float(points[i, 2])
+        squared = x * x + y * y + z * z
+        if not (squared >= low and squared < np.inf):
+            continue
+        valid += 1
+        distance = math.sqrt(squared)
+        face, row, column = _bin(x, y, z)
+        bounded = np.float32(min(distance, max_range))
+        if bounded < grid.ranges[face, row, column]:
+            grid.ranges[face, row, column] = bounded
+        if distance > max_range:
+            continue
+        a = (X[0, 0] * x + X[0, 1] * y + X[0, 2] * z + X[0, 3]) * inverse - ox
+        b = (X[1, 0] * x + X[1, 1] * y + X[1, 2] * z + X[1, 3]) * inverse - oy
+        c = (X[2, 0] * x + X[2, 1] * y + X[2, 2] * z + X[2, 3]) * inverse - oz
+        if 0.0 <= a < nx and 0.0 <= b < ny and 0.0 <= c < nz:
+            inside += 1
+            j, k, m = int(a), int(b), int(c)
+            if grid.points[j, k, m] < 65535:
+                grid.points[j, k, m] += 1
+    return valid, inside
+
+
+@part
+def _range_towards(grid: Grid, x: float, y: float, z: float) -> float:
+    """Return the smallest range measured in a direction and next to it; -1 if nothing was.
+
+    Two measured directions are required, so that a single wrong pixel clears nothing.
+    """
+    face, row, column = _bin(x, y, z)
+    nearest, count = np.inf, 0
+    for i in range(max(row - 1, 0), min(row + 2, SIDE)):
+        for j in range(max(column - 1, 0), min(column + 2, SIDE)):
+            found = float(grid.ranges[face, i, j])
+            if found < np.inf:
+                count += 1
+                nearest = min(nearest, found)
+    return nearest if count >= 2 else -1.0
+
+
+@part
+def _on_robot(x: float, y: float, z: float, spheres: Array) -> bool:
+    for s in range(spheres.shape[0]):
+        a, b, c = x - spheres[s, 0], y - spheres[s, 1], z - spheres[s, 2]
+        if a * a + b * b + c * c < spheres[s, 3] * spheres[s, 3]:
+            return True
+    return False
+
+
+@kernel
+def end_view(grid: Grid, X: Array, spheres: Array, now: int, rules: ViewRules) -> None:
+    """Change the evidence of all voxels by the view whose points were added.
+
+    A hit adds one. Voxels of the robot and of known objects lose all. A voxel without hits loses
+    one if the sensor sees through it, or if it is visible and its last hit is long ago.
+
+    Args:
+        grid: the grid; its counts of points are reset.
+        X: pose of the sensor in the grid's frame, shape (4, 4).
+        spheres: of the robot and what it carries in the grid's frame, centre and padded radius [m],
+            shape (s, 4).
+        now: time of the view [ms].
+        rules: see the class.
+    """
+    nx, ny, nz = grid.evidence.shape
+    edge = grid.edge
+    for i in range(nx):
+        for j in range(ny):
+            for k in range(nz):
+                evidence, points = grid.evidence[i, j, k], grid.points[i, j, k]
+                if evidence == 0 and points == 0:
+                    continue
+                grid.points[i, j, k] = 0
+                x = (grid.origin[0] + i + 0.5) * edge
+                y = (grid.origin[1] + j + 0.5) * edge
+                z = (grid.origin[2] + k + 0.5) * edge
+                if grid.excluded[i, j, k] or _on_robot(x, y, z, spheres):
+                    grid.evidence[i, j, k] = 0
+                    continue
+                if points >= rules.min_points:
+                    grid.evidence[i, j, k] = min(evidence + 1, rules.most)
+                    grid.seen[i, j, k] = now
+                    continue
+                if evidence == 0 or points > 0:
+                    continue
+                x, y, z = x - X[0, 3], y - X[1, 3], z - X[2, 3]
+                measured = _range_towards(
+                    grid,
+                    X[0, 0] * x + X[1, 0] * y + X[2, 0] * z,
+                    X[0, 1] * x + X[1, 1] * y + X[2, 1] * z,
+                    X[0, 2] * x + X[1, 2] * y + X[2, 2] * z,
+                )
+                distance = math.sqrt(x * x + y * y + z * z)
+                through = measured > distance + rules.margin
+                visible = measured > distance - rules.margin
+                if through or (visible and now - grid.seen[i, j, k] > rules.unconfirmed):
+                    grid.evidence[i, j, k] = evidence - 1
+
+
+@kernel
+def expire(grid: Grid, before: int) -> None:
+    """Remove the voxels whose last hit was before a time [ms]."""
+    nx, ny, nz = grid.evidence.shape
+    for i in range(nx):
+        for j in range(ny):
+            for k in range(nz):
+                if grid.evidence[i, j, k] > 0 and grid.seen[i, j, k] < before:
+                    grid.evidence[i, j, k] = 0

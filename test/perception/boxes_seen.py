@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depth images of boxes by exact ray casts, with the faults of real cameras."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
+
+
+def camera(width: int = 160, height: int = 120) -> Pinhole:
+    """A camera with a horizontal field of view of 63 degrees."""
+    f = 0.82 * width
+    return Pinhole(width, height, f, f, 0.5 * (width - 1), 0.5 * (height - 1))
+
+
+def looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> Array:
+    """Pose of a camera with z towards a point and x horizontal."""
+    z = np.subtract(at, eye)
+    z = z / np.linalg.norm(z)
+    x = np.cross(z, (0.0, 0.0, 1.0))
+    x = x / np.linalg.norm(x) if np.linalg.norm(x) > 1e-9 else np.array([0.0, -1.0, 0.0])
+    X = np.eye(4)
+    X[:3, :3] = np.column_stack((x, np.cross(z, x), z))
+    X[:3, 3] = eye
+    return X
+
+
+def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
+    """Depth of the first of axis-aligned boxes along each pixel's ray [m]; inf without one.
+
+    Args:
+        boxes: min and max corners, shape (b, 2, 3).
+        X_WC: pose of the camera.
+        pinhole: its intrinsics.
+    """
+    rays = DepthProjection(pinhole).rays.astype(float) @ X_WC[:3, :3].T
+    nearest = np.full(len(rays), np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for low, high in boxes:
+            a, b = (low - X_WC[:3, 3]) / rays, (high - X_WC[:3, 3]) / rays
+            enter, leave = np.minimum(a, b).max(axis=1), np.maximum(a, b).min(axis=1)
+            hit = (enter <= leave) & (enter > 0.0)
+            nearest[hit] = np.minimum(nearest[hit], enter[hit])
+    return nearest.reshape(pinhole.height, pinhole.width)
+
+
+def with_faults(
+    depth: Array, rng: np.random.Generator, noise: float = 0.002, outliers: float = 0.002,
+    missing: float = 0.03,
+) -> Array:  # fmt: skip
+    """Depth with noise growing with its square, wrong pixels and missing ones (0)."""
+    seen, finite = depth.copy(), np.isfinite(depth)
+    seen[finite] += noise * depth[finite] ** 2 * rng.normal(size=int(finite.sum()))
+    wrong = rng.random(depth.shape) < outliers
+    seen[wrong] = rng.uniform(0.2, 2.0, int(wrong.sum()))
+    seen[rng.random(depth.shape) < missing] = 0.0
+    return seen
