@@ -42,6 +42,7 @@ setup(
         "ros": requirements("ros"),
         # Learned policies: the network's runtime.
         "policy": requirements("policy"),
+        "learn": requirements("policy") + requirements("learn"),
         "test": requirements("test"),
     },
     entry_points={"console_scripts": ["motion = motion_nodes.cli.main:main"]},

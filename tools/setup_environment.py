@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements"
-DEMO = ["ros", "run", "policy"]
+DEMO = ["ros", "run", "policy", "learn"]
 """Requirements of the demo; the tests need more."""
 OLDEST, NEWEST = (3, 11), (3, 13)
 

@@ -17,6 +17,7 @@ from motion_nodes.cli.convert import convert
 from motion_nodes.cli.fk import fk
 from motion_nodes.cli.go import go
 from motion_nodes.cli.ik import ik
+from motion_nodes.cli.learn import learn
 from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
@@ -39,7 +40,7 @@ app = typer.Typer(
 
 for _command in (
     fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
-    stop, resume,
+    stop, resume, learn,
 ):  # fmt: skip
     app.command()(_command)
 

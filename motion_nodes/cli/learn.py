@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion learn``: trains a policy of a task in simulation, and evaluates it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from motion_nodes.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from motion_nodes.learning.policy import Policy
+    from motion_nodes.learning.trainer import TrainingProgress
+
+_EVALUATION_SEED = 1_000_003
+"""Seed of evaluations: their initial states are those of no training run with a small seed."""
+
+
+def learn(
+    task: Annotated[
+        str, typer.Argument(help="reach, grasp or drawer.", metavar="TASK", show_default=False)
+    ],
+    minutes: Annotated[
+        float | None,
+        typer.Option(help="Duration of training [min]; default: that of the task."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(help="Steps of all environments, in place of a duration.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of all random numbers.")] = 0,
+    envs: Annotated[
+        int | None, typer.Option(help="Number of environments; default: that of the task.")
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Threads that simulate.")] = 2,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="Directory of the run; default: learned/TASK."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run there.")] = False,
+    evaluate: Annotated[
+        str | None,
+        typer.Option(help="Do not train: evaluate this checkpoint (.npz) or policy (.onnx)."),
+    ] = None,
+    episodes: Annotated[int, typer.Option(help="Episodes of the evaluation.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn a task with the Franka in MuJoCo by PPO, and export the policy as ONNX.
+
+    The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the policy
+    with its description (policy.onnx, IO_descriptors.yaml). Ctrl-C ends the training; --resume
+    continues it.
+    """
+    from motion_nodes.errors import InvalidConfig
+    from motion_nodes.learning.tasks.registry import task_entry
+
+    task_entry(task)
+    if importlib.util.find_spec("threadpoolctl") is None:
+        raise InvalidConfig("training is not installed: pip install 'motion_nodes[learn]'")
+    for name, value in (("workers", workers), ("episodes", episodes)):
+        if value < 1:
+            raise InvalidConfig(f"--{name} is {value}; it must be at least 1.")
+    if evaluate is not None:
+        policy: Callable[[Any], Any] = _load(Path(evaluate), task)
+    else:
+        directory = Path(output or f"learned/{task}")
+        policy = _train(task, directory, minutes, steps, seed, envs, workers, resume, as_json)
+    _evaluate(task, policy, episodes, as_json)
+
+
+def _train(
+    task: str,
+    directory: Path,
+    minutes: float | None,
+    steps: int | None,
+    seed: int,
+    envs: int | None,
+    workers: int,
+    resume: bool,
+    quiet: bool,
+) -> Policy:
+    """Train with a progress bar, and export the policy."""
+    import math
+    from concurrent.futures import ThreadPoolExecutor
+
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from motion_nodes.learning.export import export_policy
+    from motion_nodes.learning.tasks.registry import (
+        EnvFactory,
+        make_task,
+        task_config,
+        task_entry,
+    )
+    from motion_nodes.learning.training_run import Budget, open_run, run
+
+    if minutes is None:
+        minutes = task_entry(task).minutes if steps is None else math.inf
+    budget = Budget(60.0 * minutes, math.inf if steps is None else steps)
+    config = task_config(task, seed=seed, num_envs=envs)
+    trainer = open_run(directory, EnvFactory(task), task, config, resume=resume)
+    columns = (TextColumn(task), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with (
+        ThreadPoolExecutor(workers) as executor,
+        Progress(*columns, console=Console(stderr=True, quiet=quiet)) as bar,
+    ):
+        shown = bar.add_task("", total=1.0)
+        run(
+            trainer,
+            directory,
+            budget,
+            executor,
+            lambda progress, spent: bar.update(shown, completed=spent, description=_line(progress)),
+        )
+    export_policy(trainer.policy, make_task(task), directory / "policy.onnx")
+    return trainer.policy
+
+
+def _line(progress: TrainingProgress) -> str:
+    """Return figures beside the progress bar."""
+    rate = progress.steps / max(progress.seconds, 1e-9)
+    return (
+        f"{progress.steps} steps, {rate:.0f}/s, return {progress.mean_return:.2f}, "
+        f"success {100.0 * progress.success:.0f} %"
+    )
+
+
+def _load(file: Path, task: str) -> Callable[[Any], Any]:
+    """Return the policy in a checkpoint or an ONNX file."""
+    from motion_nodes.learning.checkpoint import load_policy
+    from motion_nodes.learning.export import load_exported
+    from motion_nodes.learning.tasks.registry import make_task
+
+    if file.suffix == ".onnx":
+        return load_exported(file, make_task(task))
+    return load_policy(file, task)
+
+
+def _evaluate(task: str, policy: Callable[[Any], Any], episodes: int, as_json: bool) -> None:
+    """Print the result of deterministic episodes."""
+    from dataclasses import asdict
+
+    from motion_nodes.cli.printing import print_json, say
+    from motion_nodes.learning.mujoco_env import MujocoEnv
+    from motion_nodes.learning.tasks.registry import make_task
+    from motion_nodes.learning.trainer import evaluate
+    from motion_nodes.learning.training_run import single_threaded_blas
+
+    with single_threaded_blas():
+        result = evaluate(policy, MujocoEnv(make_task(task), episodes, _EVALUATION_SEED))
+    if as_json:
+        print_json({"task": task, **asdict(result)})
+    else:
+        say(
+            f"{task}: {result.episodes} episodes without exploration: success "
+            f"{100.0 * result.success:.0f} %, mean return {result.mean_return:.3f}."
+        )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drawer: the gripper pulls a drawer open by its handle.
+
+Observation and action are those of Isaac Sim's example policy of the Franka that opens a drawer:
+31 and 8 numbers. The cabinet is our own, of boxes.
+"""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from motion_nodes.learning.mlp import Floats
+from motion_nodes.learning.tasks.franka_cell import GAMMA, FrankaCell
+from motion_nodes.learning.tasks.task import ObservedQuantity, TaskState
+
+_DEFAULT = (0.0, -0.3, 0.0, -2.3, 0.0, 3.571, 2.356)
+"""Tool pointing forward at (0.58, 0, 0.66) m, fingers above each other [rad]."""
+_HANDLE = (0.72, 0.0, 0.62)
+"""Centre of the handle of the closed drawer [m]."""
+_WIDTH, _HEIGHT, _DEPTH = 0.4, 0.2, 0.4
+"""Sizes of the drawer [m]."""
+_BAR, _GAP = (0.012, 0.12, 0.016), 0.05
+"""Sizes of the handle's bar, and its distance from the front [m]."""
+_BEFORE = 0.1
+"""Largest distance of the tool before the handle in assisted episodes [m]."""
+_RANGE, _OPEN = 0.3, 0.2
+"""Largest opening, and the opening that counts as success [m]."""
+_MASS, _FRICTION, _DAMPING = 1.5, 3.0, 10.0
+"""Of the drawer [kg, N, N s/m]."""
+
+
+class Drawer(FrankaCell):
+    """Open a drawer."""
+
+    name = "drawer"
+    episode_steps = 100
+    observation_terms = (
+        ObservedQuantity("joint_pos_rel", 9, "positions of the joints minus default [rad, m]"),
+        ObservedQuantity("joint_vel", 9, "velocities of the joints [rad/s, m/s]"),
+        ObservedQuantity("drawer_position", 1, "opening of the drawer [m]"),
+        ObservedQuantity("drawer_velocity", 1, "velocity of the drawer [m/s]"),
+        ObservedQuantity("handle_from_tool", 3, "centre of the handle minus tool, in the base [m]"),
+        ObservedQuantity("last_action", 8, "previous raw action"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__(_DEFAULT, (0.1,) * 7, relative=True, gripper=True)
+        joint = self.model.joint("drawer")
+        self._drawer_q, self._drawer_v = int(joint.qposadr[0]), int(joint.dofadr[0])
+
+    def add_scenery(self, spec: mujoco.MjSpec) -> None:
+        """Add a cabinet with a drawer that slides towards the robot."""
+        x, y, z = _HANDLE
+        front = x + _GAP + 0.5 * _BAR[0]
+        cabinet = spec.worldbody.add_body(name="cabinet", pos=(front + 0.5 * _DEPTH, y, z))
+        for side in (-1.0, 1.0):
+            _box(cabinet, (0.0, side * (0.5 * _WIDTH + 0.02), 0.0), (_DEPTH, 0.02, _HEIGHT))
+            _box(cabinet, (0.0, 0.0, side * (0.5 * _HEIGHT + 0.02)), (_DEPTH, _WIDTH + 0.06, 0.02))
+        body = cabinet.add_body(name="drawer")
+        joint = body.add_joint(
+            name="drawer",
+            type=mujoco.mjtJoint.mjJNT_SLIDE,
+            axis=(-1.0, 0.0, 0.0),
+            range=(0.0, _RANGE),
+            limited=mujoco.mjtLimited.mjLIMITED_TRUE,
+            frictionloss=_FRICTION,
+        )
+        joint.damping[0] = _DAMPING
+        body.mass, body.inertia, body.explicitinertial = _MASS, (0.02, 0.02, 0.02), True
+        plate = -0.5 * _DEPTH
+        _box(body, (plate + 0.01, 0.0, 0.0), (0.02, _WIDTH, _HEIGHT))
+        bar = plate - _GAP - 0.5 * _BAR[0]
+        _box(body, (bar, 0.0, 0.0), _BAR)
+        for side in (-1.0, 1.0):
+            post = (plate - 0.5 * _GAP, side * (0.5 * _BAR[1] - 0.006), 0.0)
+            _box(body, post, (_GAP, 0.012, 0.012))
+        body.add_site(name="handle", pos=(bar, 0.0, 0.0))
+        self.add_sensor(spec, "handle", "FRAMEPOS", mujoco.mjtObj.mjOBJ_SITE, "handle")
+
+    def new_memory(self, n: int) -> dict[str, Floats]:
+        """Return what n environments remember: nothing."""
+        return {}
+
+    def start(
+        self, rng: np.random.Generator, n: int, assisted: float
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Return n initial positions, with a closed drawer.
+
+        Assisted episodes begin with the open gripper around the handle or before it.
+        """
+        q = self.start_positions(rng, n)
+        rows = np.flatnonzero(rng.random(n) < assisted)
+        places = np.tile(self.default_pose, (len(rows), 1, 1))
+        places[:, :3, 3] = _HANDLE
+        places[:, 0, 3] -= rng.uniform(0.0, _BEFORE, len(rows))
+        self.put_tool(q, rows, places)
+        return q, {}
+
+    def opening(self, state: TaskState) -> Floats:
+        """Return how far the drawer is open [m], shape (n,)."""
+        return state.q[:, self._drawer_q]
+
+    def handle_from_tool(self, state: TaskState) -> Floats:
+        """Return the handle minus the tool in the base [m], shape (n, 3)."""
+        offset: Floats = state.sensors[:, self.sensor("handle")] - self.tool(state)
+        return offset
+
+    def observe(self, state: TaskState) -> Floats:
+        """Return observations, shape (n, 31)."""
+        return np.hstack(
+            (
+                self.positions(state) - self.default,
+                self.velocities(state),
+                self.opening(state)[:, None],
+                state.v[:, self._drawer_v, None],
+                self.handle_from_tool(state),
+                np.clip(state.actions, -10.0, 10.0),
+            )
+        )
+
+    def assess(self, before: TaskState, after: TaskState) -> tuple[Floats, Floats, Floats]:
+        """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
+        progress = GAMMA * self._potential(after) - self._potential(before)
+        change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
+        opening = self.opening(after)
+        reward = progress + 0.05 * opening / _RANGE - 2e-4 * change
+        return reward, np.zeros(len(reward), bool), opening > _OPEN
+
+    def _potential(self, state: TaskState) -> Floats:
+        """Return a potential: near the handle, and the drawer open."""
+        distance = np.linalg.norm(self.handle_from_tool(state), axis=1)
+        potential: Floats = 10.0 * self.opening(state) - 4.0 * distance
+        return potential
+
+
+def _box(
+    body: mujoco.MjsBody, place: tuple[float, float, float], size: tuple[float, float, float]
+) -> None:
+    """Add a box with the given edges."""
+    body.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=place,
+        size=[0.5 * edge for edge in size],
+        rgba=(0.7, 0.6, 0.45, 1.0),
+        solref=(0.016, 1.0),
+        friction=(1.0, 0.02, 0.001),
+        condim=4,
+    )

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tasks of the Franka share: the simulated cell, joint actions, sensors.
+
+Actions are those of Isaac Lab's manipulation environments: joint targets ``q_default + scale * a``,
+or relative to the measured positions, ``q + scale * a``, held for one control period; a last action
+at or above 0 opens the gripper, else it closes.
+Drives, limits and shapes are those of the shipped robot in the suite's simulation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from motion_nodes.api.robot_model import load_robot as load_model
+from motion_nodes.ik.problem import IkSettings
+from motion_nodes.learning.mlp import Floats
+from motion_nodes.learning.tasks.task import MujocoTask, ObservedQuantity, TaskState
+from motion_nodes.model.loader import load_robot
+from motion_nodes.sim.free_bodies import FreeBody
+from motion_nodes.sim.mjcf import WorldConfig, build_model
+from motion_nodes.sim.placement import RobotPlacement
+
+ROBOT = "franka"
+TOOL = f"{ROBOT}/panda_hand_tcp"
+FINGERS = (f"{ROBOT}/panda_leftfinger", f"{ROBOT}/panda_rightfinger")
+TIME_STEP, PERIOD = 0.005, 0.04
+"""Time step of physics, and control period [s]."""
+GAMMA = 0.98
+"""Discount factor of the tasks with shaped rewards."""
+OPEN = 0.04
+"""Position of each finger of the open gripper [m]."""
+_ARM = 7
+_AHEAD = 0.01
+"""Max distance of finger targets from the fingers [m]: limits their speed to 0.5 m/s, or they pass
+through each other."""
+_IK = IkSettings(attempts=1, timeout=10.0)
+_JITTER = 0.1
+"""Max deviation of initial joint positions from the default [rad]."""
+
+
+class FrankaCell(MujocoTask):
+    """World, actions and sensors of a task; base class of the tasks."""
+
+    name = ""
+    observation_terms: tuple[ObservedQuantity, ...] = ()
+    episode_steps = 75
+    jitter = _JITTER
+    """Max deviation of initial joint positions from the default [rad]."""
+
+    def __init__(
+        self,
+        default: Sequence[float],
+        scale: Sequence[float],
+        *,
+        relative: bool = False,
+        gripper: bool = False,
+        objects: tuple[FreeBody, ...] = (),
+    ) -> None:
+        """Build the world.
+
+        Args:
+            default: default positions of the arm [rad], shape (7,).
+            scale: radians per unit of action, shape (7,).
+            relative: whether targets are relative to the measured positions, else to the default.
+            gripper: whether there is an eighth action, of the gripper.
+            objects: things that can be moved.
+        """
+        robot = load_robot(ROBOT)
+        self._arm, self._lock = load_model(ROBOT)["arm"], threading.Lock()
+        self.default_pose = self._arm.fk(np.array(default))
+        """Pose of the tool in the base at the default position, shape (4, 4)."""
+        self.joint_names = robot.joint_names
+        self.default, self.scale = np.array([*default, OPEN, OPEN]), np.array(scale)
+        self.relative, self.action_size = relative, _ARM + gripper
+        self.substeps = round(PERIOD / TIME_STEP)
+        self.lower, self.upper = robot.limits.lower, robot.limits.upper
+        drives = [robot.drive(name) for name in self.joint_names]
+        self.stiffness = np.array([drive.stiffness for drive in drives])
+        self.damping = np.array([drive.damping for drive in drives])
+        self.max_effort = np.array([drive.max_effort for drive in drives])
+        spec, _ = build_model(
+            [RobotPlacement(robot, ROBOT)], WorldConfig(time_step=TIME_STEP, objects=objects)
+        )
+        self.add_scenery(spec)
+        for kind in ("FRAMEPOS", "FRAMELINVEL"):
+            self.add_sensor(spec, f"tool.{kind}", kind, mujoco.mjtObj.mjOBJ_XBODY, TOOL)
+        for name in self.joint_names[:_ARM]:
+            actuator = mujoco.mjtObj.mjOBJ_ACTUATOR
+            self.add_sensor(spec, f"effort.{name}", "ACTUATORFRC", actuator, f"{ROBOT}/{name}")
+        self.model = spec.compile()
+        joints = [self.model.joint(f"{ROBOT}/{name}") for name in self.joint_names]
+        self.joint_q = np.array([joint.qposadr[0] for joint in joints])
+        self.joint_v = np.array([joint.dofadr[0] for joint in joints])
+        actuators = [self.model.actuator(f"{ROBOT}/{name}").id for name in self.joint_names]
+        self.actuators = np.array(actuators)
+        self.model.actuator_biasprm[self.actuators, 1] = -self.stiffness
+        self.model.actuator_biasprm[self.actuators, 2] = -self.damping
+        self._effort = [self.sensor(f"effort.{n}").start for n in self.joint_names[:_ARM]]
+
+    def __reduce__(self) -> tuple[Any, tuple[type]]:
+        """Pickle the task by its class: another process builds the world again, once."""
+        return _rebuilt, (type(self),)
+
+    @property
+    def observation_size(self) -> int:
+        """Length of an observation."""
+        return sum(term.size for term in self.observation_terms)
+
+    @staticmethod
+    def add_sensor(
+        spec: mujoco.MjSpec, name: str, kind: str, object_type: mujoco.mjtObj, of: str
+    ) -> None:
+        """Add a sensor of an element of the world."""
+        spec.add_sensor(
+            name=name,
+            type=getattr(mujoco.mjtSensor, f"mjSENS_{kind}"),
+            objtype=object_type,
+            objname=of,
+        )
+
+    def add_scenery(self, spec: mujoco.MjSpec) -> None:
+        """Add what the task needs to the world."""
+
+    def sensor(self, name: str) -> slice:
+        """Return where the readings of a sensor are."""
+        index = self.model.sensor(name).id
+        start = int(self.model.sensor_adr[index])
+        return slice(start, start + int(self.model.sensor_dim[index]))
+
+    def control(self, state: TaskState, actions: Floats) -> Floats:
+        """Return MuJoCo's control vectors ``(n, nu)`` of raw actions ``(n, action_size)``."""
+        targets = np.tile(self.default, (len(actions), 1))
+        if self.relative:
+            targets[:, :_ARM] = self.positions(state)[:, :_ARM]
+        targets[:, :_ARM] += self.scale * actions[:, :_ARM]
+        if self.action_size > _ARM:
+            fingers = self.positions(state)[:, _ARM:]
+            wanted = np.where(actions[:, _ARM:] >= 0.0, OPEN, 0.0)
+            targets[:, _ARM:] = fingers + np.clip(wanted - fingers, -_AHEAD, _AHEAD)
+        targets = np.clip(targets, self.lower, self.upper)
+        control = np.zeros((len(actions), self.model.nu))
+        # The suite's drive law: force = ctrl - stiffness q - damping v.
+        control[:, self.actuators] = self.stiffness * targets
+        return control
+
+    def start_positions(self, rng: np.random.Generator, n: int) -> Floats:
+        """Return n initial positions, shape (n, nq), with the arm near its default."""
+        q = np.tile(self.model.qpos0, (n, 1))
+        q[:, self.joint_q] = self.default
+        q[:, self.joint_q[:_ARM]] += rng.uniform(-self.jitter, self.jitter, (n, _ARM))
+        q[:, self.joint_q] = np.clip(q[:, self.joint_q], self.lower, self.upper)
+        return q
+
+    def put_tool(self, q: Floats, rows: Floats, poses: Floats) -> None:
+        """Change initial positions so that the tool is at some poses, where IK finds solutions.
+
+        Args:
+            q: initial positions, shape (n, nq), changed.
+            rows: which of them, shape (m,).
+            poses: of the tool in the base, shape (m, 4, 4).
+        """
+        if len(rows):
+            # Shards in several threads share the task; the timeout must not decide.
+            with self._lock:
+                found = self._arm.ik_batch(poses, self.default[:_ARM], settings=_IK)
+            good = found.solved
+            q[np.ix_(rows[good], self.joint_q[:_ARM])] = found.q[good]
+
+    def positions(self, state: TaskState) -> Floats:
+        """Return positions of the robot's joints, shape (n, 9)."""
+        return state.q[:, self.joint_q]
+
+    def velocities(self, state: TaskState) -> Floats:
+        """Return velocities of the robot's joints, shape (n, 9)."""
+        return state.v[:, self.joint_v]
+
+    def tool(self, state: TaskState) -> Floats:
+        """Return positions of the tool in the base [m], shape (n, 3)."""
+        return state.sensors[:, self.sensor("tool.FRAMEPOS")]
+
+    def effort_ratio(self, state: TaskState) -> Floats:
+        """Return efforts of the arm relative to their limits, shape (n, 7)."""
+        ratio: Floats = state.sensors[:, self._effort] / self.max_effort[:_ARM]
+        return ratio
+
+
+@lru_cache(maxsize=8)
+def _rebuilt(kind: type) -> Any:
+    """Return the task of a class, one per process."""
+    return kind()

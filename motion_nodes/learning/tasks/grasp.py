@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grasp: the gripper picks a cube from the floor and carries it to a target above."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+
+from motion_nodes.learning.mlp import Floats
+from motion_nodes.learning.rewards import PickReward, PickState
+from motion_nodes.learning.tasks.franka_cell import FINGERS, GAMMA, FrankaCell
+from motion_nodes.learning.tasks.task import ObservedQuantity, TaskState
+from motion_nodes.model.tree import Box
+from motion_nodes.sim.free_bodies import PREFIX, FreeBody
+
+_DEFAULT = (0.0, 0.046, 0.0, -2.376, 0.0, 2.422, 0.785)
+"""Tool pointing down at (0.5, 0, 0.2) m [rad]."""
+_SIZE = 0.05
+"""Edge of the cube [m]."""
+_CENTRE, _SPREAD, _YAW = np.array([0.5, 0.0]), np.array([0.08, 0.12]), 0.25
+"""Place of the cube on the floor [m], deviations from it [m], and largest rotation [rad]."""
+_TARGET = np.array([0.5, 0.0, 0.25])
+"""Where the cube shall be carried [m]."""
+_ABOVE = 0.12
+"""Largest height of the tool above the cube in assisted episodes [m]."""
+_PLACED, _LOST = 0.05, 0.4
+"""Distance of a placed cube from its target; horizontal distance of a lost one [m]."""
+
+
+class Grasp(FrankaCell):
+    """Pick a cube and carry it."""
+
+    name = "grasp"
+    episode_steps = 75
+    observation_terms = (
+        ObservedQuantity("joint_pos_rel", 9, "positions of the joints minus default [rad, m]"),
+        ObservedQuantity("joint_vel", 9, "velocities of the joints [rad/s, m/s]"),
+        ObservedQuantity("object_from_tool", 3, "centre of the cube minus tool, in the base [m]"),
+        ObservedQuantity("object_position", 3, "centre of the cube in the base [m]"),
+        ObservedQuantity("object_yaw", 2, "cosine and sine of four times the cube's yaw"),
+        ObservedQuantity("last_action", 8, "previous raw action"),
+    )
+
+    def __init__(self) -> None:
+        cube = FreeBody("cube", Box((_SIZE,) * 3), 0.1, friction=1.0)
+        super().__init__(_DEFAULT, (0.1,) * 7, relative=True, gripper=True, objects=(cube,))
+        self._cube_q = int(self.model.joint(f"{PREFIX}cube").qposadr[0])
+        self._contacts = [self.sensor(f"contact{i}").start for i in range(2)]
+        self._reward = PickReward(
+            gamma=GAMMA, distance=4.0, grasp=1.0, place=2.0, torque=0.0005, reach=0.4
+        )
+
+    def add_scenery(self, spec: mujoco.MjSpec) -> None:
+        """Add contact sensors between the fingers and the cube."""
+        for i, finger in enumerate(FINGERS):
+            spec.add_sensor(
+                name=f"contact{i}",
+                type=mujoco.mjtSensor.mjSENS_CONTACT,
+                objtype=mujoco.mjtObj.mjOBJ_BODY,
+                objname=finger,
+                reftype=mujoco.mjtObj.mjOBJ_BODY,
+                refname=f"{PREFIX}cube",
+                # Data: number of contacts; no reduction; one slot.
+                intprm=[1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1],
+            )
+
+    def new_memory(self, n: int) -> dict[str, Floats]:
+        """Return what n environments remember: which bonuses are unpaid."""
+        return {"grasp_due": np.ones(n, bool), "place_due": np.ones(n, bool)}
+
+    def start(
+        self, rng: np.random.Generator, n: int, assisted: float
+    ) -> tuple[Floats, dict[str, Floats]]:
+        """Return n initial positions and memories, with the cube at a random place.
+
+        Assisted episodes begin with the open gripper around the cube or above it.
+        """
+        q, at = self.start_positions(rng, n), self._cube_q
+        q[:, at : at + 2] = _CENTRE + rng.uniform(-_SPREAD, _SPREAD, (n, 2))
+        q[:, at + 2] = 0.5 * _SIZE
+        half = 0.5 * rng.uniform(-_YAW, _YAW, n)
+        q[:, at + 3 : at + 7] = 0.0
+        q[:, at + 3], q[:, at + 6] = np.cos(half), np.sin(half)
+        rows = np.flatnonzero(rng.random(n) < assisted)
+        places = np.tile(self.default_pose, (len(rows), 1, 1))
+        places[:, :3, 3] = q[rows, at : at + 3]
+        places[:, 2, 3] += rng.uniform(0.0, _ABOVE, len(rows))
+        self.put_tool(q, rows, places)
+        return q, self.new_memory(n)
+
+    def cube(self, state: TaskState) -> Floats:
+        """Return the centre of the cube in the base [m], shape (n, 3)."""
+        return state.q[:, self._cube_q : self._cube_q + 3]
+
+    def observe(self, state: TaskState) -> Floats:
+        """Return observations, shape (n, 34)."""
+        cube = self.cube(state)
+        w, x, y, z = state.q[:, self._cube_q + 3 : self._cube_q + 7].T
+        # A square looks the same after a quarter turn.
+        yaw = 4.0 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
+        return np.hstack(
+            (
+                self.positions(state) - self.default,
+                self.velocities(state),
+                cube - self.tool(state),
+                cube,
+                np.stack((np.cos(yaw), np.sin(yaw)), axis=1),
+                np.clip(state.actions, -10.0, 10.0),
+            )
+        )
+
+    def pick_state(self, state: TaskState) -> PickState:
+        """Return what the reward depends on."""
+        cube, tool = self.cube(state), self.tool(state)
+        target = np.broadcast_to(_TARGET, cube.shape)
+        grasped = (state.sensors[:, self._contacts] > 0).all(axis=1)
+        grasped &= np.linalg.norm(cube - tool, axis=1) < 0.04
+        placed = grasped & (np.linalg.norm(cube - target, axis=1) < _PLACED)
+        return PickState(tool, cube, target, grasped, placed)
+
+    def assess(self, before: TaskState, after: TaskState) -> tuple[Floats, Floats, Floats]:
+        """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
+        now, memory = self.pick_state(after), after.memory
+        reward = self._reward(
+            self.pick_state(before),
+            now,
+            self.effort_ratio(after),
+            np.ones(7),
+            memory["grasp_due"],
+            memory["place_due"],
+        )
+        memory["grasp_due"] &= ~now.grasped
+        memory["place_due"] &= ~now.placed
+        change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
+        lost = np.linalg.norm(now.item[:, :2] - _CENTRE, axis=1) > _LOST
+        return reward - 2e-4 * change, lost, now.placed

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training run in a directory: checkpoints, learning curve, exported policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.learning.checkpoint import load_trainer, save_checkpoint
+from motion_nodes.learning.learning_curve import append_csv, curve_svg, read_csv
+from motion_nodes.learning.trainer import MakeEnv, Trainer, TrainingConfig, TrainingProgress
+
+CHECKPOINT, CURVE, PICTURE = "checkpoint.npz", "curve.csv", "curve.svg"
+_SAVE_EVERY = 30.0
+"""Time between checkpoints [s]."""
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Run NumPy's matrix products in the calling thread.
+
+    Products of minibatches are small: on a busy machine waiting for a second thread made an update
+    twenty times slower. Results also do not depend on the number of cores.
+    """
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When a training run ends: the first of the two.
+
+    Raises:
+        InvalidConfig: neither is given, or one is not positive.
+    """
+
+    seconds: float = math.inf
+    """Duration of training, those before a resume included [s]."""
+    steps: float = math.inf
+    """Steps of all environments, likewise."""
+
+    def __post_init__(self) -> None:
+        """Validate the values."""
+        if not (self.seconds > 0.0 and self.steps > 0.0):
+            raise InvalidConfig(f"duration and steps of a training run must be positive: {self}.")
+        if math.isinf(self.seconds) and math.isinf(self.steps):
+            raise InvalidConfig("a training run needs a duration or a number of steps.")
+
+    def spent(self, seconds: float, steps: int) -> float:
+        """Return the share of the budget that is spent; 1 and above: the end."""
+        return max(seconds / self.seconds, steps / self.steps)
+
+
+def open_run(
+    directory: Path, make_env: MakeEnv, task: str, config: TrainingConfig, *, resume: bool
+) -> Trainer:
+    """Return a new training run, or the one whose checkpoint is in the directory.
+
+    Args:
+        directory: of the run's files; created.
+        make_env: creates environments.
+        task: name of the task.
+        config: settings of a new run.
+        resume: continue the run of the directory.
+
+    Raises:
+        InvalidConfig: there is a run to be resumed or none, contrary to ``resume``.
+        InvalidCheckpoint: its checkpoint is not usable.
+    """
+    file = directory / CHECKPOINT
+    if resume:
+        return load_trainer(file, make_env, task)
+    if file.exists() or (directory / CURVE).exists():
+        raise InvalidConfig(
+            f"{directory} contains a training run; resume it, or choose another directory."
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidConfig(f"{directory} cannot be created: {error.strerror}.") from None
+    return Trainer(make_env, config)
+
+
+def run(
+    trainer: Trainer,
+    directory: Path,
+    budget: Budget,
+    executor: Executor,
+    report: Callable[[TrainingProgress, float], None] = lambda progress, spent: None,
+) -> None:
+    """Train until the budget is spent; an interrupted run leaves a checkpoint.
+
+    Args:
+        trainer: the run.
+        directory: of its files.
+        budget: when it ends.
+        executor: runs the environments.
+        report: called after each update with figures and the spent share of the budget.
+
+    Raises:
+        TrainingDiverged: values are not finite; the last checkpoint is kept.
+    """
+    saved = trainer.seconds
+    with single_threaded_blas():
+        try:
+            while budget.spent(trainer.seconds, trainer.steps) < 1.0:
+                progress = trainer.iterate(executor)
+                append_csv(directory / CURVE, progress)
+                if trainer.seconds - saved > _SAVE_EVERY:
+                    _save(trainer, directory)
+                    saved = trainer.seconds
+                report(progress, budget.spent(trainer.seconds, trainer.steps))
+        except KeyboardInterrupt:
+            _save(trainer, directory)
+            raise
+    _save(trainer, directory)
+
+
+def _save(trainer: Trainer, directory: Path) -> None:
+    """Write checkpoint and picture of the curve."""
+    save_checkpoint(trainer, directory / CHECKPOINT)
+    rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []
+    title = f"{trainer.task}, seed {trainer.config.seed}: {trainer.seconds:.0f} s of training"
+    (directory / PICTURE).write_text(curve_svg(rows, title), encoding="utf-8")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion learn``: a short run, its continuation and evaluation, and invalid requests."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from motion_nodes.cli.main import main
+
+
+def call(capsys, *words):
+    """Return exit code and output of the command."""
+    with pytest.raises(SystemExit) as ended:
+        main(["learn", *map(str, words)])
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def test_train_resume_and_evaluate(tmp_path, capsys):
+    run = tmp_path / "run"
+    short = ("reach", "--envs", 8, "-o", run, "--episodes", 4, "--json")
+    code, _ = call(capsys, *short, "--steps", 500)
+    assert code == 0
+    files = {file.name for file in run.iterdir()}
+    assert files == {
+        *("checkpoint.npz", "curve.csv", "curve.svg", "policy.onnx", "IO_descriptors.yaml"),
+    }
+    code, out = call(capsys, *short, "--steps", 800, "--resume")
+    assert code == 0
+    steps = [int(row["steps"]) for row in csv.DictReader((run / "curve.csv").open())]
+    assert steps == [256, 512, 768, 1024]
+    trained = json.loads(out.out)
+    for name in ("checkpoint.npz", "policy.onnx"):
+        code, out = call(capsys, "reach", "--evaluate", run / name, "--episodes", 4, "--json")
+        assert code == 0
+        again = json.loads(out.out)
+        assert again["episodes"] == 4
+        assert again["mean_return"] == pytest.approx(trained["mean_return"], abs=1e-3)
+    for words in (
+        (*short, "--steps", 500),  # there is a run already
+        ("grasp", "--evaluate", run / "checkpoint.npz"),
+        ("grasp", "--evaluate", run / "policy.onnx"),
+        ("drawer", "-o", run, "--resume"),
+    ):
+        code, out = call(capsys, *words)
+        assert code == 2
+        assert out.err.startswith("motion: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("reech",),
+        ("reach", "--minutes", "nan"),
+        ("reach", "--minutes", -1),
+        ("reach", "--steps", 0),
+        ("reach", "--envs", 0),
+        ("reach", "--workers", 0),
+        ("reach", "--episodes", 0),
+        ("reach", "--seed", -1),
+        ("reach", "--resume"),
+        ("reach", "--evaluate", "missing.npz"),
+        ("reach", "--evaluate", "missing.onnx"),
+    ],
+)
+def test_invalid_requests(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out = call(capsys, *words)
+    assert code == 2
+    assert out.err.startswith("motion: ")
+    assert np.size(list(tmp_path.iterdir())) == 0

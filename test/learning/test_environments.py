@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks in MuJoCo: observations against independent kinematics, resets, states, invalid actions."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.learning.environment import check_step
+from motion_nodes.learning.mujoco_env import MujocoEnv
+from motion_nodes.learning.tasks.registry import TASKS, make_task, task_entry
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+
+
+@pytest.mark.parametrize(("name", "sizes"), [("reach", (23, 7)), ("grasp", (34, 8)),
+                                             ("drawer", (31, 8))])  # fmt: skip
+def test_short_rollout_of_each_task(name, sizes):
+    env = MujocoEnv(make_task(name), 3, seed=0)
+    assert (env.observation_size, env.action_size) == sizes
+    assert env.reset().shape == (3, sizes[0])
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        step = env.step(0.5 * rng.normal(size=(3, sizes[1])))
+        check_step(env, step)
+    assert np.ptp(step.rewards) > 0.0
+
+
+def test_reach_observes_the_tool_as_kinematics_compute_it():
+    env = MujocoEnv(make_task("reach"), 4, seed=3)
+    observations = env.reset()
+    robot = load_robot("franka")
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    Q = np.hstack((observations[:, :7], np.full((4, 2), 0.04)))
+    expected = kinematics.pose_batch(Q, robot.tool_frame)[:, :3, 3]
+    np.testing.assert_allclose(observations[:, 17:20], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "along"), [("grasp", (0, 0, 0.12)), ("drawer", (0.1, 0, 0))])
+def test_assisted_episodes_begin_on_the_way_to_the_goal(name, along):
+    task = make_task(name)
+    q = MujocoEnv(task, 20, seed=1, assisted=1.0)
+    q.reset()
+    view = q._view()
+    goal = task.cube(view) if name == "grasp" else view.sensors[:, task.sensor("handle")]
+    way = np.abs(goal - task.tool(view))
+    assert (way < np.array(along) + 2e-3).all()
+    assert way.max() > 0.05
+
+
+def test_zero_action_goes_to_the_default_or_stays():
+    for name, drift in (("reach", None), ("drawer", 0.03)):
+        task = make_task(name)
+        env = MujocoEnv(task, 2, seed=0)
+        env.reset()
+        start = task.positions(env._view())[:, :7]
+        for _ in range(25):
+            env.step(np.zeros((2, task.action_size)))
+        goal = task.default[:7] if drift is None else start
+        assert np.abs(task.positions(env._view())[:, :7] - goal).max() < (drift or 0.01)
+
+
+def test_gripper_closes_below_zero_and_opens_at_zero():
+    task = make_task("drawer")
+    env = MujocoEnv(task, 1, seed=0)
+    env.reset()
+    width = [
+        task.control(env._view(), np.array([[0.0] * 7 + [a]]))[0, task.actuators[7:]]
+        for a in (-1e-9, 0.0)
+    ]
+    np.testing.assert_allclose(width, np.outer((0.03, 0.04), task.stiffness[7:]))
+
+
+def test_huge_actions_stay_within_joint_limits():
+    task = make_task("reach")
+    env = MujocoEnv(task, 2, seed=0)
+    env.reset()
+    for k in range(6):
+        step = env.step(np.full((2, 7), 1e9 * (-1) ** k))
+        check_step(env, step)
+    q = step.observations[:, :7]
+    assert (q > task.lower[:7] - 0.2).all()
+    assert (q < task.upper[:7] + 0.2).all()
+
+
+@pytest.mark.parametrize("actions", [np.full((2, 7), np.nan), np.zeros((2, 8)), np.zeros(7)])
+def test_invalid_actions_change_nothing(actions):
+    env = MujocoEnv(make_task("reach"), 2, seed=0)
+    env.reset()
+    before = env.state()
+    with pytest.raises(InvalidConfig):
+        env.step(actions)
+    for key, value in env.state().items():
+        np.testing.assert_array_equal(before[key], value)
+
+
+def test_time_limit_truncates_and_resets():
+    task = make_task("reach")
+    env = MujocoEnv(task, 2, seed=0)
+    env.reset()
+    for _ in range(task.episode_steps - 1):
+        step = env.step(np.zeros((2, 7)))
+        assert not (step.truncated | step.terminated).any()
+    step = env.step(np.zeros((2, 7)))
+    assert step.truncated.all()
+    assert not step.terminated.any()
+    # New targets; and the final observation is that of the old episode.
+    assert np.abs(step.observations[:, 14:17] - step.final_observations[:, 14:17]).max() > 0.0
+
+
+def test_diverged_simulation_ends_the_episode_with_finite_values():
+    env = MujocoEnv(make_task("reach"), 3, seed=0)
+    env.reset()
+    state = env.state()
+    state["physics"] = state["physics"].copy()
+    state["physics"][1, -3] = 1e7  # a velocity
+    env.restore(state)
+    step = env.step(np.zeros((3, 7)))
+    check_step(env, step)
+    assert step.terminated.tolist() == [False, True, False]
+    check_step(env, env.step(np.zeros((3, 7))))
+
+
+def test_pickled_environments_continue_equally():
+    env = MujocoEnv(make_task("reach"), 2, seed=0)
+    env.reset()
+    env.step(np.full((2, 7), 0.1))
+    copy = pickle.loads(pickle.dumps(env))
+    mine, theirs = (e.step(np.full((2, 7), -0.1)) for e in (env, copy))
+    np.testing.assert_array_equal(mine.observations, theirs.observations)
+    np.testing.assert_array_equal(mine.rewards, theirs.rewards)
+
+
+def test_grasp_is_recognized_by_both_fingers():
+    """The cube between the fingers: they close, hold it, and the bonus is paid once."""
+    task = make_task("grasp")
+    env = MujocoEnv(task, 1, seed=0)
+    env.reset()
+    state = env.state()
+    state["physics"] = state["physics"].copy()
+    robot = load_robot("franka")
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    cube = state["physics"][0, 1 + task._cube_q : 8 + task._cube_q]
+    arm = np.append(task.default[:7], (0.04, 0.04))
+    state["physics"][0, 1 + task.joint_q] = arm
+    cube[:3] = kinematics.pose(arm, robot.tool_frame)[:3, 3]
+    cube[3:] = (1.0, 0.0, 0.0, 0.0)
+    env.restore(state)
+    rewards = []
+    for _ in range(20):
+        step = env.step(np.array([[0.0] * 7 + [-1.0]]))
+        rewards.append(step.rewards[0])
+    assert task.pick_state(env._view()).grasped.all()
+    assert sum(r > 0.5 for r in rewards) <= 2  # grasping and placing, once each
+
+
+def test_gymnasium_interface():
+    gymnasium = pytest.importorskip("gymnasium")
+    from motion_nodes.learning.gymnasium_env import GymnasiumVectorEnv
+
+    env = GymnasiumVectorEnv(MujocoEnv(make_task("reach"), 2, seed=0))
+    assert isinstance(env, gymnasium.vector.VectorEnv)
+    first, _ = env.reset(seed=5)
+    again, _ = env.reset(seed=5)
+    np.testing.assert_array_equal(first, again)
+    assert env.observation_space.contains(first)
+    env.action_space.seed(0)
+    for k in range(make_task("reach").episode_steps):
+        observations, rewards, terminated, truncated, infos = env.step(
+            0.1 * np.clip(env.action_space.sample(), -1, 1)
+        )
+        assert truncated.all() == (k == make_task("reach").episode_steps - 1)
+    assert infos["final_obs"].shape == observations.shape
+    assert infos["_final_obs"].all()
+    assert rewards.shape == terminated.shape == (2,)
+
+
+def test_unknown_task():
+    with pytest.raises(InvalidConfig, match="reach"):
+        task_entry("reech")
+    assert set(TASKS) == {"reach", "grasp", "drawer"}
+    for values in ({"num_envs": 0}, {"num_envs": 1, "assisted": float("nan")}):
+        with pytest.raises(InvalidConfig):
+            MujocoEnv(make_task("reach"), seed=0, **values)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported policies: the same actions in ONNX Runtime, and a description that the player reads."""
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.learning.actor_critic import ActorCritic
+from motion_nodes.learning.export import DESCRIPTOR, export_policy, load_exported
+from motion_nodes.learning.mujoco_env import MujocoEnv
+from motion_nodes.learning.policy import Policy
+from motion_nodes.learning.running_norm import RunningNorm
+from motion_nodes.learning.tasks.registry import make_task
+from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.policy_spec import ActionKind
+
+
+def recorded(name, steps=5):
+    """Observations of random actions, and a policy with random parameters."""
+    task, rng = make_task(name), np.random.default_rng(0)
+    env = MujocoEnv(task, 8, seed=0)
+    rows = [env.reset()]
+    rows += [env.step(rng.normal(size=(8, task.action_size))).observations for _ in range(steps)]
+    observations = np.vstack(rows)
+    net = ActorCritic(task.observation_size, task.action_size)
+    flat = net.initial(rng, 0.0)
+    flat += 0.05 * rng.normal(size=len(flat)).astype(np.float32)
+    norm = RunningNorm(task.observation_size)
+    norm.update(observations)
+    return task, Policy(net, flat, norm), observations
+
+
+@pytest.mark.parametrize("name", ["reach", "drawer"])
+def test_identical_actions_on_recorded_observations(name, tmp_path):
+    task, policy, observations = recorded(name)
+    export_policy(policy, task, tmp_path / "policy.onnx")
+    actions = policy(observations)
+    assert np.abs(actions).max() > 0.1
+    played = load_exported(tmp_path / "policy.onnx", task)(observations)
+    np.testing.assert_allclose(played, actions, rtol=0.0, atol=1e-6)
+
+
+def test_description_of_the_drawer_policy(tmp_path):
+    task, policy, _ = recorded("drawer", 0)
+    spec = read_descriptor(export_policy(policy, task, tmp_path / "policy.onnx"))
+    assert (spec.observation_width, spec.action_width) == (31, 8)
+    assert spec.period == pytest.approx(0.04)
+    arm, gripper = spec.actions
+    assert (arm.kind, gripper.kind) == (ActionKind.RELATIVE_POSITION, ActionKind.BINARY)
+    assert spec.commanded_joints == task.joint_names
+    np.testing.assert_allclose(arm.offset, 0.0)
+    np.testing.assert_allclose(arm.scale, task.scale)
+    np.testing.assert_allclose((gripper.lower, gripper.upper), ((0, 0), (0.04, 0.04)))
+
+
+def test_policies_of_other_tasks_are_rejected(tmp_path):
+    task, policy, _ = recorded("drawer", 0)
+    with pytest.raises(InvalidConfig):
+        export_policy(policy, make_task("reach"), tmp_path / "policy.onnx")
+    export_policy(policy, task, tmp_path / "policy.onnx")
+    with pytest.raises(InvalidConfig):
+        load_exported(tmp_path / "policy.onnx", make_task("grasp"))
+    with pytest.raises(InvalidDescription):
+        load_exported(tmp_path / DESCRIPTOR, task)
+    with pytest.raises(InvalidConfig):
+        export_policy(policy, task, tmp_path / "missing" / "policy.onnx")

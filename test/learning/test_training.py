@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training on an environment in closed form: learning, seeds, resuming, and bad values."""
+
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from closed_form_env import BrokenEnv, PointEnv
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.learning.checkpoint import (
+    InvalidCheckpoint,
+    load_policy,
+    load_trainer,
+    save_checkpoint,
+)
+from motion_nodes.learning.ppo import PpoConfig, PpoLearner, TrainingDiverged
+from motion_nodes.learning.trainer import Trainer, TrainingConfig, evaluate
+from motion_nodes.learning.training_run import Budget, open_run, run, single_threaded_blas
+
+CONFIG = TrainingConfig(
+    num_envs=16,
+    rollout_steps=16,
+    hidden=(16, 16),
+    ppo=PpoConfig(learning_rate=3e-3, target_kl=0.02, gamma=0.9),
+)
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(2) as executor, single_threaded_blas():
+        yield executor
+
+
+def trained(executor, iterations, config=CONFIG):
+    trainer = Trainer(PointEnv, config)
+    for _ in range(iterations):
+        trainer.iterate(executor)
+    return trainer
+
+
+def test_learns_the_point_task(threads):
+    before = evaluate(trained(threads, 0).policy, PointEnv(50, 9))
+    after = evaluate(trained(threads, 30).policy, PointEnv(50, 9))
+    assert after.mean_return > 0.4 * before.mean_return  # both are negative
+    assert after.success == 1.0 > before.success
+
+
+def test_same_seed_same_numbers_on_any_executor(threads):
+    by_threads = trained(threads, 3).learner.flat
+    with ProcessPoolExecutor(1) as processes:
+        by_processes = trained(processes, 3).learner.flat
+    np.testing.assert_array_equal(by_threads, by_processes)
+    other = trained(threads, 3, TrainingConfig(**{**vars(CONFIG), "seed": 1})).learner.flat
+    assert np.abs(by_threads - other).max() > 0.0
+
+
+def test_resumed_run_equals_an_uninterrupted_one(threads, tmp_path):
+    straight = trained(threads, 4)
+    save_checkpoint(trained(threads, 2), tmp_path / "c.npz")
+    resumed = load_trainer(tmp_path / "c.npz", PointEnv, "point")
+    figures = [resumed.iterate(threads) for _ in range(2)]
+    np.testing.assert_array_equal(straight.learner.flat, resumed.learner.flat)
+    np.testing.assert_array_equal(straight.norm.mean, resumed.norm.mean)
+    assert figures[-1].steps == straight.steps == 4 * 256
+
+
+def test_run_writes_checkpoint_and_curve(threads, tmp_path):
+    trainer = open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
+    seen = []
+    run(trainer, tmp_path / "run", Budget(steps=600), threads, lambda p, spent: seen.append(spent))
+    assert seen[-1] >= 1.0 > seen[0]
+    rows = (tmp_path / "run" / "curve.csv").read_text().splitlines()
+    assert len(rows) == 1 + 3
+    assert "<svg" in (tmp_path / "run" / "curve.svg").read_text()
+    with pytest.raises(InvalidConfig):
+        open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
+    assert open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=True).iteration == 3
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda parts: parts["rewards"].__setitem__(1, np.nan),
+        lambda parts: parts["observations"].__setitem__((2, 0), np.inf),
+        lambda parts: parts["final_observations"].__setitem__((0, 0), np.nan),
+        lambda parts: parts.update(rewards=parts["rewards"][:, None]),
+        lambda parts: parts.update(observations=parts["observations"][:, :1]),
+    ],
+)
+def test_values_that_are_not_finite_or_of_wrong_shape(threads, spoil):
+    trainer = Trainer(lambda n, seed: BrokenEnv(n, seed, spoil), CONFIG)
+    before = trainer.learner.flat.copy()
+    with pytest.raises(TrainingDiverged):
+        trainer.iterate(threads)
+    np.testing.assert_array_equal(before, trainer.learner.flat)
+
+
+def test_kl_stop_and_gradient_norm(threads):
+    """A huge step size is stopped in the first pass, and the parameters stay finite."""
+    config = TrainingConfig(
+        **{**vars(CONFIG), "ppo": PpoConfig(learning_rate=1.0, target_kl=1e-3, epochs=10)}
+    )
+    trainer = trained(threads, 1, config)
+    assert trainer.learner.updates == config.ppo.minibatches
+    assert trainer.learner.learning_rate < 1.0
+    assert np.isfinite(trainer.learner.flat).all()
+
+
+def test_single_step_batch_is_no_special_case():
+    trainer = Trainer(PointEnv, TrainingConfig(num_envs=1, shards=1, rollout_steps=1))
+    with ThreadPoolExecutor(1) as executor:
+        trainer.iterate(executor)
+    assert np.isfinite(trainer.learner.flat).all()
+
+
+def test_checkpoints_of_others_are_rejected(threads, tmp_path):
+    file = tmp_path / "c.npz"
+    save_checkpoint(trained(threads, 0), file)
+    assert load_policy(file, "point").net.observation_size == 2
+    with pytest.raises(InvalidCheckpoint):
+        load_policy(file, "reach")
+    with pytest.raises(InvalidCheckpoint):
+        load_policy(tmp_path / "missing.npz")
+
+    class Wider(PointEnv):
+        observation_size = 3
+
+        def observe(self):
+            return np.zeros((self.num_envs, 3))
+
+    with pytest.raises(InvalidCheckpoint):
+        load_trainer(file, Wider, "point")
+
+
+class Bomb:
+    """Would run code when it is unpickled."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("a pickle was loaded",))
+
+
+def test_pickles_are_never_loaded(tmp_path):
+    plain, archive = tmp_path / "a.npz", tmp_path / "b.npz"
+    plain.write_bytes(pickle.dumps(Bomb()))
+    np.savez(archive, about=np.array([Bomb()], dtype=object))
+    truncated, text = tmp_path / "c.npz", tmp_path / "d.npz"
+    truncated.write_bytes(archive.read_bytes()[:100])
+    text.write_text("hello")
+    for file in (plain, archive, truncated, text):
+        with pytest.raises(InvalidCheckpoint):
+            load_policy(file)
+
+
+def test_checkpoint_with_parameters_that_are_not_finite(threads, tmp_path):
+    trainer = trained(threads, 0)
+    trainer.learner.flat[3] = np.nan
+    save_checkpoint(trainer, tmp_path / "c.npz")
+    with pytest.raises(InvalidCheckpoint):
+        load_policy(tmp_path / "c.npz")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"learning_rate": 0.0}, {"gamma": 1.1}, {"clip": float("nan")}, {"epochs": 0}],
+)
+def test_invalid_settings(values):
+    with pytest.raises(InvalidConfig):
+        PpoConfig(**values)
+
+
+@pytest.mark.parametrize("values", [{}, {"seconds": -1.0}, {"steps": 0}, {"seconds": float("nan")}])
+def test_invalid_budget(values):
+    with pytest.raises(InvalidConfig):
+        Budget(**values)
+
+
+def test_learner_keeps_finite_parameters():
+    trainer = Trainer(PointEnv, CONFIG)
+    learner = PpoLearner(trainer.learner.net, trainer.learner.flat, CONFIG.ppo)
+    from motion_nodes.learning.ppo_loss import TrainingBatch
+
+    bad = TrainingBatch(
+        np.zeros((4, 2), np.float32), np.zeros((4, 1), np.float32),
+        *(np.full(4, np.nan, np.float32) for _ in range(4)),
+    )  # fmt: skip
+    with pytest.raises(TrainingDiverged), np.errstate(invalid="ignore"):
+        learner.update(bad, np.random.default_rng(0))
+    np.testing.assert_array_equal(learner.flat, trainer.learner.flat)
