@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops and branches of LLVM code, written with Python's ``with``.
+"""Functions with loops and branches in LLVM code, written with Python's ``with``.
 
 Loop-carried values are declared at the beginning of a loop (``carried``), so that the text contains
 the phi instructions that keep them in registers; no LLVM pass is needed to find them.
@@ -10,39 +10,91 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from motion_nodes.kernels.ir_value import IrValue, Number, Pointer
 from motion_nodes.kernels.simd import Lanes, Writer
 
-Carried = tuple[str, str]
-"""Type and initial value of a loop-carried value."""
+_Values = dict[str, IrValue]
 
 
 class Turn:
     """One iteration of a loop, or the body of a branch; after its end, the resulting values."""
 
-    def __init__(self, index: str, carried: dict[str, Carried], end: str) -> None:
+    def __init__(self, index: IrValue, carried: _Values, end: str) -> None:
         self.index = index
         """Index of the iteration, or of the bit; i64."""
-        self.types = {name: kind for name, (kind, _) in carried.items()}
-        self.values: dict[str, str] = {}
+        self.values = dict(carried)
         self.end = end
         """Label of the following block."""
-        self.exits: list[tuple[dict[str, str], str]] = []
+        self.exits: list[tuple[_Values, str]] = []
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> IrValue:
         return self.values[name]
 
-    def __setitem__(self, name: str, value: str) -> None:
-        assert name in self.types
+    def __setitem__(self, name: str, value: IrValue) -> None:
+        assert name in self.values
         self.values[name] = value
 
 
 class FunctionBuilder(Writer):
-    """Writes a function with loops and branches."""
+    """Writes a function."""
 
-    def __init__(self, lanes: Lanes) -> None:
-        super().__init__(lanes, ["entry:"])
-        self._block = "entry"
+    def __init__(self, lanes: Lanes | None = None, /, **arguments: str) -> None:
+        """Begin a function.
+
+        Args:
+            lanes: the type of values of formulas; default: a float64 number.
+            arguments: LLVM type of each argument, by name, in order.
+        """
+        super().__init__(lanes or Lanes(), ["entry:"])
+        self._arguments = arguments
+        self._block: str | None = "entry"
         self._labels = 0
+        self._result = "void"
+
+    def argument(self, name: str) -> IrValue:
+        """Return an argument."""
+        return IrValue(self, self._arguments[name], f"%{name}")
+
+    def pointer(self, text: str, target: str = "double") -> Pointer:
+        """Return an address, or the argument of this name, of values of a type."""
+        if text in self._arguments:
+            text = f"%{text}"
+        return self._address(text).of(target)
+
+    def _address(self, text: str) -> Pointer:
+        address = IrValue(self, "ptr", text)
+        assert isinstance(address, Pointer)
+        return address
+
+    def value(self, kind: str, instruction: str) -> IrValue:
+        """Write an instruction and return its result."""
+        return IrValue(self, kind, self.emit(instruction))
+
+    def typed(self, text: str) -> IrValue:
+        """Return an operand of the type of formulas."""
+        return IrValue(self, self.lanes.type, text)
+
+    def constant(self, number: float) -> IrValue:
+        """Return a number in all lanes of the type of formulas."""
+        return self.typed(self.lanes.constant(number))
+
+    def whole(self, number: int) -> IrValue:
+        """Return an i64 constant."""
+        return IrValue(self, "i64", str(number))
+
+    def allocated(self, count: Number, target: str = "double", align: int = 8) -> Pointer:
+        """Return memory of the function's stack, for some elements."""
+        return self.pointer(self.emit(f"alloca {target}, i64 {count}, align {align}"), target)
+
+    def call(self, kind: str, name: str, *arguments: IrValue | int) -> IrValue:
+        """Call a function, by name or address; integers are passed as i64."""
+        typed = (x if isinstance(x, IrValue) else self.whole(x) for x in arguments)
+        function = name if isinstance(name, Pointer) else f"@{name}"
+        text = f"call {kind} {function}({', '.join(f'{x.kind} {x}' for x in typed)})"
+        if kind != "void":
+            return self.value(kind, text)
+        self.lines.append(f"  {text}")
+        return IrValue(self, kind, "")
 
     def label(self, stem: str) -> str:
         """Return an unused label."""
@@ -58,150 +110,117 @@ class FunctionBuilder(Writer):
         """End a block with a conditional branch."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
-    def go(self, label: str) -> None:
-        """End a block with a jump."""
-        self.lines.append(f"  br label %{label}")
+    def ret(self, value: IrValue | None = None) -> None:
+        """Return from the function."""
+        self._result = "void" if value is None else value.kind
+        self.lines.append("  ret void" if value is None else f"  ret {value.kind} {value}")
+        self._block = None
 
-    def ret(self, kind: str, value: str) -> None:
-        """Return from the function with a value."""
-        self.lines.append(f"  ret {kind} {value}")
-
-    def return_if(self, condition: str, kind: str, value: str) -> None:
+    def return_if(self, condition: str, value: IrValue | None = None) -> None:
         """Return from the function if a condition holds."""
         leave, stay = self.label("leave"), self.label("stay")
         self.branch(condition, leave, stay)
         self.begin(leave)
-        self.ret(kind, value)
+        self.ret(value)
         self.begin(stay)
 
     @contextmanager
-    def loop(self, count: str, **carried: Carried) -> Iterator[Turn]:
-        """Write a loop of ``count`` iterations (i64, may be 0 or negative)."""
+    def loop(self, count: Number, **carried: IrValue) -> Iterator[Turn]:
+        """Write a loop of ``count`` iterations (may be 0 or negative)."""
         some = self.emit(f"icmp sgt i64 {count}, 0")
         with self._cycle(some, "0", carried) as (turn, closing):
+            index = turn.index
             yield turn
-            following = self.emit(f"add i64 {turn.index}, 1")
+            following = index + 1
             closing += [following, self.emit(f"icmp slt i64 {following}, {count}")]
 
     @contextmanager
-    def bits(self, mask: str, **carried: Carried) -> Iterator[Turn]:
+    def bits(self, mask: IrValue, **carried: IrValue) -> Iterator[Turn]:
         """Write a loop over the set bits of an i64, lowest first."""
-        some = self.emit(f"icmp ne i64 {mask}, 0")
-        with self._cycle(some, mask, carried) as (turn, closing):
+        with self._cycle(mask.differs(0), mask, carried) as (turn, closing):
             left = turn.index
-            turn.index = self.emit(f"call i64 @llvm.cttz.i64(i64 {left}, i1 true)")
+            turn.index = left.lowest()
             yield turn
-            others = self.emit(f"and i64 {left}, {self.emit(f'sub i64 {left}, 1')}")
-            closing += [others, self.emit(f"icmp ne i64 {others}, 0")]
+            others = left & (left - 1)
+            closing += [others, others.differs(0)]
 
     @contextmanager
-    def _cycle(
-        self, some: str, first: str, carried: dict[str, Carried]
-    ) -> Iterator[tuple[Turn, list[str]]]:
+    def _cycle(self, some: str, first: str, carried: _Values) -> Iterator[tuple[Turn, list[str]]]:
         before, head, end = self._block, self.label("loop"), self.label("end")
+        assert before is not None
         self.branch(some, head, end)
         self.begin(head)
         at = len(self.lines)
-        turn = Turn(self._name(), carried, end)
+        heads = {name: IrValue(self, x.kind, self._name()) for name, x in carried.items()}
+        turn = Turn(IrValue(self, "i64", self._name()), heads, end)
         index = turn.index
-        heads = {name: self._name() for name in carried}
-        turn.values = dict(heads)
         closing: list[str] = []
         yield turn, closing
         following, more = closing
         latch = self._block
+        assert latch is not None
         self.branch(more, head, end)
         phis = [f"  {index} = phi i64 [{first}, %{before}], [{following}, %{latch}]"]
-        for name, (kind, start) in carried.items():
-            last = turn.values[name]
-            phis.append(f"  {heads[name]} = phi {kind} [{start}, %{before}], [{last}, %{latch}]")
+        for name, start in carried.items():
+            ways = f"[{start}, %{before}], [{turn[name]}, %{latch}]"
+            phis.append(f"  {heads[name]} = phi {start.kind} {ways}")
         self.lines[at:at] = phis
         self.begin(end)
-        ways = [({n: start for n, (_, start) in carried.items()}, before)]
-        self._join(turn, [*ways, (dict(turn.values), latch), *turn.exits])
+        self._join(turn, [(dict(carried), before), (dict(turn.values), latch), *turn.exits])
 
     def leave_if(self, turn: Turn, condition: str) -> None:
         """Break out of a loop with the current values."""
         stay = self.label("stay")
+        assert self._block is not None
         turn.exits.append((dict(turn.values), self._block))
         self.branch(condition, turn.end, stay)
         self.begin(stay)
 
     @contextmanager
-    def when(self, condition: str, **carried: Carried) -> Iterator[Turn]:
-        """Write a block that runs only if a condition holds."""
+    def when(self, condition: str, **carried: IrValue) -> Iterator[Turn]:
+        """Write a block that runs only if a condition holds; it may end with :meth:`ret`."""
         before, then, end = self._block, self.label("then"), self.label("end")
+        assert before is not None
         self.branch(condition, then, end)
         self.begin(then)
-        turn = Turn("", carried, end)
-        turn.values = {name: start for name, (_, start) in carried.items()}
-        first = dict(turn.values)
+        turn = Turn(IrValue(self, "i64", ""), carried, end)
         yield turn
-        last = self._block
-        self.go(end)
+        ways = [(dict(carried), before)]
+        if self._block is not None:
+            ways.append((dict(turn.values), self._block))
+            self.lines.append(f"  br label %{end}")
         self.begin(end)
-        self._join(turn, [(first, before), (dict(turn.values), last)])
+        self._join(turn, ways)
 
-    def _join(self, turn: Turn, ways: list[tuple[dict[str, str], str]]) -> None:
-        for name, kind in turn.types.items():
+    @contextmanager
+    def cases(self, choice: IrValue, numbers: list[int]) -> Iterator[Iterator[int]]:
+        """Write a block per number, of those that ``choice`` may be; each ends with :meth:`ret`."""
+        labels = {number: self.label("case") for number in numbers}
+        other = self.label("other")
+        ways = " ".join(f"{choice.kind} {k}, label %{label}" for k, label in labels.items())
+        self.lines.append(f"  switch {choice.kind} {choice}, label %{other} [ {ways} ]")
+
+        def begun() -> Iterator[int]:
+            for number, label in labels.items():
+                self.begin(label)
+                yield number
+
+        yield begun()
+        self.begin(other)
+
+    def _join(self, turn: Turn, ways: list[tuple[_Values, str]]) -> None:
+        for name, value in turn.values.items():
             options = ", ".join(f"[{values[name]}, %{block}]" for values, block in ways)
-            turn.values[name] = self.emit(f"phi {kind} {options}")
+            turn.values[name] = self.value(value.kind, f"phi {value.kind} {options}")
 
     def _name(self) -> str:
         self._count += 1
         return f"%v{self._count}"
 
-    def splat(self, number: str) -> str:
-        """Return a scalar broadcast to all lanes."""
-        t, n = self.lanes.type, self.lanes.count
-        one = self.emit(f"insertelement {t} poison, {self.lanes.element} {number}, i64 0")
-        zeros = ", ".join(["i32 0"] * n)
-        return self.emit(f"shufflevector {t} {one}, {t} poison, <{n} x i32> <{zeros}>")
-
-    def at(self, base: str, index: str | int, kind: str = "float") -> str:
-        """Return the address of an element of an array."""
-        return self.emit(f"getelementptr {kind}, ptr {base}, i64 {index}")
-
-    def get(self, base: str, index: str | int, kind: str = "float") -> str:
-        """Return an element of an array."""
-        return self.emit(f"load {kind}, ptr {self.at(base, index, kind)}")
-
-    def times(self, a: str | int, b: str | int) -> str:
-        """Return the product of two i64."""
-        return self.emit(f"mul i64 {a}, {b}")
-
-    def plus(self, a: str | int, b: str | int) -> str:
-        """Return the sum of two i64."""
-        return self.emit(f"add i64 {a}, {b}")
-
-    def compare(self, condition: str, a: str, b: str) -> str:
-        """Return the lanes in which a condition holds, as bits of an i64, lane 0 lowest."""
-        return self.mask(self.emit(f"fcmp {condition} {self.lanes.type} {a}, {b}"))
-
-    def mask(self, held: str) -> str:
-        """Return booleans of lanes as bits of an i64."""
-        n = self.lanes.count
-        bits = self.emit(f"bitcast <{n} x i1> {held} to i{n}")
-        return self.emit(f"zext i{n} {bits} to i64")
-
-    def greater(self, a: str, b: str) -> str:
-        """Return the maximum of two values."""
-        t = self.lanes.type
-        return self.where(self.emit(f"fcmp ogt {t} {a}, {b}"), a, b)
-
-    def smaller(self, a: str, b: str) -> str:
-        """Return the minimum of two values."""
-        t = self.lanes.type
-        return self.where(self.emit(f"fcmp olt {t} {a}, {b}"), a, b)
-
-    def sum_of_squares(self, *values: str) -> str:
-        """Return the sum of the squares of values."""
-        total = self.binary("fmul", values[0], values[0])
-        for value in values[1:]:
-            total = self.fused(value, value, total)
-        return total
-
-    def function(self, name: str, kind: str, arguments: str, linkage: str = "internal ") -> str:
-        """Return the text of the function."""
+    def function(self, name: str, linkage: str = "internal ") -> str:
+        """Return the text of the function; without :meth:`ret` at its end it returns nothing."""
+        if self._block is not None:
+            self.ret()
+        arguments = ", ".join(f"{kind} %{argument}" for argument, kind in self._arguments.items())
         body = "\n".join(self.lines)
-        return f"define {linkage}{kind} @{name}({arguments}) nounwind {{\n{body}\n}}\n"
+        return f"define {linkage}{self._result} @{name}({arguments}) nounwind {{\n{body}\n}}\n"

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import Operand, Operation, Program, Symbol, Value
+from motion_nodes.kernels.ir_value import IrValue
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
 from motion_nodes.kernels.simd import Lanes, Writer
 from motion_nodes.kernels.sincos import write_sincos
@@ -177,9 +179,9 @@ def declarations(lanes: Lanes) -> list[str]:
     return lines
 
 
-def _arguments(program: Program, *extra: str) -> str:
-    outputs = [f"ptr noalias %out{k}" for k in range(len(program.outputs))]
-    return ", ".join(["ptr noalias %q", *extra, *outputs])
+def _arguments(program: Program) -> str:
+    names = ["q", *(f"out{k}" for k in range(len(program.outputs)))]
+    return ", ".join(f"ptr noalias %{name}" for name in names)
 
 
 def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
@@ -216,49 +218,23 @@ def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
 
 def _many(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
     """Write the function for m configurations in row-major order."""
-    group = f"{name}_group"
-    size, count = program.input_count, lanes.count
-    outputs = range(len(program.outputs))
-    pointers = ["  %q_row = mul i64 %row, " + str(size)]
-    pointers += [f"  %q_at = getelementptr {lanes.element}, ptr %q, i64 %q_row"]
-    for k in outputs:
-        pointers += [
-            f"  %out_row{k} = mul i64 %row, {len(program.outputs[k])}",
-            f"  %out_at{k} = getelementptr {lanes.element}, ptr %out{k}, i64 %out_row{k}",
-        ]
-    call = ", ".join(["ptr %q_at", *(f"ptr %out_at{k}" for k in outputs)])
-    rows = "\n".join(pointers)
-    single = rows.replace("%q_", "%s_q_").replace("%out_", "%s_out_").replace("%row", "%single")
-    single_call = call.replace("%q_", "%s_q_").replace("%out_", "%s_out_")
-    return f"""{_group(group, program, lanes)}
-define void @{symbol}({_arguments(program, "i64 %m")}) nounwind {{
-entry:
-  %full = icmp uge i64 %m, {count}
-  %last = sub i64 %m, {count}
-  br i1 %full, label %wide, label %check
-wide:
-  %row = phi i64 [0, %entry], [%next, %wide]
-{rows}
-  call void @{group}({call})
-  %after = add i64 %row, {count}
-  %short = icmp ugt i64 %after, %last
-  %next = select i1 %short, i64 %last, i64 %after
-  %done = icmp uge i64 %after, %m
-  br i1 %done, label %end, label %wide
-check:
-  %none = icmp eq i64 %m, 0
-  br i1 %none, label %end, label %narrow
-narrow:
-  %single = phi i64 [0, %check], [%single_next, %narrow]
-{single}
-  call void @{name}_one({single_call})
-  %single_next = add i64 %single, 1
-  %single_done = icmp uge i64 %single_next, %m
-  br i1 %single_done, label %end, label %narrow
-end:
-  ret void
-}}
-"""
+    group, n = f"{name}_group", lanes.count
+    outputs = {f"out{k}": len(values) for k, values in enumerate(program.outputs)}
+    sizes = {"q": program.input_count, **outputs}
+    flow = FunctionBuilder(lanes, q="ptr", m="i64", **dict.fromkeys(outputs, "ptr"))
+    m = flow.argument("m")
+
+    def call(function: str, row: IrValue) -> None:
+        rows = (flow.pointer(x, lanes.element).at(row * size) for x, size in sizes.items())
+        flow.call("void", function, *rows)
+
+    with flow.when(m >= n):
+        with flow.loop((m + (n - 1)) // n) as turn:
+            call(group, (turn.index * n).smaller(m - n))
+        flow.ret()
+    with flow.loop(m) as turn:
+        call(f"{name}_one", turn.index)
+    return f"{_group(group, program, lanes)}\n{flow.function(symbol, linkage='')}"
 
 
 def _group(symbol: str, program: Program, lanes: Lanes) -> str:

@@ -13,6 +13,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.ir_value import IrValue, Pointer
+
 # Source: CPython, Doc/c-api/buffer.rst and Include/pybuffer.h.
 _WRITABLE, _FORMAT, _C_CONTIGUOUS = 0x01, 0x04, 0x38
 _BUFFER_WORDS = 10  # size of Py_buffer in 8-byte words
@@ -40,82 +43,46 @@ def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
         target: the function that takes the addresses of q and of each result.
         sizes: lengths of q and of each result, float64 elements. q must be one-dimensional.
     """
-    last = len(sizes) - 1
-    parts = [
-        f"define ptr @{symbol}(ptr %self, ptr %args, i64 %count) nounwind {{",
-        "entry:",
-        *(f"  %view{k} = alloca [{_BUFFER_WORDS} x i64], align 8" for k in range(len(sizes))),
-        f"  %complete = icmp eq i64 %count, {len(sizes)}",
-        "  br i1 %complete, label %get0, label %end",
-    ]
-    for k, size in enumerate(sizes):
-        parts.append(_get(k, "run" if k == last else f"get{k + 1}", size, is_input=k == 0))
-    pointers = [f"  %data{k} = load ptr, ptr %view{k}, align 8" for k in range(len(sizes))]
-    arguments = ", ".join(f"ptr %data{k}" for k in range(len(sizes)))
-    parts += [
-        "run:",
-        *pointers,
-        f"  call void @{target}({arguments})",
-        f"  br label %release{last}",
-    ]
-    for k in range(last, -1, -1):
-        parts.append(_release(k, came_from="run" if k == last else f"release{k + 1}", last=last))
-    parts += [
-        "end:",
-        "  %result = phi i64 [1, %entry], [1, %failed0], [%status0, %release0]",
-        "  %number = call ptr @PyLong_FromLong(i64 %result)",
-        "  ret ptr %number",
-        "}",
-        "",
-    ]
-    return "\n".join(parts)
+    flow = FunctionBuilder(self="ptr", args="ptr", count="i64")
+    success, failure = flow.whole(0), flow.whole(1)
+    views = [flow.allocated(_BUFFER_WORDS, "i64") for _ in sizes]
+
+    def run(k: int) -> IrValue:
+        """Request and check the buffers from argument ``k`` on, and call; return the status."""
+        if k == len(sizes):
+            flow.call("void", target, *(view.of("ptr").load() for view in views))
+            return success
+        # Results may have any shape; a q of shape (n, 1) or (1, n) is rejected.
+        flags = IrValue(flow, "i32", str(_C_CONTIGUOUS | _FORMAT | (_WRITABLE if k else 0)))
+        argument = flow.pointer("args", "ptr").load(k)
+        got = flow.call("i32", "PyObject_GetBuffer", argument, views[k], flags)
+        with flow.when(got.differs(0)):
+            flow.call("void", "PyErr_Clear")
+        with flow.when(got.equals(0), status=failure) as exported:
+            valid = _valid(views[k].of("i8"), sizes[k], is_input=k == 0)
+            with flow.when(valid, status=failure) as checked:
+                checked["status"] = run(k + 1)
+            exported["status"] = checked["status"]
+            flow.call("void", "PyBuffer_Release", views[k])
+        return exported["status"]
+
+    with flow.when(flow.argument("count").equals(len(sizes)), status=failure) as complete:
+        complete["status"] = run(0)
+    flow.ret(flow.call("ptr", "PyLong_FromLong", complete["status"]))
+    return flow.function(symbol, linkage="")
 
 
-def _get(k: int, then: str, size: int, *, is_input: bool) -> str:
-    """Request the buffer of argument ``k`` and check it."""
-    flags = _C_CONTIGUOUS | _FORMAT | (0 if is_input else _WRITABLE)
-    after_failure = f"release{k - 1}" if k else "end"
-    # Results may have any shape; a q of shape (n, 1) or (1, n) is rejected.
-    one_dimension = f"icmp eq i32 %dimensions{k}, 1" if is_input else "icmp eq i32 0, 0"
-    return f"""get{k}:
-  %place{k} = getelementptr ptr, ptr %args, i64 {k}
-  %object{k} = load ptr, ptr %place{k}, align 8
-  %got{k} = call i32 @PyObject_GetBuffer(ptr %object{k}, ptr %view{k}, i32 {flags})
-  %exported{k} = icmp eq i32 %got{k}, 0
-  br i1 %exported{k}, label %check{k}, label %failed{k}
-failed{k}:
-  call void @PyErr_Clear()
-  br label %{after_failure}
-check{k}:
-  %length_at{k} = getelementptr i8, ptr %view{k}, i64 {_LENGTH}
-  %length{k} = load i64, ptr %length_at{k}, align 8
-  %fits{k} = icmp eq i64 %length{k}, {8 * size}
-  %dimensions_at{k} = getelementptr i8, ptr %view{k}, i64 {_DIMENSIONS}
-  %dimensions{k} = load i32, ptr %dimensions_at{k}, align 4
-  %shaped{k} = {one_dimension}
-  %format_at{k} = getelementptr i8, ptr %view{k}, i64 {_FORMAT_AT}
-  %given{k} = load ptr, ptr %format_at{k}, align 8
-  %missing{k} = icmp eq ptr %given{k}, null
-  %format{k} = select i1 %missing{k}, ptr %length_at{k}, ptr %given{k}
-  %letters{k} = load i16, ptr %format{k}, align 1
-  %double{k} = icmp eq i16 %letters{k}, {int.from_bytes(b"d" + bytes(1), "little")}
-  %present{k} = xor i1 %missing{k}, true
-  %both{k} = and i1 %fits{k}, %shaped{k}
-  %typed{k} = and i1 %double{k}, %present{k}
-  %good{k} = and i1 %both{k}, %typed{k}
-  br i1 %good{k}, label %{then}, label %release{k}"""
-
-
-def _release(k: int, came_from: str, last: int) -> str:
-    """Release the buffer of argument ``k`` and pass on whether the program ran."""
-    done = "0" if k == last else f"%status{k + 1}"
-    sources = [f"[{done}, %{came_from}]", f"[1, %check{k}]"]
-    if k < last:
-        sources.append(f"[1, %failed{k + 1}]")
-    return f"""release{k}:
-  %status{k} = phi i64 {", ".join(sources)}
-  call void @PyBuffer_Release(ptr %view{k})
-  br label %{f"release{k - 1}" if k else "end"}"""
+def _valid(view: Pointer, size: int, *, is_input: bool) -> IrValue:
+    """Return whether a buffer has a size, and float64 elements."""
+    length = view.at(_LENGTH).of("i64")
+    given = view.at(_FORMAT_AT).of("ptr").load()
+    present = view.at(_FORMAT_AT).of("i64").load().differs(0)
+    letters = view.flow.pointer(present.choose(given, length)).of("i16").load()
+    double = letters.equals(int.from_bytes(b"d" + bytes(1), "little"))
+    valid = length.load().equals(8 * size) & present & double
+    if is_input:
+        valid = valid & view.at(_DIMENSIONS).of("i32").load().equals(1)
+    return valid
 
 
 class _MethodDefinition(ctypes.Structure):

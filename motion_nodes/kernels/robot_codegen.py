@@ -28,7 +28,7 @@ from motion_nodes.kernels.sources import source_digest
 
 _GENERATOR = (
     *("kinematic_arrays", "expression_graph", "kinematics_codegen", "simd", "sincos", "llvm_text"),
-    *("python_form", "native", "robot_codegen"),
+    *("python_form", "native", "robot_codegen", "control_flow", "ir_value", "memory_layout"),
 )
 _ALL_FRAMES = -1
 

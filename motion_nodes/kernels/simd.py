@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 # contract: a * b + c may become one fused instruction. nsz: the sign of a zero is ignored. Flags
 # that assume finite numbers are omitted on purpose: NaN inputs must give NaN results.
-_FLAGS = "contract nsz"
+FLAGS = "contract nsz"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Writer:
 
     def binary(self, name: str, a: str, b: str) -> str:
         """Add, subtract, multiply or divide (``fadd``, ``fsub``, ``fmul``, ``fdiv``)."""
-        return self.emit(f"{name} {_FLAGS} {self.lanes.type} {a}, {b}")
+        return self.emit(f"{name} {FLAGS} {self.lanes.type} {a}, {b}")
 
     def exact(self, name: str, a: str, b: str) -> str:
         """The same, rounded as written and never fused."""

@@ -27,7 +27,6 @@ _Nearest = ctypes.CFUNCTYPE(
 )
 _SOURCES = (
     "collision.collision_memory",
-    "control_flow",
     "collision.collision_shapes",
     "collision.shape_kinds",
     "formulas.linear_algebra",

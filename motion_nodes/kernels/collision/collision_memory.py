@@ -12,7 +12,7 @@ register; a block of blocks is a *branch*.
 from __future__ import annotations
 
 from motion_nodes.kernels.control_flow import FunctionBuilder
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 
 SPHERE, BOX, ALIGNED_BOX, CYLINDER, CAPSULE, CONE, HALF_SPACE, TRIANGLE, PLANES = range(9)
 """Kinds of leaves."""
@@ -63,11 +63,6 @@ LONGEST_EDGE = 1e7
 """Max length of an edge [steps]; longer edges are reported as in collision."""
 
 
-def field(flow: FunctionBuilder, name: str) -> str:
-    """Return an integer of the table."""
-    return flow.get("%h", FIELDS[name], "i64")
-
-
-def array(flow: FunctionBuilder, name: str) -> str:
-    """Return the address of an array of the table."""
-    return flow.get("%h", FIELDS[name], "ptr")
+def table_of(flow: FunctionBuilder) -> Fields:
+    """Return the table, the argument ``h`` of a function."""
+    return Fields(flow.pointer("h"), FIELDS)

@@ -14,13 +14,15 @@ have no formula: their number varies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from motion_nodes.kernels.collision.collision_memory import PARAMETERS, PLANES
-from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.linear_algebra import Vector, dot
 from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance, square_distance
+from motion_nodes.kernels.ir_value import IrValue, Pointer
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.simd import Lanes
 
@@ -28,30 +30,22 @@ _FIRST = 4  # Values of a leaf before R, t and sizes.
 _LEAF = 15
 """Inputs of a formula that belong to the leaf: R (9), t (3), sizes (3); the point follows."""
 
-TEST = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
-DISTANCE = "ptr %leaf, ptr %x, ptr %out"
+TEST = {"leaf": "ptr", "centres": "ptr", "radii": "ptr", "count": "i64", "limit": "i64"}
+DISTANCE = {"leaf": "ptr", "x": "ptr", "out": "ptr"}
+_PLANES = {"planes": "ptr"}
 
 
-def dispatch(name: str, arguments: str, shapes: Mapping[int, ShapeFormula]) -> str:
+def dispatch(name: str, arguments: Mapping[str, str], shapes: Mapping[int, ShapeFormula]) -> str:
     """Return the function ``<name>`` that calls ``<name>_<shape>`` for a leaf's kind."""
-    names = {kind: shape.name for kind, shape in shapes.items()}
-    cases, ways = [], []
-    for kind, shape in {**names, PLANES: "planes"}.items():
-        extra = ", ptr %planes" if kind == PLANES else ""
-        cases.append(f"    i32 {kind}, label %case{kind}")
-        ways.append(f"case{kind}:\n  %result{kind} = call i64 @{name}_{shape}({arguments}{extra})")
-        ways.append(f"  ret i64 %result{kind}")
-    choice, bodies = "\n".join(cases), "\n".join(ways)
-    return f"""define internal i64 @{name}({arguments}, ptr %planes) nounwind {{
-  %kind = load i32, ptr %leaf
-  switch i32 %kind, label %none [
-{choice}
-  ]
-none:
-  ret i64 0
-{bodies}
-}}
-"""
+    names = {**{kind: shape.name for kind, shape in shapes.items()}, PLANES: "planes"}
+    flow = FunctionBuilder(**arguments, **_PLANES)
+    given = [flow.argument(argument) for argument in arguments]
+    with flow.cases(flow.pointer("leaf", "i32").load(), list(names)) as cases:
+        for kind in cases:
+            planes = [flow.argument("planes")] if kind == PLANES else []
+            flow.ret(flow.call("i64", f"{name}_{names[kind]}", *given, *planes))
+    flow.ret(flow.whole(0))
+    return flow.function(name)
 
 
 class _LeafFormula:
@@ -70,8 +64,8 @@ class _LeafFormula:
         self.local = [dot([1.0, *turn[i]], [numbers[9 + i], *x]) for i in range(3)]
         if not shape.rotated:
             self.R = one
-        self.point: list[str] = []
-        """Names of x, y, z in lanes, set before a result is written."""
+        self.point: list[IrValue] = []
+        """Operands of x, y, z in lanes, set before a result is written."""
 
     def body(self, *results: Value) -> LlvmFunction:
         """Return the writer of some results."""
@@ -81,7 +75,8 @@ class _LeafFormula:
     def _load(self, index: int) -> str:
         if index >= _LEAF:
             return self.point[index - _LEAF]
-        return self._flow.splat(self._flow.get("%leaf", _FIRST + index))
+        leaf = self._flow.pointer("leaf", "float")
+        return leaf.load(_FIRST + index).splat(self._flow.lanes.count)
 
 
 def collision_tests(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
@@ -97,112 +92,107 @@ def distance_functions(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
 
 
 def _test(lanes: Lanes, shape: ShapeFormula) -> str:
-    flow = FunctionBuilder(lanes)
+    flow = FunctionBuilder(lanes, **TEST)
     leaf = _LeafFormula(flow, shape)
     squared = square_distance(leaf.tape, shape, leaf.local, leaf.sizes)
     body = leaf.body(squared)
     body.write_constant(range(_LEAF, _LEAF + 3))
-    rounding = ""
+    radii = flow.pointer("radii", "float")
+    rounding = None
     if shape.rounding is not None:
-        rounding = flow.get("%leaf", _FIRST + PARAMETERS["size"] + shape.rounding)
+        place = _FIRST + PARAMETERS["size"] + shape.rounding
+        rounding = flow.pointer("leaf", "float").load(place)
 
-    def touching(turn: Turn) -> str:
-        leaf.point = centre(flow, "%centres", turn.index)
-        radius = flow.get("%radii", turn.index)
-        if rounding:
-            radius = flow.emit(f"fadd float {radius}, {rounding}")
-        reach = flow.splat(flow.emit(f"fmul float {radius}, {radius}"))
+    def touching(index: IrValue) -> IrValue:
+        leaf.point = centre(flow.pointer("centres", "float"), index, lanes.count)
+        radius = radii.load(index)
+        reach = radius if rounding is None else radius + rounding
         body.write()
-        return flow.compare("ult", body.output(squared), reach)
+        return flow.typed(body.output(squared)).below((reach * reach).splat(lanes.count))
 
-    return _over_spheres(flow, f"hits_{shape.name}", TEST, touching)
+    return _over_spheres(flow, f"hits_{shape.name}", touching)
 
 
-def _over_spheres(
-    flow: FunctionBuilder, name: str, arguments: str, touching: Callable[[Turn], str]
-) -> str:
+def _over_spheres(flow: FunctionBuilder, name: str, touching: Callable[[IrValue], IrValue]) -> str:
     """Write the loop over spheres; ``touching`` writes the test of one sphere in all lanes."""
-    with flow.loop("%count", hits=("i64", "0")) as turn:
-        turn["hits"] = flow.emit(f"or i64 {turn['hits']}, {touching(turn)}")
-        flow.leave_if(turn, flow.emit(f"icmp uge i64 {turn['hits']}, %limit"))
-    flow.ret("i64", turn["hits"])
-    return flow.function(name, "i64", arguments)
+    with flow.loop(flow.argument("count"), hits=flow.whole(0)) as turn:
+        turn["hits"] = turn["hits"] | touching(turn.index).bits()
+        flow.leave_if(turn, turn["hits"] >= flow.argument("limit"))
+    flow.ret(turn["hits"])
+    return flow.function(name)
 
 
-def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
+def centre(centres: Pointer, index: IrValue, lanes: int) -> list[IrValue]:
     """Return x, y, z of a sphere in lanes."""
-    n = flow.lanes.count
-    base = flow.at(centres, flow.times(index, 3 * n))
-    return [flow.load(flow.at(base, k * n)) for k in range(3)]
+    place = centres.at(index * (3 * lanes))
+    return [place.load(k * lanes, lanes) for k in range(3)]
 
 
 def _distance(lanes: Lanes, shape: ShapeFormula) -> str:
-    flow, n = FunctionBuilder(lanes), lanes.count
+    flow, n = FunctionBuilder(lanes, **DISTANCE), lanes.count
     leaf = _LeafFormula(flow, shape)
     found = signed_distance(leaf.tape, shape, leaf.local, leaf.sizes)
     value = found.value if shape.rounding is None else found.value - leaf.sizes[shape.rounding]
     results = [value, *(dot(column, found.direction) for column in zip(*leaf.R, strict=True))]
-    leaf.point = [flow.load(flow.at("%x", k * n)) for k in range(3)]
+    x, out = (flow.pointer(name, "float") for name in ("x", "out"))
+    leaf.point = [x.load(k * n, n) for k in range(3)]
     body = leaf.body(*results)
     body.write()
     for k, result in enumerate(results):
-        flow.store(body.output(result), flow.at("%out", k * n))
-    flow.ret("i64", "0")
-    return flow.function(f"distance_{shape.name}", "i64", DISTANCE)
+        out.store(flow.typed(body.output(result)), k * n)
+    flow.ret(flow.whole(0))
+    return flow.function(f"distance_{shape.name}")
 
 
-def _planes_of(flow: FunctionBuilder) -> tuple[str, str]:
+def _planes_of(flow: FunctionBuilder) -> tuple[Pointer, IrValue]:
     """Return address and count of a leaf's planes."""
-    at = _FIRST + PARAMETERS["size"]
-    first, faces = (
-        flow.emit(f"sext i32 {flow.get('%leaf', at + k, 'i32')} to i64") for k in range(2)
-    )
-    return flow.at("%planes", flow.times(first, 4)), faces
+    sizes = flow.pointer("leaf", "i32").at(_FIRST + PARAMETERS["size"])
+    first, faces = (sizes.load(k).to("i64") for k in range(2))
+    return flow.pointer("planes", "float").at(first * 4), faces
 
 
 def _beyond_plane(
-    flow: FunctionBuilder, planes: str, index: str, x: list[str]
-) -> tuple[list[str], str]:
+    planes: Pointer, index: IrValue, x: list[IrValue]
+) -> tuple[list[IrValue], IrValue]:
     """Return normal and signed distance of a plane."""
-    plane = flow.at(planes, flow.times(index, 4))
-    normal = [flow.splat(flow.get(plane, k)) for k in range(3)]
-    beyond = flow.negated(flow.splat(flow.get(plane, 3)))
+    plane, n = planes.at(index * 4), x[0].lane_count
+    *normal, offset = (plane.load(k).splat(n) for k in range(4))
+    beyond = -offset
     for k in range(3):
-        beyond = flow.fused(normal[k], x[k], beyond)
+        beyond = normal[k].fused(x[k], beyond)
     return normal, beyond
 
 
 def _planes_test(lanes: Lanes) -> str:
     """Write the test whether a sphere's centre is inside all planes; faces are triangles."""
-    flow = FunctionBuilder(lanes)
+    flow = FunctionBuilder(lanes, **TEST, **_PLANES)
     planes, faces = _planes_of(flow)
 
-    def touching(turn: Turn) -> str:
-        x = centre(flow, "%centres", turn.index)
-        with flow.loop(faces, most=(lanes.type, lanes.constant(-1e30))) as face:
-            _, beyond = _beyond_plane(flow, planes, face.index, x)
-            face["most"] = flow.greater(beyond, face["most"])
-        return flow.compare("ult", face["most"], lanes.constant(0.0))
+    def touching(index: IrValue) -> IrValue:
+        x = centre(flow.pointer("centres", "float"), index, lanes.count)
+        with flow.loop(faces, most=flow.constant(-1e30)) as face:
+            _, beyond = _beyond_plane(planes, face.index, x)
+            face["most"] = beyond.larger(face["most"])
+        return face["most"].below(0.0)
 
-    return _over_spheres(flow, "hits_planes", TEST + ", ptr %planes", touching)
+    return _over_spheres(flow, "hits_planes", touching)
 
 
 def _planes_distance(lanes: Lanes) -> str:
     """Write the depth below the closest plane; infinite outside, where the triangles are used."""
-    flow, n = FunctionBuilder(lanes), lanes.count
+    flow, n = FunctionBuilder(lanes, **DISTANCE, **_PLANES), lanes.count
     planes, faces = _planes_of(flow)
-    x = [flow.load(flow.at("%x", k * n)) for k in range(3)]
-    t, zero = lanes.type, lanes.constant(0.0)
-    start = {"most": (t, lanes.constant(-1e30)), **{f"n{k}": (t, zero) for k in range(3)}}
+    given, out = (flow.pointer(name, "float") for name in ("x", "out"))
+    x = [given.load(k * n, n) for k in range(3)]
+    start = {"most": flow.constant(-1e30), **{f"n{k}": flow.constant(0.0) for k in range(3)}}
     with flow.loop(faces, **start) as face:
-        normal, beyond = _beyond_plane(flow, planes, face.index, x)
-        nearer = flow.emit(f"fcmp ogt {t} {beyond}, {face['most']}")
-        face["most"] = flow.where(nearer, beyond, face["most"])
+        normal, beyond = _beyond_plane(planes, face.index, x)
+        nearer = beyond > face["most"]
+        face["most"] = nearer.choose(beyond, face["most"])
         for k in range(3):
-            face[f"n{k}"] = flow.where(nearer, normal[k], face[f"n{k}"])
-    outside = flow.emit(f"fcmp oge {t} {face['most']}, {zero}")
-    flow.store(flow.where(outside, lanes.constant(float("inf")), face["most"]), "%out")
+            face[f"n{k}"] = nearer.choose(normal[k], face[f"n{k}"])
+    out.store((face["most"] >= 0.0).choose(math.inf, face["most"]))
     for k in range(3):
-        flow.store(face[f"n{k}"], flow.at("%out", (1 + k) * n))
-    flow.ret("i64", "0")
-    return flow.function("distance_planes", "i64", f"{DISTANCE}, ptr %planes")
+        out.store(face[f"n{k}"], (1 + k) * n)
+    flow.ret(flow.whole(0))
+    return flow.function("distance_planes")

@@ -10,7 +10,9 @@ after the other. All are float32, in the robot's base frame.
 
 from __future__ import annotations
 
-from motion_nodes.kernels.collision.collision_memory import LEAF, array, field
+import math
+
+from motion_nodes.kernels.collision.collision_memory import LEAF, table_of
 from motion_nodes.kernels.collision.collision_shapes import distance_functions
 from motion_nodes.kernels.collision.shape_kinds import KINDS
 from motion_nodes.kernels.control_flow import FunctionBuilder
@@ -24,41 +26,32 @@ def nearest_text(lanes: Lanes) -> str:
 
 
 def _nearest(lanes: Lanes) -> str:
-    flow, n, t = FunctionBuilder(lanes), lanes.count, lanes.type
-    leaves, planes = array(flow, "leaves"), array(flow, "planes")
-    way = flow.emit(f"alloca float, i64 {4 * n}, align 64")
-    place = flow.emit(f"alloca float, i64 {3 * n}, align 64")
-    with flow.loop(flow.emit(f"udiv i64 %count, {n}")) as block:
-        start = flow.times(block.index, n)
+    arguments = {"count": "i64", "x": "ptr", "checked": "ptr", "out": "ptr", "h": "ptr"}
+    flow, n = FunctionBuilder(lanes, **arguments), lanes.count
+    count, table = flow.argument("count"), table_of(flow)
+    given, out = (flow.pointer(name, "float") for name in ("x", "out"))
+    leaves, planes = table.pointer("leaves", "float"), table.pointer("planes", "float")
+    found = flow.allocated(4 * n, "float", align=64)
+    point = flow.allocated(3 * n, "float", align=64)
+    with flow.loop(count // n) as block:
+        start = block.index * n
+        *x, radius = (given.load(count * k + start, n) for k in range(4))
         for k in range(3):
-            x = flow.load(flow.at("%x", flow.plus(flow.times("%count", k), start)))
-            flow.store(x, flow.at(place, k * n))
-        radius = flow.load(flow.at("%x", flow.plus(flow.times("%count", 3), start)))
-        names = ("dx", "dy", "dz")
-        carried = {
-            "best": (t, lanes.constant(float("inf"))),
-            "object": (t, lanes.constant(-1.0)),
-            **{name: (t, lanes.constant(0.0)) for name in names},
-        }
-        with flow.loop(field(flow, "leaf_count"), **carried) as turn:
-            leaf = flow.at(leaves, flow.times(turn.index, LEAF))
-            number = flow.get(leaf, 1, "i32")
-            wide = flow.emit(f"sext i32 {number} to i64")
-            flow.emit(f"call i64 @distance(ptr {leaf}, ptr {place}, ptr {way}, ptr {planes})")
-            row = flow.at("%checked", flow.plus(flow.times(wide, "%count"), start), "i8")
-            flags = flow.emit(f"load <{n} x i8>, ptr {row}, align 1")
-            counts = flow.emit(f"icmp ne <{n} x i8> {flags}, zeroinitializer")
-            distance = flow.binary("fsub", flow.load(way), radius)
-            nearer = flow.emit(f"fcmp olt {t} {distance}, {turn['best']}")
-            nearer = flow.emit(f"and <{n} x i1> {nearer}, {counts}")
-            turn["best"] = flow.where(nearer, distance, turn["best"])
-            name = flow.splat(flow.emit(f"sitofp i32 {number} to float"))
-            turn["object"] = flow.where(nearer, name, turn["object"])
-            for k, axis in enumerate(names):
-                value = flow.load(flow.at(way, (1 + k) * n))
-                turn[axis] = flow.where(nearer, value, turn[axis])
-        for k, result in enumerate(("best", *names, "object")):
-            flow.store(turn[result], flow.at("%out", flow.plus(flow.times("%count", k), start)))
-    flow.lines.append("  ret void")
-    arguments = "i64 %count, ptr %x, ptr %checked, ptr %out, ptr %h"
-    return flow.function("nearest", "void", arguments, "")
+            point.store(x[k], k * n)
+        best, far = flow.constant(math.inf), flow.constant(0.0)
+        names = {"best": best, "dx": far, "dy": far, "dz": far, "object": flow.constant(-1.0)}
+        with flow.loop(table.whole("leaf_count"), **names) as turn:
+            leaf = leaves.at(turn.index * LEAF)
+            number = leaf.of("i32").load(1)
+            flow.call("i64", "distance", leaf, point, found, planes)
+            row = number.to("i64") * count + start
+            counts = flow.pointer("checked", "i8").at(row).load(lanes=n).differs(0)
+            distance = found.load(lanes=n) - radius
+            nearer = (distance < turn["best"]) & counts
+            direction = (found.load((1 + k) * n, n) for k in range(3))
+            values = (distance, *direction, number.to("float").splat(n))
+            for name, value in zip(names, values, strict=True):
+                turn[name] = nearer.choose(value, turn[name])
+        for k, name in enumerate(names):
+            out.store(turn[name], count * k + start)
+    return flow.function("nearest", linkage="")

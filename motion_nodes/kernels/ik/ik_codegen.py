@@ -16,22 +16,18 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.linear_algebra import cross, dot
 from motion_nodes.kernels.ik.ik_loop import loop_text
-from motion_nodes.kernels.ik.ik_memory import (
-    LANES,
-    FieldLayout,
-    IkWorkspace,
-    lane_inputs,
-    work_layout,
-)
-from motion_nodes.kernels.ik.ik_seeds import bits, read
+from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace, lane_inputs, work_layout
 from motion_nodes.kernels.ik.ik_step import step_program
+from motion_nodes.kernels.ir_value import Pointer
 from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
 from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
+from motion_nodes.kernels.memory_layout import Fields
 from motion_nodes.kernels.robot_codegen import load_code
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 from motion_nodes.kernels.sources import source_digest
 
 _SOURCES = (
@@ -128,68 +124,47 @@ def _step(program: Program, n: int) -> str:
     It returns the lanes that hold a solution, one bit each, if no other lane is awaited; in that
     case no lane moves.
     """
-    writer, own, at = Writer(Lanes("double", LANES)), lane_inputs(n), work_layout(n)
+    flow, own = FunctionBuilder(Lanes("double", LANES), work="ptr"), lane_inputs(n)
+    work = Fields(flow.pointer("work"), work_layout(n))
 
     def load(index: int) -> str:
         if index < own.size:
-            return writer.load(writer.address("%work", at["own"] + index * LANES))
-        scalar = Writer(Lanes("double", 1), writer.lines, f"i{index}_")
-        number = scalar.load(scalar.address("%work", at["common"] + index - own.size))
-        return writer.joined([number] * LANES)
+            return work.at("own", index * LANES).load(lanes=LANES)
+        return work.real("common", index - own.size).splat(LANES)
 
-    body = LlvmFunction(program, writer, load, LANES)
+    body = LlvmFunction(program, flow, load, LANES)
 
-    def store(values: Sequence[Value], places: Sequence[int]) -> None:
+    def store(values: Sequence[Value], place: Pointer) -> None:
         body.write(values)
-        for value, place in zip(values, places, strict=True):
-            writer.store(body.output(value), writer.address("%work", place))
+        for k, value in enumerate(values):
+            place.store(flow.typed(body.output(value)), k * LANES)
 
     moved, measures, flags, errors = program.outputs
-    store(errors, [at["errors"] + i * LANES for i in range(6)])
-    store(flags[:1], [at["solved"]])
-    writer.lines.append(_return_if_arrived(body.output(flags[0]), at))
-    store(moved, [at["own"] + (own["q"] + k) * LANES for k in range(n)])
-    places = [at["own"] + own[name] * LANES for name in ("best", "stalled")]
-    store((*measures, *flags[1:]), [at["squared"], *places, at["hopeless"]])
-    lines = "\n".join(writer.lines)
-    return f"define internal i64 @ik_step(ptr %work) nounwind {{\n{lines}\n  ret i64 0\n}}\n"
-
-
-def _return_if_arrived(solved: str, at: FieldLayout) -> str:
-    """Return the lines that end a step before any lane moves, if the solve is finished."""
-    return f"""{bits("solved", solved)}
-{read(at, "live")}
-{read(at, "wait")}
-  %found = and i64 %solved_bits, %live
-  %unsolved = xor i64 %solved_bits, -1
-  %awaited = and i64 %wait, %unsolved
-  %some_found = icmp ne i64 %found, 0
-  %none_awaited = icmp eq i64 %awaited, 0
-  %arrived = and i1 %some_found, %none_awaited
-  br i1 %arrived, label %end, label %move
-end:
-  ret i64 %found
-move:"""
+    store(errors, work.at("errors"))
+    store(flags[:1], work.at("solved"))
+    solved = (flow.typed(body.output(flags[0])) > 0.0).bits()
+    found, awaited = solved & work.whole("live"), work.whole("wait") & ~solved
+    flow.return_if(found.differs(0) & awaited.equals(0), found)
+    store(moved, work.at("own", own["q"] * LANES))
+    for name, value in zip(("best", "stalled"), measures[1:], strict=True):
+        store((value,), work.at("own", own[name] * LANES))
+    store(measures[:1], work.at("squared"))
+    store(flags[1:], work.at("hopeless"))
+    flow.ret(flow.whole(0))
+    return flow.function("ik_step")
 
 
 def _restate(n: int) -> str:
     """Write the function that prepares the target for the step and for the selection of seeds."""
-    writer, at, own = Writer(Lanes("double", 1)), work_layout(n), lane_inputs(n)
-    wide = Writer(Lanes("double", LANES), writer.lines, "w")
-    program, start = target_program(), at["target"]  # ``importance`` follows
-    body = LlvmFunction(
-        program, writer, lambda i: writer.load(writer.address("%work", start + i)), 1
-    )
+    flow, own, program = FunctionBuilder(work="ptr"), lane_inputs(n), target_program()
+    work = Fields(flow.pointer("work"), work_layout(n))
+    # ``importance`` follows ``target``, and ``defect`` follows ``direction``.
+    body = LlvmFunction(program, flow, lambda i: work.real("target", i), 1)
     body.write()
     inverse, direction, defect = program.outputs
     for i, value in enumerate(inverse):
-        number = wide.joined([body.output(value)] * LANES)
-        wide.store(number, wide.address("%work", at["own"] + (own["X_TB"] + i) * LANES))
-    for i, value in enumerate((*direction, *defect)):  # ``defect`` follows ``direction``
-        writer.store(body.output(value), writer.address("%work", at["direction"] + i))
-    return _function("ik_restate", writer)
-
-
-def _function(name: str, writer: Writer) -> str:
-    lines = "\n".join(writer.lines)
-    return f"define internal void @{name}(ptr %work) nounwind {{\n{lines}\n  ret void\n}}\n"
+        number = flow.typed(body.output(value)).splat(LANES)
+        work.at("own", (own["X_TB"] + i) * LANES).store(number)
+    for i, value in enumerate((*direction, *defect)):
+        work.at("direction", i).store(flow.typed(body.output(value)))
+    return flow.function("ik_restate")

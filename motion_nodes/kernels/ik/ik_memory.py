@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.memory_layout import FieldLayout
 
 LANES = 8
 """Descents side by side; the same on every CPU, so that equal seeds give equal results up to
@@ -27,17 +28,6 @@ PAUSED, FOUND, EXHAUSTED, NO_POSE = 0, 1, 2, 3
 """Outcomes: step budget used up; solutions in some lanes; no seed left; the target is not a valid
 pose.
 """
-
-
-class FieldLayout(dict[str, int]):
-    """Offsets of consecutive named fields, in units of 8 bytes."""
-
-    def __init__(self, **sizes: int) -> None:
-        super().__init__()
-        self.size = 0
-        for name, size in sizes.items():
-            self[name] = self.size
-            self.size += size
 
 
 def lane_inputs(n: int) -> FieldLayout:

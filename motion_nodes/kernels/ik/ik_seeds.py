@@ -13,160 +13,70 @@ of float32.
 
 from __future__ import annotations
 
+import math
+
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.ik.ik_memory import (
     BLOCK,
     FEATURES,
     LANES,
-    FieldLayout,
     common_inputs,
     lane_inputs,
 )
+from motion_nodes.kernels.ir_value import IrValue, Pointer
+from motion_nodes.kernels.memory_layout import FieldLayout, Fields
+from motion_nodes.kernels.simd import Lanes
 
-VECTOR = f"<{LANES} x double>"
-INFINITY = "0x7FF0000000000000"
-WIDE = 16
+WIDE = Lanes("float", 16)
 """float32 values compared per instruction."""
-WIDE_VECTOR = f"<{WIDE} x float>"
+
+DECLARATIONS = f"""declare float @llvm.vector.reduce.fmin.{WIDE.suffix}({WIDE.type})
+declare {WIDE.type} @llvm.fma.{WIDE.suffix}({WIDE.type}, {WIDE.type}, {WIDE.type})"""
 
 
-def place(at: FieldLayout, name: str) -> str:
-    """Return the line that computes the address of a field, ``%<name>_at``."""
-    return f"  %{name}_at = getelementptr i64, ptr %work, i64 {at[name]}"
-
-
-def read(at: FieldLayout, name: str, kind: str = "i64") -> str:
-    """Return the lines that load a field."""
-    return f"{place(at, name)}\n  %{name} = load {kind}, ptr %{name}_at, align 8"
-
-
-def copy(count: int, source: str, step: int, target: str) -> str:
-    """Return the lines that copy numbers, ``step`` apart, to an array."""
-    return "\n".join(
-        f"""  %{target}_from{k} = getelementptr double, ptr %{source}, i64 {k * step}
-  %{target}_value{k} = load double, ptr %{target}_from{k}
-  %{target}_to{k} = getelementptr double, ptr %{target}, i64 {k}
-  store double %{target}_value{k}, ptr %{target}_to{k}"""
-        for k in range(count)
-    )
-
-
-def splat(name: str, value: str, kind: str) -> str:
-    """Return the lines that broadcast a number to a wide vector."""
-    vector, zeros = f"<{WIDE} x {kind}>", f"<{WIDE} x i32> zeroinitializer"
-    return f"""  %{name}_0 = insertelement {vector} poison, {kind} {value}, i64 0
-  %{name} = shufflevector {vector} %{name}_0, {vector} poison, {zeros}"""
-
-
-def bits(name: str, flags: str) -> str:
-    """Return the lines that pack each lane's flag (1 or 0) into bits: ``%<name>_bits``."""
-    return f"""  %{name}_bools = fcmp ogt {VECTOR} {flags}, zeroinitializer
-  %{name}_byte = bitcast <{LANES} x i1> %{name}_bools to i{LANES}
-  %{name}_bits = zext i{LANES} %{name}_byte to i64"""
+def copy(source: Pointer, target: Pointer, count: int, step: int = 1) -> None:
+    """Copy numbers, ``step`` apart, to an array."""
+    for k in range(count):
+        target.store(source.load(k * step), k)
 
 
 def nearest_text(at: FieldLayout) -> str:
-    """Write the function that returns the row of the closest configuration of a block."""
-    factors, terms = [], []
-    for i in range(FEATURES):
-        factors.append(
-            f"""  %factor_at{i} = getelementptr double, ptr %work, i64 {at["direction"] + i}
-  %number{i} = load double, ptr %factor_at{i}
-  %single{i} = fptrunc double %number{i} to float
-{splat(f"factor{i}", f"%single{i}", "float")}"""
-        )
-        before = f"%sum{i - 1}" if i else "zeroinitializer"
-        arguments = f"{WIDE_VECTOR} %feature{i}, {WIDE_VECTOR} %factor{i}, {WIDE_VECTOR} {before}"
-        terms.append(
-            f"""  %feature_at{i} = getelementptr float, ptr %group, i64 {i * BLOCK}
-  %feature{i} = load {WIDE_VECTOR}, ptr %feature_at{i}, align 4
-  %sum{i} = call {WIDE_VECTOR} @llvm.fma.v{WIDE}f32({arguments})"""
-        )
-    total = f"%sum{FEATURES - 1}"
-    all_factors, all_terms = "\n".join(factors), "\n".join(terms)
-    bools, indices = f"<{WIDE} x i1>", f"<{WIDE} x i64>"
-    types = ", ".join([WIDE_VECTOR] * 3)
-    return f"""declare {WIDE_VECTOR} @llvm.fma.v{WIDE}f32({types})
-define internal i64 @ik_nearest(ptr %work, i64 %block) nounwind {{
-entry:
-{all_factors}
-{read(at, "features", "ptr")}
-  %rows = mul i64 %block, {BLOCK}
-  %offset = mul i64 %rows, {FEATURES}
-  %features_of_block = getelementptr float, ptr %features, i64 %offset
-  br label %next
-next:
-  %first = phi i64 [0, %entry], [%after, %next]
-  %least = phi {WIDE_VECTOR} [splat (float {INFINITY}), %entry], [%less, %next]
-  %which = phi {indices} [zeroinitializer, %entry], [%which_less, %next]
-  %group = getelementptr float, ptr %features_of_block, i64 %first
-{all_terms}
-  %nearer = fcmp olt {WIDE_VECTOR} {total}, %least
-  %less = select {bools} %nearer, {WIDE_VECTOR} {total}, {WIDE_VECTOR} %least
-{splat("firsts", "%first", "i64")}
-  %which_less = select {bools} %nearer, {indices} %firsts, {indices} %which
-  %after = add i64 %first, {WIDE}
-  %done = icmp eq i64 %after, {BLOCK}
-  br i1 %done, label %choose, label %next
-choose:
-  %minimum = call float @llvm.vector.reduce.fmin.v{WIDE}f32({WIDE_VECTOR} %less)
-{splat("minima", "%minimum", "float")}
-  %equal = fcmp ueq {WIDE_VECTOR} %less, %minima
-  %equal_bits = bitcast {bools} %equal to i{WIDE}
-  %wide_bits = zext i{WIDE} %equal_bits to i64
-  %place = call i64 @llvm.cttz.i64(i64 %wide_bits, i1 true)
-  %in_block = extractelement {indices} %which_less, i64 %place
-  %row_of_group = add i64 %rows, %in_block
-  %row = add i64 %row_of_group, %place
-  ret i64 %row
-}}
-"""
+    """Write ``ik_nearest(work, block)``, which returns the closest configuration of a block."""
+    flow, n = FunctionBuilder(WIDE, work="ptr", block="i64"), WIDE.count
+    work = Fields(flow.pointer("work"), at)
+    factors = [work.real("direction", i).to("float").splat(n) for i in range(FEATURES)]
+    first = flow.argument("block") * BLOCK
+    features = work.pointer("features", "float").at(first * FEATURES)
+    rows = IrValue(flow, f"<{n} x i64>", "zeroinitializer")
+    with flow.loop(BLOCK // n, least=flow.constant(math.inf), row=rows) as turn:
+        start = turn.index * n
+        group, distance = features.at(start), flow.constant(0.0)
+        for i, factor in enumerate(factors):
+            distance = group.load(i * BLOCK, n).fused(factor, distance)
+        nearer = distance < turn["least"]
+        turn["least"] = nearer.choose(distance, turn["least"])
+        turn["row"] = nearer.choose(start.splat(n), turn["row"])
+    closest = turn["least"].equals(turn["least"].smallest().splat(n))
+    lane = closest.bits().lowest()
+    flow.ret(first + turn["row"].lane(lane) + lane)
+    return flow.function("ik_nearest")
 
 
 def start_text(n: int, at: FieldLayout) -> str:
-    """Write the function that loads the next seed into a lane, clamped to the joint limits."""
-    own, common = lane_inputs(n), common_inputs(n)
-    moved = "\n".join(
-        f"""  %from{k} = getelementptr double, ptr %row, i64 {k}
-  %given{k} = load double, ptr %from{k}
-  %low_at{k} = getelementptr double, ptr %work, i64 {at["common"] + common["lower"] + k}
-  %low{k} = load double, ptr %low_at{k}
-  %high_at{k} = getelementptr double, ptr %work, i64 {at["common"] + common["upper"] + k}
-  %high{k} = load double, ptr %high_at{k}
-  %enough{k} = fcmp ogt double %given{k}, %low{k}
-  %raised{k} = select i1 %enough{k}, double %given{k}, double %low{k}
-  %within{k} = fcmp olt double %raised{k}, %high{k}
-  %q{k} = select i1 %within{k}, double %raised{k}, double %high{k}
-  %to{k} = getelementptr double, ptr %lane_at, i64 {k * LANES}
-  store double %q{k}, ptr %to{k}"""
-        for k in range(n)
-    )
-    return f"""define internal void @ik_start(ptr %work, i64 %lane) nounwind {{
-entry:
-{read(at, "next")}
-{read(at, "given")}
-  %after = add i64 %next, 1
-  store i64 %after, ptr %next_at
-  %is_given = icmp ult i64 %next, %given
-  br i1 %is_given, label %from_given, label %from_table
-from_given:
-{read(at, "starts", "ptr")}
-  br label %copy
-from_table:
-{read(at, "table", "ptr")}
-  %block = sub i64 %next, %given
-  %nearest = call i64 @ik_nearest(ptr %work, i64 %block)
-  br label %copy
-copy:
-  %rows = phi ptr [%starts, %from_given], [%table, %from_table]
-  %index = phi i64 [%next, %from_given], [%nearest, %from_table]
-  %elements = mul i64 %index, {n}
-  %row = getelementptr double, ptr %rows, i64 %elements
-  %lane_at = getelementptr double, ptr %work, i64 %lane
-{moved}
-  %best_at = getelementptr double, ptr %lane_at, i64 {own["best"] * LANES}
-  store double {INFINITY}, ptr %best_at
-  %stalled_at = getelementptr double, ptr %lane_at, i64 {own["stalled"] * LANES}
-  store double 0.0, ptr %stalled_at
-  ret void
-}}
-"""
+    """Write ``ik_start(work, lane)``: the next seed, within the joint limits, into a lane."""
+    flow, own, common = FunctionBuilder(work="ptr", lane="i64"), lane_inputs(n), common_inputs(n)
+    work = Fields(flow.pointer("work"), at)
+    following, given = work.whole("next"), work.whole("given")
+    work.set(next=following + 1)
+    seeds = work.pointer("starts").at(following * n)
+    with flow.when(following >= given, row=seeds) as table:
+        row = flow.call("i64", "ik_nearest", work.memory, following - given)
+        table["row"] = work.pointer("table").at(row * n)
+    lane = work.memory.at(flow.argument("lane"))
+    for k in range(n):
+        lower, upper = (work.real("common", common[name] + k) for name in ("lower", "upper"))
+        q = flow.pointer(table["row"]).load(k)
+        lane.store(q.larger(lower).smaller(upper), k * LANES)
+    lane.store(math.inf, own["best"] * LANES)
+    lane.store(0.0, own["stalled"] * LANES)
+    return flow.function("ik_start")

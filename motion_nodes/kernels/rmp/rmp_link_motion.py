@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.linear_algebra import Vector, cross, minus, plus, times_vector
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.llvm_text import LlvmFunction
+from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_memory import MOTION, WRENCH, RmpRun
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
 UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
 """Entries of a symmetric matrix in storage order."""
@@ -33,7 +34,7 @@ def bodies_text(at: FieldLayout, spheres: int, runs: Sequence[RmpRun], lanes: La
             _place_run(at, spheres, lanes),
             _place_all(at, runs, lanes),
             _wrench_loop(at, spheres, lanes),
-            _collect(at, spheres, runs, lanes),
+            _collect(at, runs, lanes),
         )
     )
 
@@ -57,7 +58,7 @@ def moved_point(
 
 
 def _place_run(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
-    """Write ``rmp_place_run(memory, link, start, end)``."""
+    """Write ``rmp_place_run(memory, link, first, count)``."""
     tape = ExpressionGraph()
     numbers: list[Value] = [tape.input(i) for i in range(MOTION)]
     centre: Vector = [tape.input(MOTION + i) for i in range(3)]
@@ -65,38 +66,36 @@ def _place_run(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     p = plus(numbers[9:12], times_vector(R, centre))
     parts = moved_point(p, numbers[12:15], numbers[15:18], numbers[18:21], numbers[21:24])
     outputs = tuple(x for part in parts for x in part)
-    entry, writer = Writer(lanes, prefix="c"), Writer(lanes)
-    link = [broadcast(entry, "%link", i) for i in range(MOTION)]
 
-    def load(index: int) -> str:
-        if index < MOTION:
-            return link[index]
-        return writer.load(at_block(writer, at["centre"] + (index - MOTION) * spheres))
-
-    body = LlvmFunction(Program(tape, MOTION + 3, (outputs,)), writer, load, lanes.count)
-    body.write()
-    for k, value in enumerate(outputs):
-        field = ("position", "velocity", "bias")[k // 3]
-        writer.store(body.output(value), at_block(writer, at[field] + k % 3 * spheres))
-    return _loop(
-        "rmp_place_run(ptr %memory, ptr %link, i64 %first, i64 %end)",
-        entry.lines,
-        writer.lines,
+    flow, n = (
+        FunctionBuilder(lanes, memory="ptr", link="ptr", first="i64", blocks="i64"),
         lanes.count,
     )
+    link = [flow.pointer("link").load(i).splat(n) for i in range(MOTION)]
+    spheres_here = flow.pointer("memory").at(flow.argument("first"))
+    with flow.loop(flow.argument("blocks")) as block:
+        here = spheres_here.at(block.index * n)
+
+        def load(index: int) -> str:
+            if index < MOTION:
+                return link[index]
+            return here.load(at["centre"] + (index - MOTION) * spheres, n)
+
+        body = LlvmFunction(Program(tape, MOTION + 3, (outputs,)), flow, load, n)
+        body.write()
+        for k, value in enumerate(outputs):
+            field = ("position", "velocity", "bias")[k // 3]
+            here.store(flow.typed(body.output(value)), at[field] + k % 3 * spheres)
+    return flow.function("rmp_place_run")
 
 
 def _place_all(at: FieldLayout, runs: Sequence[RmpRun], lanes: Lanes) -> str:
-    lines = []
+    flow = FunctionBuilder(memory="ptr")
+    memory = flow.pointer("memory")
     for k, run in enumerate(runs):
-        blocks = -(-run.count // lanes.count)
-        lines += [
-            f"  %link{k} = getelementptr double, ptr %memory, i64 {at['links'] + MOTION * k}",
-            f"  call void @rmp_place_run(ptr %memory, ptr %link{k}, i64 {run.start}, "
-            f"i64 {run.start + blocks * lanes.count})",
-        ]
-    text = "\n".join(lines)
-    return f"define internal void @rmp_place(ptr %memory) nounwind {{\n{text}\n  ret void\n}}\n"
+        link, blocks = memory.at(at["links"] + MOTION * k), -(-run.count // lanes.count)
+        flow.call("void", "rmp_place_run", memory, link, run.start, blocks)
+    return flow.function("rmp_place")
 
 
 def _wrench_loop(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
@@ -113,69 +112,36 @@ def _wrench_loop(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     outputs = tuple(rigid_terms(p, M, rest))
     fields = [("position", 3), ("bias", 3), ("metric", 6), ("force", 3)]
     places = [at[field] + k * spheres for field, count in fields for k in range(count)]
-    writer = Writer(lanes)
-    body = LlvmFunction(
-        Program(tape, 15, (outputs,)),
-        writer,
-        lambda i: writer.load(at_block(writer, places[i])),
-        lanes.count,
-    )
-    body.write()
-    values = [body.output(value) for value in outputs]
-    values += [lanes.constant(0.0)] * (WRENCH - _TERMS)
-    writer.lines += [
-        f"  %row = mul i64 %at, {WRENCH}",
-        "  %rows = getelementptr double, ptr %memory, i64 %row",
-    ]
-    for k in range(0, WRENCH, lanes.count):
-        turned = writer.transposed(values[k : k + lanes.count])
-        for lane, block in enumerate(turned):
-            place = at["wrench"] + lane * WRENCH + k
-            writer.store(block, writer.emit(f"getelementptr double, ptr %rows, i64 {place}"))
-    return _loop("rmp_wrenches(ptr %memory, i64 %first, i64 %end)", [], writer.lines, lanes.count)
+
+    flow, n = FunctionBuilder(lanes, memory="ptr"), lanes.count
+    memory = flow.pointer("memory")
+    with flow.loop(spheres // n) as block:
+        first = block.index * n
+        here, rows = memory.at(first), memory.at(first * WRENCH)
+        body = LlvmFunction(
+            Program(tape, 15, (outputs,)), flow, lambda i: here.load(places[i], n), n
+        )
+        body.write()
+        values = [body.output(value) for value in outputs]
+        values += [lanes.constant(0.0)] * (WRENCH - _TERMS)
+        for k in range(0, WRENCH, n):
+            for lane, part in enumerate(flow.transposed(values[k : k + n])):
+                rows.store(flow.typed(part), at["wrench"] + lane * WRENCH + k)
+    return flow.function("rmp_wrenches")
 
 
-def _collect(at: FieldLayout, spheres: int, runs: Sequence[RmpRun], lanes: Lanes) -> str:
-    writer = Writer(lanes)
+def _collect(at: FieldLayout, runs: Sequence[RmpRun], lanes: Lanes) -> str:
+    flow, n = FunctionBuilder(lanes, memory="ptr"), lanes.count
+    memory = flow.pointer("memory")
+    flow.call("void", "rmp_wrenches", memory)
     for k, run in enumerate(runs):
-        for part in range(0, WRENCH, lanes.count):
-            total = ""
-            for sphere in range(run.start, run.start + run.count):
-                place = at["wrench"] + sphere * WRENCH + part
-                more = writer.load(writer.address("%memory", place))
-                total = writer.binary("fadd", total, more) if total else more
-            writer.store(total, writer.address("%memory", at["sums"] + k * WRENCH + part))
-    lines = "\n".join(writer.lines)
-    return f"""define internal void @rmp_collect(ptr %memory) nounwind {{
-  call void @rmp_wrenches(ptr %memory, i64 0, i64 {spheres})
-{lines}
-  ret void
-}}
-"""
-
-
-def _loop(signature: str, entry: list[str], inner: list[str], step: int) -> str:
-    """Write a function that loops over spheres from ``first`` to before ``end``."""
-    return "\n".join(
-        [
-            f"define internal void @{signature} nounwind {{",
-            "entry:",
-            *entry,
-            "  br label %check",
-            "check:",
-            "  %at = phi i64 [%first, %entry], [%next, %block]",
-            "  %more = icmp ult i64 %at, %end",
-            "  br i1 %more, label %block, label %done",
-            "block:",
-            "  %here = getelementptr double, ptr %memory, i64 %at",
-            *inner,
-            f"  %next = add i64 %at, {step}",
-            "  br label %check",
-            "done:",
-            "  ret void",
-            "}\n",
-        ]
-    )
+        for part in range(0, WRENCH, n):
+            first = at["wrench"] + run.start * WRENCH + part
+            total = memory.load(first, n)
+            for sphere in range(1, run.count):
+                total = total + memory.load(first + sphere * WRENCH, n)
+            memory.store(total, at["sums"] + k * WRENCH + part)
+    return flow.function("rmp_collect")
 
 
 def symmetric(upper: Sequence[Value]) -> list[list[Value]]:
@@ -203,20 +169,3 @@ def rigid_terms(p: Vector, M: list[list[Value]], force: Vector) -> list[Value]:
         *cross(p, force),
         *force,
     ]
-
-
-def at_block(writer: Writer, place: int) -> str:
-    """Return the address of an element, relative to the current block of spheres."""
-    return writer.emit(f"getelementptr double, ptr %here, i64 {place}")
-
-
-def broadcast(writer: Writer, base: str, index: int) -> str:
-    """Return an array element broadcast to all lanes."""
-    lanes = writer.lanes
-    place = writer.emit(f"getelementptr double, ptr {base}, i64 {index}")
-    number = writer.emit(f"load double, ptr {place}, align 8")
-    if lanes.count == 1:
-        return number
-    one = writer.emit(f"insertelement {lanes.type} poison, double {number}, i64 0")
-    picks = f"<{lanes.count} x i32> zeroinitializer"
-    return writer.emit(f"shufflevector {lanes.type} {one}, {lanes.type} poison, {picks}")

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.shape_kinds import added_shapes
 from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, ShapeFormula
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
+from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf
 
 BLOCK = 8

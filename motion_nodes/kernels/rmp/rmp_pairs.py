@@ -8,15 +8,17 @@ the range of the RMP in all lanes stop after the distance.
 
 from __future__ import annotations
 
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
 from motion_nodes.kernels.formulas.rmps import collision
 from motion_nodes.kernels.formulas.shapes import ShapeFormula
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.ir_value import IrValue
 from motion_nodes.kernels.llvm_text import LlvmFunction
+from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_distance import distance
-from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, at_block, broadcast
+from motion_nodes.kernels.rmp.rmp_link_motion import UPPER
 from motion_nodes.kernels.rmp.rmp_memory import OBSTACLE, RmpModel, obstacle_shapes
-from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.simd import Lanes
 
 _SPHERE = 7  # position, velocity, radius
 _SUMS = 9
@@ -45,110 +47,66 @@ def _sums(at: FieldLayout, spheres: int) -> list[int]:
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
+class _Pair:
+    """The formulas of a sphere and an obstacle of one shape, added to the sphere's sums."""
+
+    def __init__(self, shape: ShapeFormula, coefficients: int) -> None:
+        tape = ExpressionGraph()
+        self.counts = (_SPHERE, coefficients, OBSTACLE, _SUMS + 1)
+        self.inputs = sum(self.counts)
+        numbers = iter(range(self.inputs))
+        sphere, parameters, obstacle, sums = (
+            [tape.input(next(numbers)) for _ in range(count)] for count in self.counts
+        )
+        d = distance(tape, shape, sphere[0:3], sphere[3:6], obstacle)
+        x = d.value - sphere[6]
+        per_radius = parameters[6]
+        self.felt = tape.less(x * per_radius, 1.0)
+        self.nearest = tape.minimum(x, sums[_SUMS])
+        desired, weight = collision(tape, x, d.rate, parameters)
+        force = weight * (desired - d.curvature)
+        added = [s + weight * d.n[i] * d.n[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
+        added += [s + force * n for s, n in zip(sums[6:9], d.n, strict=True)]
+        self.added = tuple(added)
+        self.program = Program(tape, self.inputs, ((self.felt, self.nearest), self.added))
+
+
 def _pair_loop(
     shape: ShapeFormula, coefficients: list[int], at: FieldLayout, spheres: int, lanes: Lanes
 ) -> str:
-    size = OBSTACLE
-    tape = ExpressionGraph()
-    sphere: list[Value] = [tape.input(i) for i in range(_SPHERE)]
-    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(coefficients))]
-    first = _SPHERE + len(coefficients)
-    obstacle: list[Value] = [tape.input(first + i) for i in range(size)]
-    sums: list[Value] = [tape.input(first + size + i) for i in range(_SUMS + 1)]
-    d = distance(tape, shape, sphere[0:3], sphere[3:6], obstacle)
-    x = d.value - sphere[6]
-    per_radius = parameters[6]
-    felt = tape.less(x * per_radius, 1.0)
-    nearest = tape.minimum(x, sums[_SUMS])
-    desired, weight = collision(tape, x, d.rate, parameters)
-    force = weight * (desired - d.curvature)
-    added = [s + weight * d.n[i] * d.n[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
-    added += [s + force * n for s, n in zip(sums[6:9], d.n, strict=True)]
-    near: tuple[Value, ...] = (felt, nearest)
-    program = Program(tape, first + size + _SUMS + 1, (near, tuple(added)))
+    arguments = {"memory": "ptr", "first": "i64", "end": "i64", "obstacles": "ptr", "count": "i64"}
+    flow, n, pair = (
+        FunctionBuilder(lanes, **arguments),
+        lanes.count,
+        _Pair(shape, len(coefficients)),
+    )
+    memory, first, count = flow.pointer("memory"), flow.argument("first"), flow.argument("count")
+    flow.return_if(count.equals(0))
+    parameters = [memory.load(at["parameters"] + index).splat(n) for index in coefficients]
+    with flow.loop(flow.argument("end") - first) as block:
+        here = memory.at((first + block.index) * n)
+        sphere = [here.load(place, n) for place in _components(at, spheres)]
+        places = [here.at(place) for place in _sums(at, spheres)]
+        sums = {f"sum{i}": place.load(lanes=n) for i, place in enumerate(places)}
+        with flow.loop(count, **sums) as turn:
+            obstacle = flow.pointer("obstacles").at(turn.index * OBSTACLE)
 
-    writer = Writer(lanes)
-    entry = Writer(lanes, prefix="c")
-    names = [f"%sphere{i}" for i in range(_SPHERE)]
-    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in coefficients]
-    places = _components(at, spheres)
+            def load(index: int) -> str:
+                for k, values in enumerate((sphere, parameters, None, [*turn.values.values()])):
+                    if index < pair.counts[k]:
+                        return values[index] if values else obstacle.load(index).splat(n)
+                    index -= pair.counts[k]
+                raise IndexError(index)
 
-    def load(index: int) -> str:
-        if index < first:
-            return names[index]
-        if index < first + size:
-            return broadcast(writer, "%obstacle", index - first)
-        return f"%sum{index - first - size}"
-
-    body = LlvmFunction(program, writer, load, lanes.count)
-    body.write(near)
-    any_felt = _any(writer, body.output(felt), lanes)
-    writer.lines.append(f"  br i1 {any_felt}, label %heavy, label %latch")
-    writer.lines.append("heavy:")
-    body.write(added)
-    results = [body.output(value) for value in added]
-    least = body.output(nearest)
-    t = lanes.type
-    head = Writer(lanes, prefix="h")
-    for i, place in enumerate(places):
-        source = at_block(head, place)
-        head.lines.append(f"  %sphere{i} = load {t}, ptr {source}, align 8")
-    stores = Writer(lanes, prefix="e")
-    begin = []
-    for i, place in enumerate(_sums(at, spheres)):
-        source = at_block(head, place)
-        head.lines.append(f"  %start{i} = load {t}, ptr {source}, align 8")
-        begin.append(f"  %sum{i} = phi {t} [%start{i}, %block], [%kept{i}, %latch]")
-        stores.store(f"%sum{i}", source)
-    kept = [
-        f"  %kept{i} = phi {t} [{result}, %heavy], [%sum{i}, %loop_body]"
-        for i, result in enumerate(results)
-    ]
-    kept.append(f"  %kept{_SUMS} = phi {t} [{least}, %heavy], [{least}, %loop_body]")
-    lines = [
-        f"define internal void @rmp_{shape.name}(ptr %memory, i64 %first, i64 %end, "
-        "ptr %obstacles, i64 %count) nounwind {",
-        "entry:",
-        *entry.lines,
-        "  %none = icmp eq i64 %count, 0",
-        "  br i1 %none, label %done, label %blocks",
-        "blocks:",
-        "  %b = phi i64 [%first, %entry], [%b_next, %block_end]",
-        "  %more = icmp ult i64 %b, %end",
-        "  br i1 %more, label %block, label %done",
-        "block:",
-        f"  %offset = mul i64 %b, {lanes.count}",
-        "  %here = getelementptr double, ptr %memory, i64 %offset",
-        *head.lines,
-        "  br label %loop",
-        "loop:",
-        "  %k = phi i64 [0, %block], [%k_next, %latch]",
-        *begin,
-        "  %left = icmp ult i64 %k, %count",
-        "  br i1 %left, label %loop_body, label %block_end",
-        "loop_body:",
-        f"  %obstacle_at = mul i64 %k, {size}",
-        "  %obstacle = getelementptr double, ptr %obstacles, i64 %obstacle_at",
-        *writer.lines,
-        "  br label %latch",
-        "latch:",
-        *kept,
-        "  %k_next = add i64 %k, 1",
-        "  br label %loop",
-        "block_end:",
-        *stores.lines,
-        "  %b_next = add i64 %b, 1",
-        "  br label %blocks",
-        "done:",
-        "  ret void",
-        "}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _any(writer: Writer, condition: str, lanes: Lanes) -> str:
-    """Return whether a condition holds in any lane."""
-    if lanes.count == 1:
-        return condition
-    bits = writer.emit(f"bitcast <{lanes.count} x i1> {condition} to i{lanes.count}")
-    return writer.emit(f"icmp ne i{lanes.count} {bits}, 0")
+            body = LlvmFunction(pair.program, flow, load, n)
+            body.write((pair.felt, pair.nearest))
+            felt = IrValue(flow, f"<{n} x i1>" if n > 1 else "i1", body.output(pair.felt))
+            *added, nearest = turn.values
+            with flow.when(felt.any(), **{name: turn[name] for name in added}) as close:
+                body.write(pair.added)
+                for name, value in zip(added, pair.added, strict=True):
+                    close[name] = flow.typed(body.output(value))
+            turn.values = {**close.values, nearest: flow.typed(body.output(pair.nearest))}
+        for place, total in zip(places, turn.values.values(), strict=True):
+            place.store(total)
+    return flow.function(f"rmp_{shape.name}")

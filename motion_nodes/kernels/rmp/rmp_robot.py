@@ -26,9 +26,9 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     times_vector,
 )
 from motion_nodes.kernels.formulas.rmps import JointState, ToolState
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
 from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
+from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, moved_point, rigid_terms
 from motion_nodes.kernels.rmp.rmp_memory import (
     MOTION,

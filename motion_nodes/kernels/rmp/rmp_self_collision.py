@@ -20,11 +20,11 @@ from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Valu
 from motion_nodes.kernels.formulas.linear_algebra import cross, dot, minus, scaled
 from motion_nodes.kernels.formulas.motion import TINY
 from motion_nodes.kernels.formulas.rmps import collision
-from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.ir_value import IrValue, Pointer
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.llvm_text import LlvmFunction
+from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 from motion_nodes.kernels.rmp.rmp_memory import FAR, RmpModel, sphere_places
-from motion_nodes.kernels.simd import Lanes
 
 _PARAMETERS = 10
 _RADIUS = 18  # Inputs: nine values of each sphere, then both radii, then the parameters.
@@ -74,17 +74,16 @@ class _Writer:
     """Writes ``rmp_links(memory)``."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
-        self.at, self.flow, self.joints = at, FunctionBuilder(Lanes("double", 1)), model.active
+        self.flow, self.joints = FunctionBuilder(memory="ptr"), model.active
+        self.memory = memory = Fields(self.flow.pointer("memory"), at)
         self._stride = sphere_places(model)[2]
         self._parameters = list(model.places("self").values())
-        self._places: dict[int, tuple[str, str, str]] = {}
-        self._memory = {
-            name: self.flow.get("%memory", at[name], "ptr")
-            for name in ("link_pairs", "link_sizes", "link_paths", "link_radii", "link_fixed")
-        }
-        self._fixed = self.flow.get("%memory", at["link_fixed"] + 1, "i64")
-        self._moving = self.flow.get("%memory", at["moving_spheres"], "i64")
-        self._u = self.flow.emit(f"alloca double, i64 {max(1, len(model.moving_rows))}")
+        self._spheres: dict[int, tuple[Pointer, IrValue, IrValue]] = {}
+        self._pairs, self._paths = (memory.pointer(f"link_{x}", "i64") for x in ("pairs", "paths"))
+        self._sizes, self._radii = (memory.pointer(f"link_{x}") for x in ("sizes", "radii"))
+        self._fixed, self._fixed_count = memory.pointer("link_fixed"), memory.whole("link_fixed", 1)
+        self._moving = memory.whole("moving_spheres")
+        self._u = self.flow.allocated(max(1, len(model.moving_rows)))
 
     def text(self) -> str:
         """Return the function."""
@@ -94,104 +93,73 @@ class _Writer:
             pair.program(pair.x, pair.force, pair.weight, *pair.wrench), flow, self._load, 1
         )
         body.write_constant(range(_RADIUS + 2))
-        per_radius = body.output(pair.per_radius)
-        count = flow.get("%memory", self.at["link_pairs"] + 1, "i64")
-        with flow.loop(count, least=("double", flow.lanes.constant(FAR))) as turn:
-            row = flow.at(self._memory["link_pairs"], flow.times(turn.index, 6), "i64")
-            a0, a1, b0, b1, k0, k1 = (flow.get(row, k, "i64") for k in range(6))
+        per_radius = flow.typed(body.output(pair.per_radius))
+        count = self.memory.whole("link_pairs", 1)
+        with flow.loop(count, least=flow.constant(FAR)) as turn:
+            row = self._pairs.at(turn.index * 6)
+            a0, a1, b0, b1, k0, k1 = (row.load(k) for k in range(6))
             self._set(0, a0)
             self._set(1, b0)
             gap.write()
-            size = flow.get(self._memory["link_sizes"], turn.index, "double")
-            apart = flow.binary("fsub", gap.output(pair.length), size)
-            near = self._closer(apart, per_radius, turn["least"])
-            with flow.when(near, least=("double", turn["least"])) as close:
-                with flow.loop(self._less(a1, a0), least=("double", close["least"])) as a:
-                    self._set(0, flow.plus(a0, a.index))
-                    with flow.loop(self._less(b1, b0), least=("double", a["least"])) as b:
-                        self._set(1, flow.plus(b0, b.index))
+            apart = flow.typed(gap.output(pair.length)) - self._sizes.load(turn.index)
+            near = (apart * per_radius <= 1.0) | (apart <= turn["least"])
+            with flow.when(near, least=turn["least"]) as close:
+                with flow.loop(a1 - a0, least=close["least"]) as a:
+                    self._set(0, a0 + a.index)
+                    with flow.loop(b1 - b0, least=a["least"]) as b:
+                        self._set(1, b0 + b.index)
                         body.write((pair.x,))
-                        x = body.output(pair.x)
-                        b["least"] = flow.smaller(x, b["least"])
-                        touching = self._touching(x, body.output(pair.length), per_radius)
-                        with flow.when(touching):
+                        x, length = (flow.typed(body.output(v)) for v in (pair.x, pair.length))
+                        b["least"] = x.smaller(b["least"])
+                        with flow.when((x * per_radius < 1.0) & (length >= TINY)):
                             body.write()
                             values = (pair.force, pair.weight, *pair.wrench)
-                            self._add(k0, self._less(k1, k0), [body.output(v) for v in values])
+                            self._add(k0, k1 - k0, [flow.typed(body.output(v)) for v in values])
                     a["least"] = b["least"]
                 close["least"] = a["least"]
             turn["least"] = close["least"]
-        flow.store(turn["least"], flow.at("%memory", self.at["nearest_links"], "double"))
-        flow.lines.append("  ret void")
-        return flow.function("rmp_links", "void", "ptr %memory")
+        self.memory.set(nearest_links=turn["least"])
+        return flow.function("rmp_links")
 
-    def _less(self, a: str, b: str) -> str:
-        return self.flow.emit(f"sub i64 {a}, {b}")
-
-    def _set(self, which: int, sphere: str) -> None:
+    def _set(self, which: int, sphere: IrValue) -> None:
         """Choose the first or second sphere: in the memory, or fixed."""
-        flow = self.flow
-        moves = flow.emit(f"icmp slt i64 {sphere}, {self._moving}")
-        here = flow.at("%memory", flow.plus(sphere, self.at["position"]), "double")
-        fixed = flow.at(self._memory["link_fixed"], self._less(sphere, self._moving), "double")
-        base = flow.emit(f"select i1 {moves}, ptr {here}, ptr {fixed}")
-        stride = flow.emit(f"select i1 {moves}, i64 {self._stride}, i64 {self._fixed}")
-        self._places[which] = base, stride, sphere
+        moves = sphere < self._moving
+        fixed = self._fixed.at(sphere - self._moving)
+        base = moves.choose(self.memory.at("position").at(sphere), fixed)
+        stride = moves.choose(self._stride, self._fixed_count)
+        self._spheres[which] = self.flow.pointer(base), stride, sphere
 
     def _load(self, index: int) -> str:
-        flow = self.flow
         if index < _RADIUS:  # position, velocity and bias follow each other in the memory
-            base, stride, _ = self._places[index // 9]
-            return flow.get(base, flow.times(stride, index % 9), "double")
+            base, stride, _ = self._spheres[index // 9]
+            return base.load(stride * (index % 9))
         if index < _RADIUS + 2:
-            return flow.get(self._memory["link_radii"], self._places[index - _RADIUS][2], "double")
-        place = self.at["parameters"] + self._parameters[index - _RADIUS - 2]
-        return flow.get("%memory", place, "double")
+            return self._radii.load(self._spheres[index - _RADIUS][2])
+        return self.memory.real("parameters", self._parameters[index - _RADIUS - 2])
 
-    def _closer(self, gap: str, per_radius: str, least: str) -> str:
-        """Return whether a pair of links may be within the range of the RMP, or the closest."""
-        flow = self.flow
-        share = flow.binary("fmul", gap, per_radius)
-        felt = flow.emit(f"fcmp ole double {share}, {flow.lanes.constant(1.0)}")
-        return flow.emit(f"or i1 {felt}, {flow.emit(f'fcmp ole double {gap}, {least}')}")
-
-    def _touching(self, x: str, length: str, per_radius: str) -> str:
-        flow = self.flow
-        share = flow.binary("fmul", x, per_radius)
-        felt = flow.emit(f"fcmp olt double {share}, {flow.lanes.constant(1.0)}")
-        apart = flow.emit(f"fcmp oge double {length}, {flow.lanes.constant(TINY)}")
-        return flow.emit(f"and i1 {felt}, {apart}")
-
-    def _add(self, first: str, count: str, values: list[str]) -> None:
+    def _add(self, first: IrValue, count: IrValue, values: list[IrValue]) -> None:
         """Add the RMP of two spheres to M and rhs, for the joints between their links."""
         flow, (force, weight, *wrench) = self.flow, values
+        columns, rhs, M = (self.memory.at(name) for name in ("columns", "rhs", "M"))
         with flow.loop(count) as k:
-            column, _, sign = self._path(first, k.index)
-            S = flow.at("%memory", flow.plus(flow.times(column, 6), self.at["columns"]), "double")
-            u = flow.binary("fmul", wrench[0], flow.get(S, 0, "double"))
+            column, _, sign = self._path(first + k.index)
+            S = columns.at(column * 6)
+            u = wrench[0] * S.load()
             for i in range(1, 6):
-                u = flow.fused(wrench[i], flow.get(S, i, "double"), u)
-            signed = flow.binary("fmul", flow.emit(f"sitofp i64 {sign} to double"), u)
-            flow.store(signed, flow.at(self._u, k.index, "double"))
+                u = wrench[i].fused(S.load(i), u)
+            self._u.store(sign.to("double") * u, k.index)
         with flow.loop(count) as k:
-            joint, u = self._path(first, k.index)[1], flow.get(self._u, k.index, "double")
-            self._increase(flow.plus(joint, self.at["rhs"]), force, u)
-            row, weighted = flow.times(joint, self.joints), flow.binary("fmul", weight, u)
+            joint, u = self._path(first + k.index)[1], self._u.load(k.index)
+            rhs.store(force.fused(u, rhs.load(joint)), joint)
+            row, weighted = M.at(joint * self.joints), weight * u
             with flow.loop(count) as other:
-                column = self._path(first, other.index)[1]
-                place = flow.plus(flow.plus(row, column), self.at["M"])
-                self._increase(place, weighted, flow.get(self._u, other.index, "double"))
+                column = self._path(first + other.index)[1]
+                row.store(weighted.fused(self._u.load(other.index), row.load(column)), column)
 
-    def _path(self, first: str, k: str) -> tuple[str, str, str]:
-        """Return column, joint and sign of a row of a path."""
-        flow = self.flow
-        row = flow.at(self._memory["link_paths"], flow.times(flow.plus(first, k), 3), "i64")
-        return flow.get(row, 0, "i64"), flow.get(row, 1, "i64"), flow.get(row, 2, "i64")
-
-    def _increase(self, place: str, factor: str, by: str) -> None:
-        flow = self.flow
-        address = flow.at("%memory", place, "double")
-        flow.store(flow.fused(factor, by, flow.load(address)), address)
+    def _path(self, k: IrValue) -> tuple[IrValue, IrValue, IrValue]:
+        """Return column, joint and sign of a row of the paths."""
+        row = self._paths.at(k * 3)
+        return row.load(0), row.load(1), row.load(2)
 
 
 def links_text(model: RmpModel, at: FieldLayout) -> str:

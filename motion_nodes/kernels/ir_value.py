@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of generated code with Python's operators: numbers, conditions, addresses.
+
+``a * b + c`` writes a multiplication and an addition, ``(a < b).choose(a, b)`` a comparison and a
+selection, lane by lane for vectors. Integers are signed. Operations on real numbers may be fused
+(see :mod:`motion_nodes.kernels.simd`); comparisons with NaN do not hold, except ``equals``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from motion_nodes.kernels.simd import FLAGS, Lanes
+
+if TYPE_CHECKING:
+    from motion_nodes.kernels.control_flow import FunctionBuilder
+
+Number = str | int | float
+"""The name or literal of an operand, or a number."""
+
+# Alignment of elements in memory [byte]; pairs of characters (i16) have none.
+_ALIGNMENT = {"i8": 1, "i16": 1, "i32": 4, "float": 4, "i64": 8, "double": 8, "ptr": 8}
+_CASTS = {
+    ("i64", "double"): "sitofp",
+    ("i64", "float"): "sitofp",
+    ("i32", "float"): "sitofp",
+    ("double", "i64"): "fptosi",
+    ("double", "float"): "fptrunc",
+    ("i32", "i64"): "sext",
+    ("i64", "i8"): "trunc",
+}
+
+
+class IrValue(str):
+    """An operand: its text, with its type and the function that it belongs to."""
+
+    flow: FunctionBuilder
+    kind: str
+    """LLVM type: ``i64``, ``double``, ``<8 x float>``, ``ptr`` ..."""
+
+    def __new__(cls, flow: FunctionBuilder, kind: str, text: str) -> IrValue:
+        """Create the operand; one of type ``ptr`` is a :class:`Pointer`."""
+        value = str.__new__(Pointer if kind == "ptr" else cls, text)
+        value.flow, value.kind = flow, kind
+        return value
+
+    def __init__(self, *_: object) -> None:
+        """Everything is set by ``__new__``, as a string requires."""
+
+    @property
+    def element(self) -> str:
+        """The type of one lane."""
+        return self.kind.removesuffix(">").rpartition(" ")[2]
+
+    @property
+    def lane_count(self) -> int:
+        """Number of lanes."""
+        return int(self.kind[1:].partition(" ")[0]) if self.kind.startswith("<") else 1
+
+    def _of(self, element: str) -> str:
+        """Return the type with the same lanes, of other elements."""
+        return f"<{self.lane_count} x {element}>" if self.lane_count > 1 else element
+
+    @property
+    def _whole(self) -> bool:
+        return self.element.startswith("i")
+
+    def _literal(self, other: Number) -> str:
+        if isinstance(other, str):
+            return other
+        if not self._whole:
+            return Lanes(self.element, self.lane_count).constant(float(other))
+        lanes = ", ".join([f"{self.element} {other}"] * self.lane_count)
+        return f"<{lanes}>" if self.lane_count > 1 else str(other)
+
+    def _with(self, whole: str, real: str, other: Number) -> IrValue:
+        name = whole if self._whole else f"{real} {FLAGS}"
+        return self.flow.value(self.kind, f"{name} {self.kind} {self}, {self._literal(other)}")
+
+    def _compared(self, whole: str, real: str, other: Number) -> IrValue:
+        test = f"icmp {whole}" if self._whole else f"fcmp {real}"
+        return self.flow.value(self._of("i1"), f"{test} {self.kind} {self}, {self._literal(other)}")
+
+    def __add__(self, other: Number) -> IrValue:
+        return self._with("add", "fadd", other)
+
+    def __sub__(self, other: Number) -> IrValue:
+        return self._with("sub", "fsub", other)
+
+    def __mul__(self, other: Number) -> IrValue:  # type: ignore[override]
+        return self._with("mul", "fmul", other)
+
+    def __floordiv__(self, other: Number) -> IrValue:
+        """Return the quotient of integers that are not negative."""
+        return self._with("udiv", "fdiv", other)
+
+    def __truediv__(self, other: Number) -> IrValue:
+        return self._with("udiv", "fdiv", other)
+
+    def __and__(self, other: Number) -> IrValue:
+        return self._with("and", "", other)
+
+    def __or__(self, other: Number) -> IrValue:
+        return self._with("or", "", other)
+
+    def __xor__(self, other: Number) -> IrValue:
+        return self._with("xor", "", other)
+
+    def __lshift__(self, other: Number) -> IrValue:
+        return self._with("shl", "", other)
+
+    def __rshift__(self, other: Number) -> IrValue:
+        return self._with("lshr", "", other)
+
+    def __neg__(self) -> IrValue:
+        return self.flow.value(self.kind, f"fneg {self.kind} {self}")
+
+    def __invert__(self) -> IrValue:
+        return self._with("xor", "", -1)
+
+    def __lt__(self, other: Number) -> IrValue:  # type: ignore[override, misc]
+        return self._compared("slt", "olt", other)
+
+    def __le__(self, other: Number) -> IrValue:  # type: ignore[override, misc]
+        return self._compared("sle", "ole", other)
+
+    def __gt__(self, other: Number) -> IrValue:  # type: ignore[override, misc]
+        return self._compared("sgt", "ogt", other)
+
+    def __ge__(self, other: Number) -> IrValue:  # type: ignore[override, misc]
+        return self._compared("sge", "oge", other)
+
+    def equals(self, other: Number) -> IrValue:
+        """Return whether two values are equal; also holds for NaN."""
+        return self._compared("eq", "ueq", other)
+
+    def differs(self, other: Number) -> IrValue:
+        """Return whether two values differ; also holds for NaN."""
+        return self._compared("ne", "une", other)
+
+    def below(self, other: Number) -> IrValue:
+        """Return whether this is less than ``other``; also holds for NaN."""
+        return self._compared("slt", "ult", other)
+
+    def choose(self, a: Number, b: IrValue) -> IrValue:
+        """Return ``a`` where this condition holds, else ``b``."""
+        first = b._literal(a)
+        return self.flow.value(b.kind, f"select {self.kind} {self}, {b.kind} {first}, {b.kind} {b}")
+
+    def smaller(self, other: IrValue) -> IrValue:
+        """Return the minimum; ``other`` if one of them is NaN."""
+        return (self < other).choose(self, other)
+
+    def larger(self, other: IrValue) -> IrValue:
+        """Return the maximum; ``other`` if one of them is NaN."""
+        return (self > other).choose(self, other)
+
+    def fused(self, factor: Number, addend: Number) -> IrValue:
+        """Return ``self * factor + addend``, rounded once."""
+        return self._function("fma", factor, addend)
+
+    def root(self) -> IrValue:
+        """Return the square root."""
+        return self._function("sqrt")
+
+    def size(self) -> IrValue:
+        """Return the absolute value."""
+        return self._function("fabs")
+
+    def rounded(self) -> IrValue:
+        """Return the closest integer, as a real number."""
+        return self._function("rint")
+
+    def rounded_up(self) -> IrValue:
+        """Return the smallest integer that is not less, as a real number."""
+        return self._function("ceil")
+
+    def _function(self, name: str, *others: Number) -> IrValue:
+        values = ", ".join(f"{self.kind} {self._literal(x)}" for x in (self, *others))
+        suffix = Lanes(self.element, self.lane_count).suffix
+        return self.flow.value(self.kind, f"call {self.kind} @llvm.{name}.{suffix}({values})")
+
+    def to(self, element: str) -> IrValue:
+        """Return the value converted to another type of elements."""
+        cast = _CASTS[self.element, element]
+        return self.flow.value(
+            self._of(element), f"{cast} {self.kind} {self} to {self._of(element)}"
+        )
+
+    def splat(self, count: int) -> IrValue:
+        """Return a scalar in all of ``count`` lanes."""
+        if count == 1:
+            return self
+        t = f"<{count} x {self.kind}>"
+        one = self.flow.emit(f"insertelement {t} poison, {self.kind} {self}, i64 0")
+        return self.flow.value(
+            t, f"shufflevector {t} {one}, {t} poison, <{count} x i32> zeroinitializer"
+        )
+
+    def lane(self, index: Number) -> IrValue:
+        """Return the number in one lane."""
+        return self.flow.value(self.element, f"extractelement {self.kind} {self}, i64 {index}")
+
+    def smallest(self) -> IrValue:
+        """Return the minimum of all lanes; none may be NaN."""
+        return self._reduced("fmin")
+
+    def largest(self) -> IrValue:
+        """Return the maximum of all lanes; none may be NaN."""
+        return self._reduced("fmax")
+
+    def _reduced(self, name: str) -> IrValue:
+        function = f"llvm.vector.reduce.{name}.{Lanes(self.element, self.lane_count).suffix}"
+        return self.flow.value(
+            self.element, f"call nnan {self.element} @{function}({self.kind} {self})"
+        )
+
+    def bits(self) -> IrValue:
+        """Return the lanes in which a condition holds, as bits of an i64, lane 0 lowest."""
+        n = self.lane_count
+        packed = self.flow.emit(f"bitcast {self.kind} {self} to i{n}")
+        return self.flow.value("i64", f"zext i{n} {packed} to i64")
+
+    def any(self) -> IrValue:
+        """Return whether a condition holds in any lane."""
+        if self.lane_count == 1:
+            return self
+        packed = self.flow.emit(f"bitcast {self.kind} {self} to i{self.lane_count}")
+        return self.flow.value("i1", f"icmp ne i{self.lane_count} {packed}, 0")
+
+    def lowest(self) -> IrValue:
+        """Return the index of the lowest set bit of an i64 that is not 0."""
+        return self.flow.value("i64", f"call i64 @llvm.cttz.i64(i64 {self}, i1 true)")
+
+
+class Pointer(IrValue):
+    """An address of values of one type."""
+
+    target = "double"
+    """Type of the values."""
+
+    def of(self, target: str) -> Pointer:
+        """Return the same address, of values of another type."""
+        pointer = IrValue(self.flow, "ptr", str(self))
+        assert isinstance(pointer, Pointer)
+        pointer.target = target
+        return pointer
+
+    def at(self, index: Number) -> Pointer:
+        """Return the address of an element; the one with index 0 is at this address."""
+        if index == 0:
+            return self
+        instruction = f"getelementptr {self.target}, ptr {self}, i64 {index}"
+        return self.flow.pointer(self.flow.emit(instruction), self.target)
+
+    def load(self, index: Number = 0, lanes: int = 1) -> IrValue:
+        """Return an element, or as many consecutive ones as there are lanes."""
+        kind = self.target if lanes == 1 else f"<{lanes} x {self.target}>"
+        address = self.at(index)
+        return self.flow.value(kind, f"load {kind}, ptr {address}, align {_ALIGNMENT[self.target]}")
+
+    def store(self, value: Number, index: Number = 0) -> None:
+        """Write a value of one or more lanes to an element; numbers get the type of elements."""
+        kind = value.kind if isinstance(value, IrValue) else self.target
+        text = IrValue(self.flow, kind, "")._literal(value) if kind != "ptr" else value
+        align = _ALIGNMENT[self.target]
+        self.flow.lines.append(f"  store {kind} {text}, ptr {self.at(index)}, align {align}")

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that generated code and NumPy share: named fields of 8-byte elements."""
+
+from __future__ import annotations
+
+from motion_nodes.kernels.ir_value import IrValue, Number, Pointer
+
+
+class FieldLayout(dict[str, int]):
+    """Offsets of consecutive named fields, in units of 8 bytes."""
+
+    def __init__(self, **sizes: int) -> None:
+        super().__init__()
+        self.size = 0
+        for name, size in sizes.items():
+            self[name] = self.size
+            self.size += size
+
+
+class Fields:
+    """The fields of a memory, in generated code."""
+
+    def __init__(self, memory: Pointer, layout: FieldLayout) -> None:
+        self.memory = memory
+        self._layout = layout
+
+    def at(self, name: str, index: int = 0) -> Pointer:
+        """Return the address of an element of a field."""
+        return self.memory.at(self._layout[name] + index)
+
+    def real(self, name: str, index: int = 0) -> IrValue:
+        """Return a float64 element."""
+        return self.at(name, index).load()
+
+    def whole(self, name: str, index: int = 0) -> IrValue:
+        """Return an integer element."""
+        return self.at(name, index).of("i64").load()
+
+    def pointer(self, name: str, target: str = "double") -> Pointer:
+        """Return the address that an element holds, of values of a type."""
+        return self.memory.flow.pointer(self.at(name).of("ptr").load(), target)
+
+    def set(self, **values: Number) -> None:
+        """Write integers, float64 numbers or addresses."""
+        for name, value in values.items():
+            self.at(name).of("i64" if isinstance(value, int) else "double").store(value)
