@@ -76,10 +76,7 @@ def fine_path(path: Array, checker: CollisionChecker, finer: float = 10.0) -> Ar
 
 
 def greatest_depth(path: Array, checker: CollisionChecker, finer: float = 10.0) -> float:
-    """Return how deep a path goes into anything, by the checker's plain NumPy [m]."""
-    generic = CollisionChecker(
-        checker.robot, checker.joint_names, scene=checker.scene, generic=True
-    )
+    """Return how deep a path goes into anything, by NumPy [m]."""
     fine = fine_path(path, checker, finer)
     suspects = fine[~checker.are_free(fine)]
-    return max((-generic.distance(q).value for q in suspects), default=0.0)
+    return max((-checker.distance(q).value for q in suspects), default=0.0)

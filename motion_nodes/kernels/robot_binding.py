@@ -150,45 +150,20 @@ class GenericCalls:
 
     def frames(self) -> Run:
         """Return the call for the poses of all frames."""
-
-        def run(q: Array, out: Array) -> int:
-            X = self._poses(q)
-            if X is None:
-                return 1
-            out[...] = X[self._rows]
-            return 0
-
-        return run
+        return self._single(self.frames_many)
 
     def pose(self, row: int) -> Run:
         """Return the call for the pose of a row."""
-
-        def run(q: Array, out: Array) -> int:
-            X = self._poses(q)
-            if X is None:
-                return 1
-            out[...] = X[row]
-            return 0
-
-        return run
+        return self._single(functools.partial(self.pose_many, row))
 
     def jacobian(self, row: int) -> Run:
         """Return the call for the Jacobian of a row."""
-        both = self.both(row)
-        return lambda q, out: both(q, np.empty((4, 4)), out)
+        return self._single(functools.partial(self.jacobian_many, row))
 
     def both(self, row: int) -> Run:
         """Return the call for pose and Jacobian of a row."""
-
-        def run(q: Array, pose: Array, jacobian: Array) -> int:
-            X = self._poses(q)
-            if X is None:
-                return 1
-            pose[...] = X[row]
-            self._generic.jacobian(self._model, X, row, jacobian)
-            return 0
-
-        return run
+        pose, jacobian = self.pose(row), self.jacobian(row)
+        return lambda q, X, J: pose(q, X) or jacobian(q, J)
 
     def frames_many(self, Q: Array, out: Array) -> None:
         """Write the poses of all frames for many configurations."""
@@ -196,32 +171,27 @@ class GenericCalls:
 
     def pose_many(self, row: int, Q: Array, out: Array) -> None:
         """Write the poses of a row for many configurations."""
-        rows = np.array([row], np.int32)
-        self._generic.many_poses(self._model, Q, rows, out[:, np.newaxis])
+        self._generic.many_poses(self._model, Q, np.array([row], np.int32), out[:, np.newaxis])
 
     def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
         """Write the Jacobians of a row for many configurations."""
         self._generic.many_jacobians(self._model, Q, row, out)
 
     def load_frames(self) -> None:
-        """Run the pose kernels once, which compiles them."""
-        Q = np.zeros((1, self._joint_count))
-        self._poses(Q[0])
-        self.frames_many(Q, np.empty((1, len(self._rows), 4, 4)))
+        """Do nothing: the kernels are compiled by their first call."""
 
     def load_row(self, row: int) -> None:
-        """Run the kernels of a row once, which compiles them."""
-        Q = np.zeros((1, self._joint_count))
-        self.pose_many(row, Q, np.empty((1, 4, 4)))
-        self.jacobian_many(row, Q, np.empty((1, 6, self._joint_count)))
-        self.both(row)(Q[0], np.empty((4, 4)), np.empty((6, self._joint_count)))
+        """Do nothing: the kernels are compiled by their first call."""
 
-    def _poses(self, q: Array) -> Array | None:
-        """Return the poses of all rows; None if ``q`` has the wrong type or shape."""
-        fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous
-        if not fits or q.shape != (self._joint_count,):
-            return None
-        # Numba recompiles for read-only arrays; a copy is always writable.
-        X = np.empty((self._model[0].shape[0], 4, 4))
-        self._generic.all_poses(self._model, q.copy(), X)
-        return X
+    def _single(self, many: Callable[[Array, Array], None]) -> Run:
+        """Return the call for one configuration."""
+
+        def run(q: Array, out: Array) -> int:
+            fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous
+            if not fits or q.shape != (self._joint_count,):
+                return 1
+            # Numba recompiles for read-only arrays; a copy is always writable.
+            many(q[np.newaxis].copy(), out[np.newaxis])
+            return 0
+
+        return run

@@ -166,25 +166,3 @@ class JointSpace:
                 f"{what} holds numbers that are not finite: {array.tolist()} ({names})."
             )
         return array
-
-
-def generic_space(
-    lower: ArrayLike, upper: ArrayLike, weights: ArrayLike | None = None
-) -> JointSpace:
-    """Return a space of plain numbers between bounds, such as the positions of a point robot.
-
-    Args:
-        lower: shape (n,).
-        upper: shape (n,).
-        weights: of distances, shape (n,).
-    """
-    low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
-    n = len(low)
-    return JointSpace(
-        tuple(f"x{k + 1}" for k in range(n)),
-        low,
-        high,
-        np.zeros(n, bool),
-        np.ones(n, bool),
-        np.empty(0) if weights is None else np.asarray(weights, float),
-    )

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.scene.configurations import changed_positions, checked_configurations
+from motion_nodes.scene import configurations
 from motion_nodes.scene.contacts import (
     Clearance,
     Contact,
@@ -25,8 +24,7 @@ from motion_nodes.scene.contacts import (
     in_words,
     limit_contacts,
 )
-from motion_nodes.scene.edge_resolution import checked_steps, edge_step_count
-from motion_nodes.scene.numpy_checker import generic_kernel
+from motion_nodes.scene.edge_resolution import checked_steps
 from motion_nodes.scene.numpy_checks import GenericChecks, PairDistances
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
@@ -34,7 +32,6 @@ from motion_nodes.scene.sphere_pairs import SpherePairs
 
 if TYPE_CHECKING:
     from motion_nodes.kernels.collision.collision_binding import CollisionTable
-    from motion_nodes.scene.compiled_checks import CompiledChecks
     from motion_nodes.scene.exact_checks import ExactChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
 
@@ -74,7 +71,6 @@ class CollisionChecker:
         X_WB: ArrayLike | None = None,
         clearance: float = 0.0,
         resolution: float | ArrayLike | None = None,
-        generic: bool = False,
     ) -> None:
         """Create a checker; code may be compiled at the first use of a robot.
 
@@ -88,34 +84,31 @@ class CollisionChecker:
             resolution: of edges: a scalar is the max displacement of a sphere between two checked
                 configurations [m], default 2 cm; an array is the max step of each joint [rad or m],
                 shape (n,).
-            generic: True for checks in plain NumPy, which are hundreds of times slower and need no
-                compilation.
 
         Raises:
             UnknownJoint, UnknownGroup: for a name that the robot does not have.
             InvalidConfig: a duplicate joint; a clearance or resolution that is not positive or
                 finite.
             InvalidCommand: invalid pose.
+            CodeGenerationError: code cannot be generated on this machine.
         """
+        # Imported on demand: LLVM takes some time to load.
+        from motion_nodes.scene.compiled_checks import CompiledChecks
+
         self.robot = robot
-        if isinstance(joints, str):
-            self.joint_names = robot.group(joints).joints
-        else:
-            self.joint_names = tuple(joints) if joints is not None else robot.joint_names
-        if len(set(self.joint_names)) != len(self.joint_names):
-            raise InvalidConfig(f"joints to check are named twice: {', '.join(self.joint_names)}.")
+        self.joint_names = configurations.selected_joints(robot, joints)
         self._columns = robot.indices(self.joint_names)
         self.limits = robot.limits.select(self.joint_names)
         self._positions: Array = robot.home.copy()
-        self._kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=generic)
+        self._kinematics = Kinematics(robot.tree, base=robot.base_frame)
         self._links = link_bodies(robot)
         self._X_WB = frozen(np.eye(4))
-        self.resolution = checked_steps(self.robot, self._links, self.joint_names, resolution)
+        self.resolution = checked_steps(robot, self._links, self.joint_names, resolution)
         self.scene = Scene()
         self.clearance = 0.0
         self._bodies = self._links
-        self._generic: GenericChecks | None = None
-        self._compiled = None if generic else self._compile()
+        self._numpy: GenericChecks | None = None
+        self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
         self._exact: ExactChecks | None = None
         self._margin = 0.0
@@ -124,12 +117,6 @@ class CollisionChecker:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
         self.set_scene(scene or self.scene)
-
-    def _compile(self) -> CompiledChecks:
-        # Imported on demand: LLVM takes some time to load.
-        from motion_nodes.scene.compiled_checks import CompiledChecks
-
-        return CompiledChecks(self.robot, self.joint_names)
 
     def set_scene(self, scene: Scene) -> None:
         """Replace the scene; data of unchanged parts is reused.
@@ -144,13 +131,12 @@ class CollisionChecker:
             self.robot.tree.link(item.link)
             carried.append(known.get(item) or carried_body(item))
         bodies = (*self._links, *carried)
-        if bodies != self._bodies:  # unchanged bodies need not be packed again
-            self._bodies = bodies
+        self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
         pairs = (self.robot, self._bodies, scene.allowed)
         self._pairs_to_check = checked_pairs(*pairs)
         self._exact_pairs = checked_pairs(*pairs, exact=True)
         self.scene = scene
-        self._generic = self._table = self._exact = None
+        self._numpy = self._table = self._exact = None
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set the positions of joints that are not in a configuration.
@@ -163,7 +149,7 @@ class CollisionChecker:
             UnknownJoint: for a name that the robot does not have.
             InvalidCommand: a value that is not finite, or wrong length.
         """
-        self._positions = changed_positions(self.robot, self._positions, positions)
+        self._positions = configurations.changed_positions(self.robot, self._positions, positions)
         self._table = self._exact = None
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
@@ -181,9 +167,7 @@ class CollisionChecker:
         Raises:
             InvalidConfig: it is negative or not finite.
         """
-        if not (np.isfinite(clearance) and clearance >= 0.0):
-            raise InvalidConfig(f"clearance is {clearance} m; it must be finite and not negative.")
-        self.clearance = float(clearance)
+        self.clearance = configurations.checked_distance(clearance, "clearance")
         self._table = self._exact = None
 
     def required_distance(self, pair: tuple[str, str]) -> float:
@@ -196,9 +180,7 @@ class CollisionChecker:
         Raises:
             InvalidConfig: it is negative or not finite.
         """
-        if not (np.isfinite(margin) and margin >= 0.0):
-            raise InvalidConfig(f"margin is {margin} m; it must be finite and not negative.")
-        self._margin = float(margin)
+        self._margin = configurations.checked_distance(margin, "margin")
         self._table = None
 
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
@@ -251,17 +233,11 @@ class CollisionChecker:
         Raises:
             InvalidCommand: wrong number of positions.
         """
-        values = self._checked(q, 1)
-        if self._compiled is None:
-            return self._is_free(values)
-        return self._compiled.calls.is_free(values, self._packed())
+        return self._compiled.calls.is_free(self._checked(q, 1), self._packed())
 
     def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
         """Return the same for many configurations, shape (m, n), as shape (m,)."""
-        values = self._checked(Q, 2)
-        if self._compiled is None:
-            return np.array([self._is_free(q) for q in values], dtype=np.bool_)
-        return self._compiled.calls.are_free(values, self._packed())
+        return self._compiled.calls.are_free(self._checked(Q, 2), self._packed())
 
     def edge_free(self, a: ArrayLike, b: ArrayLike) -> bool:
         """Return whether the straight edge from ``a`` (exclusive) to ``b`` is collision-free.
@@ -274,14 +250,7 @@ class CollisionChecker:
             InvalidCommand: wrong number of positions.
         """
         start, end = self._checked(a, 1), self._checked(b, 1)
-        if self._compiled is not None:
-            return self._compiled.calls.edge_free(start, end, self._packed())
-        count = edge_step_count(end - start, self.resolution)
-        if count is None:
-            return False
-        # From coarse to fine: obstacles in the middle are found early.
-        order = sorted(range(1, count + 1), key=lambda k: (k & -k, k), reverse=True)
-        return all(self._is_free(start + (k / count) * (end - start)) for k in order)
+        return self._compiled.calls.edge_free(start, end, self._packed())
 
     def distance(self, q: ArrayLike) -> Clearance:
         """Return the closest checked pair, and its distance.
@@ -313,9 +282,9 @@ class CollisionChecker:
         contacts = limit_contacts(self.limits, values)
         if np.isfinite(values).all():
             for pair in self._pairs(values, self.clearance):
-                contact = self._contact(pair)
-                if contact.depth > 0.0:
-                    contacts.append(contact)
+                required = self.required_distance((pair.first, pair.second))
+                if pair.distance < required:
+                    contacts.append(pair.contact(required, pair.second in self.scene.objects))
         return in_order(contacts)
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
@@ -352,23 +321,17 @@ class CollisionChecker:
         """Return the distance of each sphere to the closest object it must not touch.
 
         The clearance is not subtracted. Objects that no part of the robot can approach within half
-        a metre may be omitted. With generated code, depths in a non-convex mesh are those in its
-        filling boxes.
+        a metre may be omitted. Depths in a non-convex mesh are those in its filling boxes.
 
         Raises:
             InvalidCommand: wrong number of positions.
         """
-        if self._compiled is not None:
-            table = self._packed()
-            if self._queries is None or self._queries[0] is not table:
-                frames = self._kinematics.frame_names
-                queries = self._compiled.sphere_queries(self._bodies, frames, self._X_WB)
-                self._queries = (table, queries)
-            return self._queries[1].distances(self._frames(self._checked(q, 1)), table)
-        placed = self._checks().place(self._poses(self._checked(q, 1)))
-        distance, direction, names = self._checks().sphere_distances(placed)
-        positions = np.concatenate(placed)[:, :3]
-        return SphereDistances(distance, direction, positions, tuple(names))
+        table = self._packed()
+        if self._queries is None or self._queries[0] is not table:
+            frames = self._kinematics.frame_names
+            queries = self._compiled.sphere_queries(self._bodies, frames, self._X_WB)
+            self._queries = (table, queries)
+        return self._queries[1].distances(self._frames(self._checked(q, 1)), table)
 
     def sphere_pairs(self) -> SpherePairs:
         """Return the distances of all checked pairs of spheres, with gradients.
@@ -388,11 +351,8 @@ class CollisionChecker:
 
     def kernel(self) -> KernelChecker:
         """Return the checks as machine code; later changes have no effect on it."""
-        if self._compiled is not None:
-            table, calls = self._packed(), self._compiled.calls
-            keep = (table, calls)
-            return KernelChecker(calls.state_address, calls.edge_address, table.address, keep)
-        return generic_kernel(self.snapshot())
+        table, calls = self._packed(), self._compiled.calls
+        return KernelChecker(calls.state_address, calls.edge_address, table.address, (table, calls))
 
     def snapshot(self) -> CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
@@ -402,18 +362,16 @@ class CollisionChecker:
         return other
 
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:
-        return checked_configurations(q, self.joint_names, dimensions)
+        return configurations.checked_configurations(q, self.joint_names, dimensions)
 
     def _checks(self) -> GenericChecks:
-        if self._generic is None:
-            self._generic = GenericChecks(self._bodies, self._pairs_to_check, self.scene)
-        return self._generic
+        if self._numpy is None:
+            self._numpy = GenericChecks(self._bodies, self._pairs_to_check, self.scene)
+        return self._numpy
 
     def _packed(self) -> CollisionTable:
-        assert self._compiled is not None
-        table = self._table
-        if table is None:
-            table = self._table = self._compiled.table(
+        if self._table is None:
+            self._table = self._compiled.table(
                 self._bodies,
                 self._pairs_to_check,
                 self._positions,
@@ -423,7 +381,7 @@ class CollisionChecker:
                 self.scene,
                 self._X_WB,
             )
-        return table
+        return self._table
 
     def _frames(self, q: Array) -> Array:
         full = self._positions.copy()
@@ -434,23 +392,7 @@ class CollisionChecker:
         poses = self._X_WB @ self._frames(q)
         return dict(zip(self._kinematics.frame_names, poses, strict=True))
 
-    def _is_free(self, q: Array) -> bool:
-        if not np.isfinite(q).all():
-            return False
-        pairs = self._pairs(q, self.clearance + self._margin)
-        return all(
-            pair.distance >= self.required_distance((pair.first, pair.second)) + self._margin
-            for pair in pairs
-        )
-
     def _pairs(self, q: Array, within: float) -> list[PairDistances]:
         checks = self._checks()
         placed = checks.place(self._poses(q))
         return [*checks.self_distances(placed), *checks.world_distances(placed, within)]
-
-    def _contact(self, pair: PairDistances) -> Contact:
-        in_world = pair.second in self.scene.objects
-        kind = "attached" if pair.carried else "world" if in_world else "self"
-        names = (pair.first, pair.second)
-        depth = self.required_distance(names) - pair.distance
-        return Contact(kind, names, depth, frozen(pair.position), frozen(pair.normal))  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidCommand
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
@@ -61,3 +61,29 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     if bad:
         raise InvalidCommand(f"the position of {', '.join(bad)} is not a finite number.")
     return values
+
+
+def selected_joints(robot: Robot, joints: Sequence[str] | str | None) -> tuple[str, ...]:
+    """Return joints given by name, by their group, or by default: all commanded joints.
+
+    Raises:
+        UnknownGroup: for a group that the robot does not have.
+        InvalidConfig: a duplicate joint.
+    """
+    if isinstance(joints, str):
+        return robot.group(joints).joints
+    names = robot.joint_names if joints is None else tuple(joints)
+    if len(set(names)) != len(names):
+        raise InvalidConfig(f"joints to check are named twice: {', '.join(names)}.")
+    return names
+
+
+def checked_distance(value: float, name: str) -> float:
+    """Return a required distance [m].
+
+    Raises:
+        InvalidConfig: it is negative or not finite.
+    """
+    if not (np.isfinite(value) and value >= 0.0):
+        raise InvalidConfig(f"{name} is {value} m; it must be finite and not negative.")
+    return float(value)

@@ -19,23 +19,6 @@ TRAVEL = 0.02
 """Approximate displacement of a sphere between two checked configurations [m]: less than the radius
 of a typical sphere of an arm, so that undetected collisions are shallow."""
 _SAMPLES = 200
-_MOST_STEPS = 10_000_000  # exactly representable in float32, and more than practical
-
-
-def edge_step_count(difference: Array, steps: Array) -> int | None:
-    """Return the number of checked configurations of an edge; None if too long or not finite.
-
-    The joints' steps add up like orthogonal vectors: single joints move a sphere by at most their
-    step, and several joints rarely move it in the same direction.
-
-    Args:
-        difference: from start to end [rad or m], shape (n,).
-        steps: max step of each joint [rad or m], shape (n,).
-    """
-    length = float(np.linalg.norm(difference / steps))
-    if not length < _MOST_STEPS:
-        return None
-    return max(1, math.ceil(length))
 
 
 def checked_steps(

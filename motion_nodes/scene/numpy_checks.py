@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision checks in plain NumPy, without generated code.
 
-Slow, and independent of the kernels' packed memory: the oracle of the tests, the fallback without
-generated code, and the source of named pairs in reports.
+Slow, and independent of the kernels' packed memory: the source of named pairs in reports, and the
+oracle of the tests.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.scene.contacts import Contact, ContactKind
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.scene.signed_distance import signed_distance
@@ -32,6 +33,12 @@ class PairDistances:
     distance: float
     position: Array
     normal: Array
+
+    def contact(self, required: float, in_world: bool) -> Contact:
+        """Return the violation of a required distance [m]."""
+        kind: ContactKind = "attached" if self.carried else "world" if in_world else "self"
+        pair, depth = (self.first, self.second), required - self.distance
+        return Contact(kind, pair, depth, frozen(self.position), frozen(self.normal))
 
 
 class GenericChecks:

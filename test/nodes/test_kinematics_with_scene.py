@@ -135,7 +135,7 @@ def positions(answer: Any) -> np.ndarray:
 
 def touching_itself() -> np.ndarray:
     """A state within the limits in which two links of the arm are deep in each other."""
-    checker = CollisionChecker(FRANKA, generic=True)
+    checker = CollisionChecker(FRANKA)
     rng = np.random.default_rng(3)
     limits = FRANKA.limits
     while True:
@@ -153,7 +153,7 @@ def test_without_a_scene_the_robot_itself_is_checked_and_that_is_said(services):
     q = touching_itself()
     told = services.validity(q)
     assert not told.valid
-    checker = CollisionChecker(FRANKA, generic=True)
+    checker = CollisionChecker(FRANKA)
     expected = {frozenset(c.pair) for c in checker.exact.explain(q)}
     pairs = {frozenset((c.contact_body_1, c.contact_body_2)) for c in told.contacts}
     assert pairs == expected
@@ -193,7 +193,7 @@ def test_the_elbow_goes_round_an_obstacle(scene):
     elbow = KINEMATICS.pose(READY, "panda_link4")[:3, 3]
     world = World()
     world.add(world_object("post", Sphere(0.09), _at(elbow)))
-    checker = CollisionChecker(FRANKA, scene=world.scene, generic=True)
+    checker = CollisionChecker(FRANKA, scene=world.scene)
     assert not checker.is_free(READY)
     scene.apply(requests.diff(requests.sphere("post", 0.09, elbow)))
     told = scene.validity(READY)

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.planning import path_tools
-from motion_nodes.planning.joint_space import JointSpace, generic_space
+from motion_nodes.planning.joint_space import JointSpace
+
+
+def generic_space(lower, upper, weights=()) -> JointSpace:
+    """Return a space of plain numbers between bounds, such as the positions of a point robot."""
+    n, low, high = len(lower), np.array(lower, float), np.array(upper, float)
+    names = tuple(f"x{k + 1}" for k in range(n))
+    bounded = np.ones(n, bool)
+    return JointSpace(names, low, high, ~bounded, bounded, np.array(weights, float))
+
 
 PLANE = generic_space([-5.0, -5.0], [5.0, 5.0])
 ALL_FREE = lambda Q: np.ones(len(Q), bool)  # noqa: E731

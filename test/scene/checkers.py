@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scene.numpy_checker import NumpyChecker
 
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -15,7 +16,7 @@ NEAR = 1e-5
 
 def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[CollisionChecker]:
     """Return a checker with generated code and one without."""
-    return [CollisionChecker(robot, joints, generic=g, **settings) for g in (False, True)]  # type: ignore[arg-type]
+    return [kind(robot, joints, **settings) for kind in (CollisionChecker, NumpyChecker)]  # type: ignore[arg-type]
 
 
 def configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scene.checkers import NEAR, configurations, pair
+from scene.numpy_checker import edge_step_count
 from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
 
 from motion_nodes.errors import (
@@ -31,7 +32,6 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.collision_leaves import FILLING
 from motion_nodes.scene.contacts import KernelChecker
-from motion_nodes.scene.edge_resolution import edge_step_count
 from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 
@@ -316,12 +316,11 @@ def call_state(kernel: KernelChecker, q: Array) -> int:
     return int(function(np.ascontiguousarray(q).ctypes.data, kernel.memory))
 
 
-@pytest.mark.parametrize("generic", [False, True])
-def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot, generic: bool) -> None:
+def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot) -> None:
     q = np.ascontiguousarray(franka.home[:7])
     hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
     ball = Scene({"ball": world_object("ball", Sphere(0.05), from_xyz_rpy(hand))})
-    checker = CollisionChecker(franka, "arm", generic=generic)
+    checker = CollisionChecker(franka, "arm")
     before = checker.kernel()
     checker.set_scene(ball)
     after = checker.kernel()
