@@ -6,7 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motion_nodes.bringup.compose import BACKENDS, LOG_LEVELS, VIEWERS, BringupConfig
+from motion_nodes.bringup.compose import (
+    BACKENDS,
+    LOG_LEVELS,
+    VIEWERS,
+    BringupConfig,
+    HardwareOptions,
+)
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.placement import parse_placements
 
@@ -27,6 +33,11 @@ ARGUMENTS = (
     Argument("robot", "franka", "Robots, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
     Argument("backend", "mujoco", "Receiver of joint_command and source of joint_states.",
              BACKENDS),
+    Argument("driver", "", "Driver of the backend hardware; empty: that of robot.yaml, if any."),
+    Argument("device", "", "Serial port, host name or address of the robot."),
+    Argument("calibration", "", "Calibration file of the robot."),
+    Argument("dry_run", "false", "Read the robot, but never enable or move it.", YES_NO),
+    Argument("speed", "1.0", "Fraction of the velocity limits, for first motions of a robot."),
     Argument("viewer", "browser", "Visualization of the robots.", VIEWERS),
     Argument("viewer_port", "8080", "TCP port of the browser page."),
     Argument("namespace", "", "Prefix of the namespaces of all robots."),
@@ -89,10 +100,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():
         raise InvalidConfig(f"viewer_port '{text['viewer_port']}' must be a number")
-    try:
-        floor_height = float(text["floor_height"])
-    except ValueError:
-        raise InvalidConfig(f"floor_height '{text['floor_height']}' must be a number [m]") from None
+    floor_height = _number("floor_height", text["floor_height"], "[m]")
     auto = {"auto": None, "true": True, "false": False}
     return BringupConfig(
         placements=parse_placements(text["robot"].split(";")),
@@ -108,4 +116,18 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         floor=auto[text["floor"]],
         floor_height=floor_height,
         scene_bodies=text["scene_bodies"] == "true",
+        hardware=HardwareOptions(
+            driver=text["driver"],
+            device=text["device"],
+            calibration=text["calibration"],
+            dry_run=text["dry_run"] == "true",
+            speed=_number("speed", text["speed"], "from 0 to 1"),
+        ),
     )
+
+
+def _number(name: str, text: str, what: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidConfig(f"{name} '{text}' must be a number {what}") from None

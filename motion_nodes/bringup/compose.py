@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.hardware.drivers import driver_name
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
@@ -28,7 +29,8 @@ from motion_nodes.ros.names import (
 )
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
-"""Sources of joint_states and receivers of joint_command; the last two are started elsewhere."""
+"""Sources of joint_states and receivers of joint_command. ``hardware``: the driver that is named in
+the configuration or in robot.yaml, or one that is started elsewhere; ``isaac``: Isaac Sim."""
 
 VIEWERS = ("browser", "none")
 
@@ -40,8 +42,9 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
-ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy")
-"""Executables whose computational load would delay the loops of other nodes in their process."""
+ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy", "robot_driver")
+"""Executables whose computational load would delay the loops of other nodes in their process, and
+the driver, which must not be delayed by theirs."""
 
 WITHOUT_MOTION = ("robot_state", "ik_service", "controller_manager", "browser_viewer")
 """Executables whose loss does not affect a motion under way."""
@@ -103,6 +106,27 @@ class NodeSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HardwareOptions:
+    """How to drive a real robot, see the parameters of the node ``robot_driver``."""
+
+    driver: str = ""
+    """Name of the driver; empty: that of robot.yaml, if it names one."""
+    device: str = ""
+    """Serial port, host name or address."""
+    calibration: str = ""
+    """Calibration file."""
+    dry_run: bool = False
+    """Only read the robot."""
+    speed: float = 1.0
+    """Fraction of the velocity limits for first motions."""
+
+    def parameters(self) -> dict[str, Value]:
+        """Return the parameters of the driver's node."""
+        file = str(Path(self.calibration).expanduser().absolute()) if self.calibration else ""
+        return {**asdict(self), "calibration": file}
+
+
+@dataclass(frozen=True, kw_only=True)
 class BringupConfig:
     """What to bring up.
 
@@ -131,6 +155,8 @@ class BringupConfig:
     """Height of the floor in the world, in planning scenes and in MuJoCo [m]."""
     scene_bodies: bool = False
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
+    hardware: HardwareOptions = field(default_factory=HardwareOptions)
+    """Driver of the robot, for the backend ``hardware``."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -147,6 +173,17 @@ class BringupConfig:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m"
             )
+        if self.hardware != HardwareOptions():
+            if self.backend != "hardware":
+                raise InvalidConfig(
+                    f"driver, device, calibration, dry_run and speed need the backend hardware, "
+                    f"not '{self.backend}'"
+                )
+            if len(self.placements) > 1:
+                raise InvalidConfig(
+                    "driver and device are of one robot; for several real robots name them in "
+                    "their robot.yaml (hardware.driver, hardware.device)"
+                )
         if self.scene_bodies and self.backend != "mujoco":
             raise InvalidConfig(
                 f"scene_bodies needs the backend mujoco; '{self.backend}' has no MuJoCo model"
@@ -191,9 +228,13 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             cell["scene_bodies"] = config.scene_bodies
         specs.append(_spec(config, executable, executable, "", cell))
     for place in placements:
-        specs += _robot_nodes(config, place, load_description(place.robot))
+        robot = load_description(place.robot)
+        if config.backend == "hardware" and (config.hardware.driver or driver_name(robot)):
+            settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
+            specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
+        specs += _robot_nodes(config, place, robot)
     if config.viewer == "browser":
-        settings: dict[str, Value] = {
+        settings = {
             "robots": words,
             "port": config.viewer_port,
             "host": config.viewer_host,

@@ -16,6 +16,7 @@ from motion_nodes.cli.cartesian import cartesian
 from motion_nodes.cli.convert import convert
 from motion_nodes.cli.fk import fk
 from motion_nodes.cli.go import go
+from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.ik import ik
 from motion_nodes.cli.learn import learn
 from motion_nodes.cli.new import new
@@ -49,6 +50,8 @@ Robots = Annotated[
     typer.Argument(help="Robots, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", metavar="ROBOT..."),
 ]
 
+app.add_typer(hardware, name="hardware")
+
 
 @app.command()
 def robots() -> None:
@@ -69,9 +72,22 @@ def describe(robot: RobotArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def up(
     robots: Robots,
-    backend: Annotated[str, typer.Option(help="mujoco, mock, isaac or hardware.")] = "mujoco",
+    backend: Annotated[
+        str,
+        typer.Option(help="mujoco, mock, isaac, hardware, or the name of a driver or its robot."),
+    ] = "mujoco",
     viewer: Annotated[str, typer.Option(help="browser or none.")] = "browser",
-    port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+    port: Annotated[
+        str, typer.Option(help="TCP port of the browser page; a path: that of --device.")
+    ] = "8080",
+    device: Annotated[
+        str, typer.Option(help="Serial port, host name or address of a real robot.")
+    ] = "",
+    calibration: Annotated[str, typer.Option(help="Calibration file of a real robot.")] = "",
+    dry_run: Annotated[bool, typer.Option(help="Only read a real robot.")] = False,
+    speed: Annotated[
+        float, typer.Option(help="Fraction of the velocity limits, for first motions.")
+    ] = 1.0,
     host: Annotated[str, typer.Option(help="Listening address of the page.")] = "127.0.0.1",
     namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
     params_file: Annotated[str | None, typer.Option(help="ROS parameter file.")] = None,
@@ -98,15 +114,22 @@ def up(
     ] = False,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
-    from motion_nodes.bringup.compose import BringupConfig
+    from motion_nodes.bringup.compose import BringupConfig, HardwareOptions
     from motion_nodes.bringup.suite import run_suite
+    from motion_nodes.cli.hardware import backend_and_driver, page_and_device
     from motion_nodes.model.placement import parse_placements
 
+    placements = parse_placements(robots)
+    backend, driver = backend_and_driver(backend, placements)
+    viewer_port, device = page_and_device(port, device)
     config = BringupConfig(
-        placements=parse_placements(robots),
+        placements=placements,
         backend=backend,
+        hardware=HardwareOptions(
+            driver=driver, device=device, calibration=calibration, dry_run=dry_run, speed=speed
+        ),
         viewer=viewer,
-        viewer_port=port,
+        viewer_port=viewer_port,
         viewer_host=host,
         namespace=namespace,
         params_file=params_file,

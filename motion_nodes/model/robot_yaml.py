@@ -138,6 +138,18 @@ class CollisionDescription:
 
 
 @dataclass(frozen=True)
+class HardwareDescription:
+    """Driver of the real robot."""
+
+    driver: Name
+    """Name of the driver."""
+    device: str = ""
+    """Serial port, host name or address, unless it is given at the start."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Settings of the driver, see :mod:`motion_nodes.hardware`."""
+
+
+@dataclass(frozen=True)
 class RobotDescription:
     """A complete robot.yaml."""
 
@@ -160,5 +172,7 @@ class RobotDescription:
     """Joints without a drive, such as casters and free wheels: reported, never commanded."""
     simulation: SimulationDescription = field(default_factory=SimulationDescription)
     collision: CollisionDescription = field(default_factory=CollisionDescription)
+    hardware: HardwareDescription | None = None
+    """Driver of the real robot; None: another program drives it."""
     sources: dict[Name, Name] = field(default_factory=dict)
     """Sources of numbers: dotted path of a field, or of a block, -> source."""

@@ -21,6 +21,7 @@ NODES = {
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
     "rmpflow_policy": "RmpflowPolicyNode",
+    "robot_driver": "RobotDriverNode",
     "robot_state": "RobotStateNode",
     "rrt_planner": "RrtPlannerNode",
     "trajectory_generator": "TrajectoryGeneratorNode",

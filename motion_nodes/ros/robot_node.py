@@ -48,11 +48,15 @@ class RobotNode(MotionNode[R]):
 
     def prepare(self) -> dict[str, Any]:
         """Load the robot of the parameter ``robot``."""
-        if not self.has_parameter("robot"):
-            entry = next(e for e in declared(self.params_type) if e.name == "robot")
-            declare_early(self, "robot", "", entry.descriptor())
-        name = self.get_parameter("robot").value
+        name = self.early_text("robot")
         if not name:
             raise InvalidConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
         self.robot = load_description(name)
         return self.robot_defaults(self.robot)
+
+    def early_text(self, name: str) -> str:
+        """Return a text parameter on which the defaults of others depend."""
+        if not self.has_parameter(name):
+            entry = next(e for e in declared(self.params_type) if e.name == name)
+            declare_early(self, name, "", entry.descriptor())
+        return str(self.get_parameter(name).value)

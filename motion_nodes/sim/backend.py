@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from motion_nodes.control.reference_tracks import ReferenceTracks
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
@@ -21,7 +22,6 @@ from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
 from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.reference_tracks import ReferenceTracks
 
 
 class UnknownRobot(MotionError, LookupError):

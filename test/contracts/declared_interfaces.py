@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+from rclpy.action import get_action_server_names_and_types_by_node
 
 from motion_nodes.ros.names import BASE_CONTROLLERS
 
@@ -80,6 +81,25 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
     return found
 
 
+def endpoints_of(client: Any, full_name: str) -> set[Endpoint]:
+    """Return the endpoints of a running node that are the suite's own."""
+    namespace, _, name = full_name.rpartition("/")
+    node, ask = client.node, (name, namespace or "/")
+    lists = {
+        "publisher": node.get_publisher_names_and_types_by_node(*ask),
+        "subscription": node.get_subscriber_names_and_types_by_node(*ask),
+        "service": node.get_service_names_and_types_by_node(*ask),
+        "action": get_action_server_names_and_types_by_node(node, *ask),
+    }
+    return {
+        Endpoint(full_name, kind, topic, type_name)
+        for kind, entries in lists.items()
+        for topic, types in entries
+        for type_name in types
+        if ours(kind, topic)
+    }
+
+
 def fits(wanted: str | None, kind: str) -> bool:
     """Return whether something is there for robots of a kind."""
     return wanted in (None, kind) or (wanted == "wheeled" and kind in BASE_CONTROLLERS)
@@ -112,4 +132,5 @@ def _names(
     elif name.startswith("/"):
         yield name
     else:
-        yield f"/{namespace}/{resolved(name, robots[namespace])}"
+        prefix = f"/{namespace}" if namespace else ""
+        yield f"{prefix}/{resolved(name, robots[namespace])}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
@@ -14,6 +13,7 @@ from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
+from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
@@ -37,7 +37,7 @@ class SimulatedRobot:
         self._cell = cell
         self._warn = node.warn
         self._joints = cell.joint_names(name)
-        self._indices = {joint: i for i, joint in enumerate(self._joints)}
+        self._channels = JointChannels(self._joints, name)
         prefix = f"{place.namespace}/" if place.namespace else ""
         self._commands = node.poll(JointState, f"{prefix}joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(
@@ -71,7 +71,7 @@ class SimulatedRobot:
                     "; it is applied at once (does its sender use another use_sim_time?)",
                 )
             try:
-                targets = self._targets(message)
+                targets = JointTargets(*self._channels.read(message))
                 if stamped:
                     self._cell.stream(self.name, targets, stamp)
                 else:
@@ -100,22 +100,3 @@ class SimulatedRobot:
         velocity.angular.x, velocity.angular.y, velocity.angular.z = (float(v) for v in twist[3:])
         set_stamp(self._truth, nanoseconds)
         self._truth_out.publish(self._truth)
-
-    def _targets(self, message: JointState) -> JointTargets:
-        count = len(message.name)
-        for name in message.name:
-            if name not in self._indices:
-                raise UnknownJoint(name, self._joints, self.name)
-        if len(set(message.name)) != count:
-            raise InvalidCommand("a joint name occurs more than once")
-        columns = [self._indices[name] for name in message.name]
-        channels = []
-        for channel in ("position", "velocity", "effort"):
-            values = getattr(message, channel)
-            if len(values) not in (0, count):
-                raise InvalidCommand(f"{len(values)} values of {channel} given for {count} joints")
-            full = np.full(len(self._joints), np.nan)
-            if len(values):
-                full[columns] = values
-            channels.append(full)
-        return JointTargets(*channels)

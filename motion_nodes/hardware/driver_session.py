@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that hold for every real robot, between a stream of references and a driver.
+
+- Drives are enabled only where the robot stands: the references must agree with the measured
+  positions.
+- References are resampled by their stamps at the period of the bus, and limited there in position,
+  velocity, acceleration and jerk.
+- Without references the robot is braked; it goes on when they come again from where it stands.
+- A jump of the references, a fault or a lost link brings it to rest; it moves again only after
+  :meth:`DriverSession.reset`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.reference_tracks import ReferenceTracks
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver, RobotReading
+from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.online_trajectory import OnlineLimiter
+from motion_nodes.trajectory.trajectory import TrajectorySample
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+RECONNECT_PERIOD = 1.0
+"""Time between two attempts to connect [s]."""
+MAX_PERIODS = 3.0
+"""Max time for which one reference advances, after a late cycle [periods]."""
+
+
+class SessionState(enum.Enum):
+    """What the session does."""
+
+    DISCONNECTED = "disconnected"
+    MONITORING = "monitoring"
+    """Connected and read; the drives are off, or as they were found."""
+    ENABLED = "enabled"
+    """The robot follows the references."""
+    HOLDING = "holding"
+    """At rest, or braking, after a fault."""
+
+
+class DriverSession:
+    """One robot; all methods are called from one thread."""
+
+    def __init__(
+        self, driver: RobotDriver, limits: JointLimits, config: SessionConfig | None = None
+    ) -> None:
+        """Create the session; :meth:`step` connects.
+
+        Args:
+            driver: not connected yet.
+            limits: of the robot's joints.
+            config: settings.
+
+        Raises:
+            UnknownJoint: the driver moves a joint without limits.
+        """
+        self.driver = driver
+        self.config = config or SessionConfig()
+        limits = limits.select(driver.joint_names)
+        self.limits = replace(limits, velocity=limits.velocity * self.config.speed)
+        self._limiter = OnlineLimiter(self.limits)
+        self._n = len(driver.joint_names)
+        resampling = ResamplerSettings(latency=self.config.command_latency)
+        self._tracks = ReferenceTracks(self.limits.velocity, resampling)
+        self._wanted = self.config.auto_enable
+        self._command_ns: int | None = None
+        self._tried_ns: int | None = None
+        self._sent_ns: int | None = None
+        self._missed = 0
+        self.state = SessionState.DISCONNECTED
+        self.fault = ""
+        """Why the robot is held until a reset; empty if it is not."""
+        self.waiting = "not connected yet"
+        """What the session waits for; empty while the robot follows the references."""
+        self.reading: RobotReading | None = None
+        """Newest measured state; None while there is none."""
+        self.failed_reads = 0
+        """Number of reads that failed since the start."""
+        self.max_deviation = 0.0
+        """Max distance of references and measured positions since the last report [rad or m]."""
+
+    @property
+    def reference(self) -> Array:
+        """Positions that were sent last [rad or m], shape (n,)."""
+        return self._limiter.position.copy()
+
+    @property
+    def reference_velocity(self) -> Array:
+        """Velocities that were sent last [rad/s or m/s], shape (n,)."""
+        return self._limiter.velocity.copy()
+
+    def command(self, now_ns: int, stamp_ns: int, sample: StreamSample) -> None:
+        """Add a reference.
+
+        Args:
+            now_ns: time of arrival [ns], on the clock of the stamps.
+            stamp_ns: its stamp [ns].
+            sample: NaN where it does not command a channel; shape (n,) each.
+
+        Raises:
+            InvalidCommand: a channel that the driver does not have, or an implausible stamp.
+        """
+        named = np.isfinite(sample.position) | np.isfinite(sample.velocity)
+        if np.isfinite(sample.effort[~named]).any() and "effort" not in self.driver.modes:
+            raise InvalidCommand("efforts alone are commanded, but the driver has no effort mode")
+        by_velocity = named & ~np.isfinite(sample.position)
+        if by_velocity.any() and "velocity" not in self.driver.modes:
+            joint = self.driver.joint_names[int(np.argmax(by_velocity))]
+            raise InvalidCommand(
+                f"{joint} is commanded by velocity alone, but the driver has no velocity mode"
+            )
+        age = (now_ns - stamp_ns) * 1e-9
+        if not abs(age) <= 0.5:
+            side = "old" if age > 0.0 else "ahead"
+            raise InvalidCommand(
+                f"the stamp of a reference is {abs(age):.1f} s {side}; the clocks of controller "
+                "and driver must agree (is use_sim_time set?)"
+            )
+        if named.any():
+            self._command_ns = now_ns
+            self._tracks.push(stamp_ns, sample, named)
+
+    def step(self, now_ns: int) -> RobotReading | None:
+        """Run one cycle at the driver's rate: read, decide, write.
+
+        Args:
+            now_ns: time on the clock of the stamps [ns].
+
+        Returns:
+            The measured state of this cycle; None if it could not be read.
+        """
+        if self.state is SessionState.DISCONNECTED and not self._connect(now_ns):
+            return None
+        reading = self._read()
+        try:
+            if self.state in (SessionState.ENABLED, SessionState.HOLDING):
+                self._advance(now_ns)
+            elif reading is not None:
+                self._try_enable(now_ns, reading)
+        except LinkLost as error:
+            self._disconnect(str(error))
+        except DriverFault as error:
+            self._hold(str(error))
+        return reading
+
+    def enable(self) -> None:
+        """Enable the drives as soon as the references agree with the measured positions.
+
+        Raises:
+            InvalidCommand: dry run, or a fault that must be reset first.
+        """
+        if self.config.dry_run:
+            raise InvalidCommand("this is a dry run: the drives are never enabled")
+        if self.fault:
+            raise InvalidCommand(f"reset the fault first: {self.fault}")
+        self._wanted = True
+
+    def disable(self) -> None:
+        """Switch the drives off. An arm without brakes sinks.
+
+        Raises:
+            DriverFault: the robot does not accept it.
+        """
+        self._wanted = False
+        if self.state is not SessionState.DISCONNECTED and not self.config.dry_run:
+            self.driver.disable()
+            self.state, self.waiting = SessionState.MONITORING, "disabled"
+
+    def reset(self) -> str:
+        """Acknowledge a fault; the robot is enabled again from where it stands.
+
+        Returns:
+            What happens next.
+
+        Raises:
+            DriverFault: the fault is still there.
+        """
+        if self.state is not SessionState.DISCONNECTED:
+            self.driver.clear_faults()
+            reading = self.driver.read()
+            if reading.faults:
+                raise DriverFault(f"the fault is still there: {', '.join(reading.faults)}")
+            self.state = SessionState.MONITORING
+        self.fault, self._missed, self._tried_ns = "", 0, None
+        self._wanted = self._wanted or self.config.auto_enable
+        self._tracks.clear()
+        self._command_ns = None
+        return "reset; the robot follows as soon as the references are where it stands"
+
+    def close(self, *, release: bool = False) -> None:
+        """Bring the robot to rest and close the connection.
+
+        Args:
+            release: switch the drives off; else they hold the last position.
+        """
+        if self.state is SessionState.DISCONNECTED:
+            return
+        try:
+            if self.state is SessionState.ENABLED:
+                self.driver.hold()
+            if release and not self.config.dry_run:
+                self.driver.disable()
+        except DriverFault:
+            pass  # Nothing more can be done for a robot that does not answer.
+        self.driver.close()
+        self.state, self.waiting = SessionState.DISCONNECTED, "closed"
+
+    # ---- inside
+
+    def _connect(self, now_ns: int) -> bool:
+        if self._tried_ns is not None and now_ns - self._tried_ns < RECONNECT_PERIOD * 1e9:
+            return False
+        self._tried_ns = now_ns
+        try:
+            self.driver.connect()
+        except DriverFault as error:
+            self.driver.close()
+            self.waiting = str(error)
+            return False
+        self.state, self._missed = SessionState.MONITORING, 0
+        self.waiting = "references"
+        return True
+
+    def _read(self) -> RobotReading | None:
+        try:
+            reading = self.driver.read()
+        except DriverFault as error:
+            self._missed += 1
+            self.failed_reads += 1
+            if self._missed > self.config.max_missed_reads:
+                self.reading = None
+                if isinstance(error, LinkLost):
+                    self._disconnect(str(error))
+                else:
+                    self._hold(str(error))
+            return None
+        self._missed, self.reading = 0, reading
+        if reading.faults and self.state is SessionState.ENABLED:
+            self._hold(", ".join(reading.faults))
+        if self.state is SessionState.ENABLED:
+            deviation = np.abs(reading.position - self._limiter.position)
+            self.max_deviation = max(self.max_deviation, float(np.nanmax(deviation, initial=0.0)))
+        return reading
+
+    def _try_enable(self, now_ns: int, reading: RobotReading) -> None:
+        sample = self._tracks.sample(now_ns)
+        reason = self._not_enabled_because(now_ns, reading, sample)
+        if reason:
+            self.waiting = reason
+            return
+        self._limiter.reset(reading.position)
+        self._sent_ns = None
+        self.driver.enable(reading.position)
+        self.state, self.waiting = SessionState.ENABLED, ""
+
+    def _not_enabled_because(
+        self, now_ns: int, reading: RobotReading, sample: StreamSample | None
+    ) -> str:
+        if self.fault:
+            return f"a reset, after: {self.fault}"
+        if reading.faults:
+            return f"the robot: {', '.join(reading.faults)}"
+        if sample is None or not self._fresh(now_ns):
+            return "references"
+        apart = np.abs(np.nan_to_num(sample.position - reading.position))
+        i = int(np.argmax(apart))
+        if apart[i] > self.config.enable_tolerance:
+            return (
+                f"references where the robot stands: {self.driver.joint_names[i]} is at "
+                f"{reading.position[i]:.4f}, its reference at {sample.position[i]:.4f}"
+            )
+        if self.config.dry_run:
+            return "nothing: dry run, the robot is only read"
+        return "" if self._wanted else "a request to enable the drives"
+
+    def _elapsed(self, now_ns: int) -> float:
+        """Return the time since the last reference [s], within a few periods."""
+        period, before = 1.0 / self.driver.rate, self._sent_ns
+        self._sent_ns = now_ns
+        if before is None:
+            return period
+        return min(max((now_ns - before) * 1e-9, 0.5 * period), MAX_PERIODS * period)
+
+    def _fresh(self, now_ns: int) -> bool:
+        heard = self._command_ns
+        return heard is not None and now_ns - heard <= self.config.command_timeout * 1e9
+
+    def _advance(self, now_ns: int) -> None:
+        """Compute and send the reference of this cycle."""
+        dt, limiter = self._elapsed(now_ns), self._limiter
+        sample = self._tracks.sample(now_ns)
+        by_velocity = np.ones(self._n, dtype=np.bool_)
+        goal, speed = limiter.position.copy(), np.zeros(self._n)
+        if self.state is SessionState.ENABLED and sample is not None:
+            if self._fresh(now_ns):
+                self.waiting = self._jump(sample, dt)
+                if self.waiting:
+                    self._hold(self.waiting)
+                else:
+                    positioned = np.isfinite(sample.position)
+                    by_velocity = ~positioned
+                    goal = np.where(positioned, sample.position, goal)
+                    speed = np.nan_to_num(sample.velocity)
+            else:
+                self.waiting = f"references: none for {self.config.command_timeout:g} s; braked"
+        self._move(by_velocity, goal, speed, dt)
+        # Joints that are driven by velocity have no position reference.
+        driven = by_velocity & ("velocity" in self.driver.modes) & self._wheels(sample)
+        position = np.where(driven, math.nan, limiter.position)
+        effort = np.full(self._n, math.nan) if sample is None else sample.effort
+        self.driver.write(StreamSample(position, limiter.velocity.copy(), effort))
+
+    def _wheels(self, sample: StreamSample | None) -> Mask:
+        """Return the joints without position limits whose reference is a velocity."""
+        free = np.isinf(self.limits.lower) & np.isinf(self.limits.upper)
+        return free if sample is None else free & ~np.isfinite(sample.position)
+
+    def _move(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+        limiter = self._limiter
+        acceleration = (speed - limiter.velocity) / dt
+        sample = TrajectorySample(goal, speed, acceleration)
+        on_stream = limiter.reachable(~by_velocity, sample, dt)
+        if not (on_stream | limiter.resting(by_velocity, goal, speed)).all():
+            limiter.step(by_velocity, goal, speed, dt)
+        if on_stream.any():
+            limiter.put(on_stream, sample)
+
+    def _jump(self, sample: StreamSample, dt: float) -> str:
+        """Return a description of a jump of the references, empty if there is none."""
+        apart = np.abs(np.nan_to_num(sample.position - self._limiter.position))
+        allowed = self.config.max_jump + np.where(
+            np.isfinite(self.limits.velocity), self.limits.velocity * dt, 0.0
+        )
+        i = int(np.argmax(apart - allowed))
+        if apart[i] <= allowed[i]:
+            return ""
+        return (
+            f"the reference of {self.driver.joint_names[i]} jumped from "
+            f"{self._limiter.position[i]:.4f} to {sample.position[i]:.4f} "
+            f"({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
+        )
+
+    def _hold(self, why: str) -> None:
+        """Bring the robot to rest until a reset; a robot that does not follow only waits."""
+        if self.state is not SessionState.ENABLED:
+            self.waiting = self.waiting if self.fault else why
+            return
+        self.fault = why
+        self.waiting = f"a reset, after: {why}"
+        self.state = SessionState.HOLDING
+        self.driver.hold()
+
+    def _disconnect(self, why: str) -> None:
+        if self.state is not SessionState.MONITORING:
+            self.fault = self.fault or why
+        self.waiting = why
+        self.reading = None
+        self.driver.close()
+        self.state = SessionState.DISCONNECTED

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and writes registers of the servos on a Feetech bus."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from motion_nodes.hardware.feetech import packets
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
+from motion_nodes.hardware.serial_port import SerialPort
+
+REPLY_TIMEOUT = 0.02
+"""Max time to wait for the next bytes of an answer [s]; USB adapters collect for up to 16 ms. A
+request with its answers takes five times as long at most, however many bytes arrive."""
+
+
+class ServoAnswer:
+    """Registers and error byte of one servo."""
+
+    def __init__(self, error: int, data: bytes) -> None:
+        """Store them."""
+        self.error, self.data = error, data
+
+    def number(self, offset: int, length: int = 2) -> int:
+        """Return an unsigned register, by its offset from the first one that was read."""
+        return packets.unsigned(self.data[offset : offset + length])
+
+
+class FeetechBus:
+    """Half-duplex bus with one master."""
+
+    def __init__(self, port: SerialPort, reply_timeout: float = REPLY_TIMEOUT) -> None:
+        """Use a port, which is opened by :meth:`open`.
+
+        Args:
+            port: closed.
+            reply_timeout: max time without bytes of an answer [s].
+        """
+        self._port, self._reply_timeout = port, reply_timeout
+        self._buffer = bytearray()
+
+    def open(self) -> None:
+        """Open the port.
+
+        Raises:
+            DriverFault: with what to do.
+        """
+        self._port.open()
+        self._buffer.clear()
+
+    def close(self) -> None:
+        """Close the port."""
+        self._port.close()
+
+    def ping(self, servo: int) -> bool:
+        """Return whether a servo answers.
+
+        Raises:
+            LinkLost: the port is gone.
+        """
+        try:
+            self._ask(packets.packet(servo, packets.PING), [servo])
+        except LinkLost:
+            raise
+        except DriverFault:
+            return False
+        return True
+
+    def read(self, servo: int, address: int, length: int) -> ServoAnswer:
+        """Read consecutive registers of a servo.
+
+        Raises:
+            LinkLost: the port is gone.
+            DriverFault: no answer, or a damaged one.
+        """
+        request = packets.packet(servo, packets.READ, bytes([address, length]))
+        return self._ask(request, [servo], length)[servo]
+
+    def read_all(self, servos: Sequence[int], address: int, length: int) -> dict[int, ServoAnswer]:
+        """Read the same registers of several servos by one request.
+
+        Raises:
+            LinkLost: the port is gone.
+            DriverFault: a servo does not answer, or its answer is damaged.
+        """
+        return self._ask(packets.sync_read(address, length, servos), servos, length)
+
+    def write(self, servo: int, address: int, data: bytes) -> int:
+        """Write registers of a servo; return its error byte.
+
+        Raises:
+            LinkLost: the port is gone.
+            DriverFault: no answer, or a damaged one.
+        """
+        request = packets.packet(servo, packets.WRITE, bytes([address]) + data)
+        return self._ask(request, [servo])[servo].error
+
+    def write_all(self, address: int, values: Mapping[int, bytes]) -> None:
+        """Write registers of several servos by one packet, which is not acknowledged.
+
+        Raises:
+            LinkLost: the port is gone.
+        """
+        self._port.write(packets.sync_write(address, values))
+
+    def _ask(
+        self, request: bytes, servos: Sequence[int], length: int = 0
+    ) -> dict[int, ServoAnswer]:
+        self._port.discard_input()
+        self._buffer.clear()
+        self._port.write(request)
+        answers: dict[int, ServoAnswer] = {}
+        last = time.monotonic() + 5.0 * self._reply_timeout
+        while len(answers) < len(servos):
+            received = self._port.read(self._reply_timeout)
+            if not received or time.monotonic() > last:
+                silent = [servo for servo in servos if servo not in answers]
+                raise DriverFault(
+                    f"servo {', '.join(map(str, silent))} does not answer; check cable and power"
+                )
+            self._buffer += received
+            while (status := packets.take_status(self._buffer)) is not None:
+                servo, error, data = status
+                if servo in servos and len(data) == length:
+                    answers[servo] = ServoAnswer(error, data)
+        return answers

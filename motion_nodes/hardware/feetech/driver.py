@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of arms with Feetech STS3215 servos, such as SO-100 and SO-101.
+
+Positions and velocities of all servos are read by one request per cycle, goals are written by one
+packet. Efforts are estimates: the load register is the fraction of the max torque that the servo
+applies. Registers: memory table of the STS3215 by Feetech.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.hardware.feetech import packets
+from motion_nodes.hardware.feetech.bus import REPLY_TIMEOUT, FeetechBus, ServoAnswer
+from motion_nodes.hardware.feetech.calibration import (
+    RADIANS,
+    ServoCalibration,
+    read_calibration,
+)
+from motion_nodes.hardware.robot_driver import (
+    Array,
+    CheckResult,
+    DriverFault,
+    DriverOptions,
+    RobotDriver,
+    RobotReading,
+)
+from motion_nodes.hardware.serial_port import SerialPort
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.yaml_schema import decode
+
+MIN_POSITION, HOMING_OFFSET = 9, 31
+TORQUE_ENABLE, ACCELERATION, GOAL_POSITION, PRESENT_POSITION = 40, 41, 42, 56
+OFFSET_SIGN, VALUE_SIGN, LOAD_SIGN = 11, 15, 10
+STATE_LENGTH = 8
+"""Position, velocity, load (two bytes each), voltage, temperature."""
+MAX_ID = 252
+HOT = 65
+"""Temperature that the check reports [degrees C]; servos switch off at 70 as delivered."""
+
+
+@dataclass(frozen=True)
+class FeetechSettings:
+    """The block ``hardware.settings``."""
+
+    ids: dict[str, int]
+    """Id of each joint's servo."""
+    baud_rate: int = setting(
+        1_000_000, doc="Baud rate of the bus.", unit="bit/s", ge=9600, le=4_000_000
+    )
+    rate: float = setting(100.0, doc="Rate of the bus.", unit="Hz", gt=0.0, le=500.0)
+    reply_timeout: float = setting(
+        REPLY_TIMEOUT, doc="Max time to wait for a servo's answer.", unit="s", gt=0.0, le=1.0
+    )
+    zero_at_min: tuple[str, ...] = ()
+    """Joints whose zero is the lower end of their calibrated range; else it is the middle."""
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_settings(self)
+        for joint, servo in self.ids.items():
+            if not 0 <= servo <= MAX_ID:
+                raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
+
+
+class FeetechDriver(RobotDriver):
+    """Position control of an arm on a Feetech bus."""
+
+    def __init__(
+        self, robot: Robot, bus: FeetechBus, settings: FeetechSettings, calibration: str = ""
+    ) -> None:
+        """Create the driver.
+
+        Args:
+            robot: the robot.
+            bus: with the servos.
+            settings: ids and rate.
+            calibration: file; empty: the calibration is read from the servos.
+
+        Raises:
+            UnknownJoint: the settings name a joint that the robot does not have.
+            InvalidDescription: two joints have the same servo.
+            InvalidConfig: an unusable calibration file.
+        """
+        for joint in (*settings.ids, *settings.zero_at_min):
+            if joint not in robot.joint_names:
+                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
+        if len(set(settings.ids.values())) < len(settings.ids):
+            raise InvalidDescription(f"{robot.name}: two joints have the same servo id")
+        self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
+        self.rate = settings.rate
+        self._robot, self._bus, self._settings = robot, bus, settings
+        self._servos = [settings.ids[name] for name in self.joint_names]
+        self._max_effort = np.array([robot.drive(name).max_effort for name in self.joint_names])
+        self._file = calibration
+        self._calibration = self._from_file() if calibration else {}
+
+    @classmethod
+    def create(cls, robot: Robot, options: DriverOptions) -> FeetechDriver:
+        """Return a driver; see :meth:`RobotDriver.create`."""
+        where = f"{robot.name}, hardware.settings"
+        settings = decode(dict(options.settings), FeetechSettings, where)
+        port = SerialPort(options.device, settings.baud_rate)
+        bus = FeetechBus(port, settings.reply_timeout)
+        return cls(robot, bus, settings, options.calibration)
+
+    def connect(self) -> None:
+        """Open the port, find all servos, and read or compare their calibration.
+
+        Raises:
+            DriverFault: a servo is missing or not calibrated, or the file is of another arm.
+        """
+        self._bus.open()
+        missing = [
+            f"{name} (servo {servo})"
+            for name, servo in zip(self.joint_names, self._servos, strict=True)
+            if not self._bus.ping(servo)
+        ]
+        if missing:
+            raise DriverFault(
+                f"no answer from {', '.join(missing)}; check power, cables and ids of the servos"
+            )
+        stored = self._stored()
+        if not self._file:
+            self._require_calibrated(stored)
+            self._calibration = stored
+            return
+        for name, mine in self._calibration.items():
+            if mine.homing_offset != stored[name].homing_offset:
+                raise DriverFault(
+                    f"calibration '{self._file}' is not that of this arm: {name} has the homing "
+                    f"offset {stored[name].homing_offset}, the file {mine.homing_offset}"
+                )
+
+    def read(self) -> RobotReading:
+        """Return the measured state; see :meth:`RobotDriver.read`."""
+        answers = self._bus.read_all(self._servos, PRESENT_POSITION, STATE_LENGTH)
+        rows = [self._state(name, answers[servo]) for name, servo in self._pairs()]
+        position, velocity, effort = np.array(rows, dtype=np.float64).T
+        faults = tuple(
+            f"{name}: {text}"
+            for name, servo in self._pairs()
+            for text in packets.status_words(answers[servo].error)
+        )
+        return RobotReading(position, velocity, effort * self._max_effort, faults)
+
+    def enable(self, position: Array) -> None:
+        """Set the goals to a position, then switch the torque on."""
+        self._bus.write_all(ACCELERATION, dict.fromkeys(self._servos, b"\x00"))
+        self._write_goals(position)
+        for name, servo in self._pairs():
+            error = self._bus.write(servo, TORQUE_ENABLE, b"\x01")
+            if error:
+                raise DriverFault(f"{name}: {', '.join(packets.status_words(error))}")
+
+    def write(self, reference: StreamSample) -> None:
+        """Send goal positions."""
+        self._write_goals(reference.position)
+
+    def disable(self) -> None:
+        """Switch the torque off; the arm sinks."""
+        self._bus.write_all(TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
+
+    def clear_faults(self) -> None:
+        """Hold the present position with torque again, by which servos leave an overload."""
+        self.enable(self.read().position)
+
+    def close(self) -> None:
+        """Close the port; servos hold their goals."""
+        self._bus.close()
+
+    def check(self) -> list[CheckResult]:
+        """Return findings: ranges, voltage and temperature of each servo."""
+        answers = self._bus.read_all(self._servos, PRESENT_POSITION, STATE_LENGTH)
+        results = []
+        for name, servo in self._pairs():
+            answer, mine = answers[servo], self._calibration[name]
+            volts, celsius = 0.1 * answer.number(6, 1), answer.number(7, 1)
+            results.append(CheckResult(f"{name}: supply", volts > 4.0, f"{volts:.1f} V"))
+            results.append(CheckResult(f"{name}: temperature", celsius < HOT, f"{celsius} deg C"))
+            low, high = sorted((mine.angle(mine.range_min), mine.angle(mine.range_max)))
+            # Connected arms have at most one such joint, as the wrist of the SO-101.
+            note = " (a whole turn)" if mine.whole_turn else ""
+            text = f"{low:.2f} to {high:.2f} rad{note}"
+            results.append(CheckResult(f"{name}: calibrated range", True, text))
+        return results
+
+    # ---- inside
+
+    def _pairs(self) -> list[tuple[str, int]]:
+        return list(zip(self.joint_names, self._servos, strict=True))
+
+    def _from_file(self) -> dict[str, ServoCalibration]:
+        zero_at_min = frozenset(self._settings.zero_at_min)
+        return read_calibration(self._file, self._settings.ids, zero_at_min)
+
+    def _stored(self) -> dict[str, ServoCalibration]:
+        """Read the calibration that the servos store."""
+        stored = {}
+        for name, servo in self._pairs():
+            limits = self._bus.read(servo, MIN_POSITION, 4)
+            offset = self._bus.read(servo, HOMING_OFFSET, 2).number(0)
+            stored[name] = ServoCalibration(
+                servo,
+                packets.signed(offset, OFFSET_SIGN),
+                limits.number(0),
+                limits.number(2),
+                zero_at_min=name in self._settings.zero_at_min,
+            )
+        return stored
+
+    def _require_calibrated(self, stored: dict[str, ServoCalibration]) -> None:
+        whole = [name for name, each in stored.items() if each.whole_turn]
+        if len(whole) > 1:
+            raise DriverFault(
+                f"{', '.join(whole)} are not calibrated: their servos allow a whole turn. "
+                "Calibrate the arm (lerobot-calibrate), or give its calibration file"
+            )
+
+    def _state(self, name: str, answer: ServoAnswer) -> tuple[float, float, float]:
+        """Return position [rad], velocity [rad/s] and effort relative to its limit."""
+        mine = self._calibration[name]
+        sign = -1.0 if mine.reversed else 1.0
+        counts = packets.signed(answer.number(0), VALUE_SIGN)
+        speed = packets.signed(answer.number(2), VALUE_SIGN)
+        load = packets.signed(answer.number(4), LOAD_SIGN)
+        return mine.angle(counts), sign * speed * RADIANS, sign * load / 1000.0
+
+    def _write_goals(self, position: Array) -> None:
+        goals = {
+            servo: self._calibration[name].counts(float(value)).to_bytes(2, "little")
+            for (name, servo), value in zip(self._pairs(), position, strict=True)
+        }
+        self._bus.write_all(GOAL_POSITION, goals)

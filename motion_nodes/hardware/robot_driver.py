@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a driver of a real robot implements.
+
+A driver translates between SI units by joint name and its bus; it contains no rules of motion. When
+to enable, what to send and when to hold is decided by
+:class:`~motion_nodes.hardware.driver_session.DriverSession`, the same for all drivers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import MotionError
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_yaml import DriveMode
+
+Array = NDArray[np.float64]
+
+
+class DriverFault(MotionError):
+    """The robot or its bus reports a fault; the text contains the vendor's words."""
+
+
+class LinkLost(DriverFault):
+    """The robot does not answer any more, or its connection was closed."""
+
+
+@dataclass(frozen=True, eq=False)
+class RobotReading:
+    """Measured state of a driver's joints, in the order of its ``joint_names``."""
+
+    position: Array
+    """[rad or m], shape (n,)."""
+    velocity: Array
+    """[rad/s or m/s], shape (n,)."""
+    effort: Array
+    """[N m or N], shape (n,); NaN if not measured."""
+    faults: tuple[str, ...] = ()
+    """Faults that the robot reports itself, in the vendor's words; empty if it works."""
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One line of ``motion hardware check``."""
+
+    what: str
+    """What was checked."""
+    ok: bool
+    """Whether it is as required."""
+    text: str
+    """The finding; what to do if it is not as required."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverOptions:
+    """How to reach a robot; what a driver does not use must be empty."""
+
+    device: str = ""
+    """Serial port, or host name or address."""
+    calibration: str = ""
+    """Calibration file."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The block ``hardware.settings`` of robot.yaml; each driver has its own fields."""
+
+
+class RobotDriver(ABC):
+    """Connection to one robot; all methods are called from one thread, in the order of their use.
+
+    Subclasses are found by the entry point group ``motion_nodes.drivers``.
+    """
+
+    modes: ClassVar[frozenset[DriveMode]] = frozenset({"position"})
+    """Channels that :meth:`write` uses."""
+    joint_names: tuple[str, ...]
+    """Joints of the robot that the driver moves, in the order of all its arrays."""
+    rate: float
+    """Rate of :meth:`read` and :meth:`write` [Hz]."""
+
+    @classmethod
+    @abstractmethod
+    def create(cls, robot: Robot, options: DriverOptions) -> RobotDriver:
+        """Return a driver of a robot, not connected.
+
+        Raises:
+            InvalidDescription: unusable settings.
+            InvalidConfig: options that the driver does not understand.
+        """
+
+    @abstractmethod
+    def connect(self) -> None:
+        """Open the connection; the robot does not move and its drives stay as they are.
+
+        Raises:
+            DriverFault: with what to do.
+        """
+
+    @abstractmethod
+    def read(self) -> RobotReading:
+        """Return the measured state.
+
+        Raises:
+            LinkLost: the robot does not answer.
+            DriverFault: the answer is unusable.
+        """
+
+    @abstractmethod
+    def enable(self, position: Array) -> None:
+        """Switch the drives on, holding a position.
+
+        Args:
+            position: the measured positions [rad or m], shape (n,); the first reference.
+
+        Raises:
+            DriverFault: the drives do not start.
+        """
+
+    @abstractmethod
+    def write(self, reference: StreamSample) -> None:
+        """Send a reference.
+
+        Args:
+            reference: finite position and velocity of all joints, shape (n,); NaN positions for
+                joints that are driven by velocity; efforts are feed-forward, NaN if there are none.
+
+        Raises:
+            DriverFault: it could not be sent.
+        """
+
+    def hold(self) -> None:  # noqa: B027
+        """Hold the robot by its own means after a fault; called once. Default: nothing is sent."""
+
+    @abstractmethod
+    def disable(self) -> None:
+        """Switch the drives off."""
+
+    def clear_faults(self) -> None:  # noqa: B027
+        """Acknowledge the robot's faults before it is enabled again.
+
+        Raises:
+            DriverFault: a fault that cannot be acknowledged.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; the drives stay as they are. Never raises."""
+
+    def check(self) -> list[CheckResult]:
+        """Return findings about firmware, calibration and settings of a connected robot."""
+        return []

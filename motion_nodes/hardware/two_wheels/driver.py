@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of a two-wheeled base with a microcontroller (docs/real_robots.md has its firmware)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.robot_driver import (
+    Array,
+    CheckResult,
+    DriverFault,
+    DriverOptions,
+    RobotDriver,
+    RobotReading,
+)
+from motion_nodes.hardware.serial_port import SerialPort
+from motion_nodes.hardware.two_wheels.line_protocol import (
+    WATCHDOG,
+    WheelState,
+    faults_in,
+    line,
+    state_in,
+    take_line,
+)
+from motion_nodes.model.base_description import Name
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.yaml_schema import decode
+
+BOOT_TIME = 2.5
+"""Max time until a board answers after the port was opened, which resets many of them [s]."""
+
+
+@dataclass(frozen=True)
+class TwoWheelsSettings:
+    """The block ``hardware.settings``."""
+
+    left: Name
+    """Joint of the left wheel."""
+    right: Name
+    """Joint of the right wheel."""
+    counts_per_turn: float = setting(
+        doc="Encoder counts per turn of a wheel, with gear and all edges.", gt=0.0, le=1e7
+    )
+    baud_rate: int = setting(
+        115_200, doc="Baud rate of the line.", unit="bit/s", ge=9600, le=4_000_000
+    )
+    rate: float = setting(50.0, doc="Rate of the commands.", unit="Hz", gt=0.0, le=200.0)
+    reply_timeout: float = setting(
+        0.05, doc="Max time to wait for an answer.", unit="s", gt=0.0, le=1.0
+    )
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_settings(self)
+
+
+class TwoWheelsDriver(RobotDriver):
+    """Velocity control of two wheels."""
+
+    modes = frozenset({"velocity"})
+
+    def __init__(self, robot: Robot, port: SerialPort, settings: TwoWheelsSettings) -> None:
+        """Create the driver.
+
+        Raises:
+            UnknownJoint: a wheel that the robot does not have.
+            InvalidDescription: both wheels are the same joint.
+        """
+        wheels = (settings.left, settings.right)
+        for joint in wheels:
+            if joint not in robot.joint_names:
+                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
+        if len(set(wheels)) < 2:
+            raise InvalidDescription(f"{robot.name}: the left and the right wheel are one joint")
+        self.joint_names, self.rate = wheels, settings.rate
+        self._port, self._settings = port, settings
+        self._scale = 2.0 * math.pi / settings.counts_per_turn
+        self._buffer = bytearray()
+
+    @classmethod
+    def create(cls, robot: Robot, options: DriverOptions) -> TwoWheelsDriver:
+        """Return a driver; see :meth:`RobotDriver.create`."""
+        where = f"{robot.name}, hardware.settings"
+        settings = decode(dict(options.settings), TwoWheelsSettings, where)
+        return cls(robot, SerialPort(options.device, settings.baud_rate), settings)
+
+    def connect(self) -> None:
+        """Open the port and wait for the board.
+
+        Raises:
+            DriverFault: no board answers.
+        """
+        self._port.open()
+        end = time.monotonic() + BOOT_TIME
+        while True:
+            try:
+                self._ask("Q")
+                return
+            except DriverFault:
+                if time.monotonic() > end or not self._port.is_open:
+                    raise
+
+    def read(self) -> RobotReading:
+        """Return the measured state; see :meth:`RobotDriver.read`."""
+        state = self._ask("Q")
+        return RobotReading(
+            self._scale * np.array(state.positions, dtype=np.float64),
+            self._scale * np.array(state.velocities, dtype=np.float64),
+            np.full(2, np.nan),
+            faults_in(state.flags),
+        )
+
+    def enable(self, position: Array) -> None:
+        """Switch the motors on, at rest."""
+        self._ask("E 1")
+
+    def write(self, reference: StreamSample) -> None:
+        """Send the velocities."""
+        left, right = (round(float(v) / self._scale) for v in reference.velocity)
+        self._ask(f"W {left} {right}")
+
+    def hold(self) -> None:
+        """Stop the wheels."""
+        self._ask("W 0 0")
+
+    def disable(self) -> None:
+        """Switch the motors off; the wheels turn freely."""
+        self._ask("E 0")
+
+    def close(self) -> None:
+        """Close the port; the board's watchdog stops the motors."""
+        self._port.close()
+
+    def check(self) -> list[CheckResult]:
+        """Return whether the board's watchdog works: without commands it must have stopped."""
+        time.sleep(0.3)
+        stopped = bool(self._ask("Q").flags & WATCHDOG)
+        text = "stops the motors" if stopped else "did not act within 0.3 s without commands"
+        return [CheckResult("watchdog of the board", stopped, text)]
+
+    def _ask(self, text: str) -> WheelState:
+        self._port.discard_input()
+        self._buffer.clear()
+        self._port.write(line(text))
+        end = time.monotonic() + self._settings.reply_timeout
+        while (found := take_line(self._buffer)) is None:
+            received = self._port.read(max(end - time.monotonic(), 0.0))
+            if not received or time.monotonic() > end + self._settings.reply_timeout:
+                raise DriverFault("the board does not answer; check power, cable and firmware")
+            self._buffer += received
+        return state_in(found)

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of every driver: alignment, limits at the bus, silence, jumps, faults, lost links."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hardware.scripted_driver import ScriptedDriver
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.hardware.driver_session import DriverSession, SessionState
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
+from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.model.loader import load_robot
+
+ROBOT = load_robot("so101")
+N = len(ROBOT.joint_names)
+NONE = np.full(N, np.nan)
+MS = 1_000_000
+BEGIN = 10_000 * MS
+
+
+class Rig:
+    """A session, and a controller that streams at 250 Hz."""
+
+    def __init__(self, config: SessionConfig | None = None, rate: float = 100.0) -> None:
+        self.driver = ScriptedDriver(ROBOT.joint_names, ROBOT.home, rate)
+        self.session = DriverSession(self.driver, ROBOT.limits, config)
+        self.now, self.stamp = BEGIN, BEGIN
+        self.offset = np.zeros(N)
+        self.amplitude = 0.0
+        self.times: list[float] = []
+
+    def reference(self, t: float) -> tuple[np.ndarray, np.ndarray]:
+        # 0.3 rad at 2 rad/s of frequency: far below the limits.
+        angle = 2.0 * t
+        q = ROBOT.home + self.offset + self.amplitude * (1.0 - np.cos(angle))
+        return q, np.full(N, self.amplitude * 2.0 * np.sin(angle))
+
+    def run(self, seconds: float, *, silent: bool = False, jitter: float = 0.0) -> None:
+        rng = np.random.default_rng(3)
+        end = self.now + round(seconds * 1e9)
+        while self.now < end:
+            while not silent and self.stamp <= self.now:
+                q, v = self.reference((self.stamp - BEGIN) * 1e-9)
+                self.session.command(self.now, self.stamp, StreamSample(q, v, NONE))
+                self.stamp += 4 * MS
+            self.session.step(self.now)
+            self.times.append(self.now * 1e-9)
+            self.now += round((1.0 + jitter * rng.uniform(-1.0, 1.0)) / self.driver.rate * 1e9)
+        if silent:
+            self.stamp = self.now
+
+    def sent(self) -> np.ndarray:
+        return np.array([sample.position for sample in self.driver.sent])
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_enabled_where_the_references_are(rig: Rig) -> None:
+    rig.run(0.2)
+    assert rig.session.state is SessionState.ENABLED
+    assert rig.driver.enabled
+    assert np.abs(rig.sent() - ROBOT.home).max() < 1e-9
+
+
+def test_not_enabled_away_from_the_references(rig: Rig) -> None:
+    rig.offset[2] = 0.2
+    rig.run(0.3)
+    assert rig.session.state is SessionState.MONITORING
+    assert ROBOT.joint_names[2] in rig.session.waiting
+    assert not rig.driver.sent
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.4])
+@pytest.mark.parametrize("rate", [60.0, 100.0, 500.0])
+def test_follows_with_the_latency(rate: float, jitter: float) -> None:
+    rig = Rig(rate=rate)
+    rig.run(0.2)
+    rig.amplitude = 0.0
+    rig.run(0.2)
+    rig.amplitude, rig.offset = 0.3, rig.offset
+    # The amplitude is changed where the cosine is 1, so the reference does not jump.
+    while (rig.stamp - BEGIN) * 1e-9 % np.pi > 0.02:
+        rig.amplitude = 0.0
+        rig.run(0.004)
+        rig.amplitude = 0.3
+    rig.run(3.0, jitter=jitter)
+    assert not rig.session.fault
+    latency = rig.session.config.command_latency
+    times, sent = np.array(rig.times[-100:]), rig.sent()[-100:]
+    expected = np.array([rig.reference(t - BEGIN * 1e-9 - latency)[0] for t in times])
+    assert np.abs(sent - expected).max() < 2e-3
+
+
+def test_limits_hold_at_the_bus_whatever_comes() -> None:
+    rig = Rig(SessionConfig(max_jump=10.0))
+    rig.run(0.2)
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        rig.offset = rng.uniform(-0.8, 0.8, N)
+        rig.run(rng.uniform(0.02, 0.3))
+    sent, dt = rig.sent(), 1.0 / rig.driver.rate
+    velocity = np.diff(sent, axis=0) / dt
+    acceleration = np.diff(velocity, axis=0) / dt
+    limits = ROBOT.limits
+    assert np.all(np.abs(velocity) <= limits.velocity * 1.001)
+    assert np.all(np.abs(acceleration) <= limits.acceleration * 1.05)
+    assert np.all((sent >= limits.lower - 1e-9) & (sent <= limits.upper + 1e-9))
+    assert np.abs(np.diff(sent, axis=0)).max() > 0.02
+
+
+def test_silence_brakes_and_the_stream_may_go_on(rig: Rig) -> None:
+    rig.run(0.2)
+    rig.run(0.5, silent=True)
+    assert rig.session.state is SessionState.ENABLED
+    assert "references" in rig.session.waiting
+    assert np.ptp(rig.sent()[-10:], axis=0).max() == 0.0
+    rig.run(0.2)
+    assert rig.session.waiting == ""
+
+
+def test_jump_holds_until_a_reset(rig: Rig) -> None:
+    rig.run(0.2)
+    rig.offset[1] = 0.5
+    rig.run(0.3)
+    assert rig.session.state is SessionState.HOLDING
+    assert ROBOT.joint_names[1] in rig.session.fault
+    assert rig.driver.held == 1
+    assert np.abs(rig.sent()[-1] - ROBOT.home).max() < 0.1
+    rig.offset[1] = 0.0
+    rig.run(0.3)
+    assert rig.session.state is SessionState.HOLDING
+    rig.session.reset()
+    rig.run(0.3)
+    assert rig.session.state is SessionState.ENABLED
+
+
+def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig: Rig) -> None:
+    rig.run(0.2)
+    rig.driver.faults = ("elbow_flex: overload",)
+    rig.run(0.1)
+    assert rig.session.state is SessionState.HOLDING
+    assert rig.session.fault == "elbow_flex: overload"
+    with pytest.raises(DriverFault, match="overload"):
+        rig.session.reset()
+    rig.driver.faults = ()
+    rig.session.reset()
+    rig.run(0.3)
+    assert rig.session.state is SessionState.ENABLED
+
+
+def test_few_failed_reads_are_tolerated(rig: Rig) -> None:
+    rig.run(0.2)
+    rig.driver.broken = DriverFault
+    rig.run(0.04)
+    rig.driver.broken = None
+    rig.run(0.1)
+    assert rig.session.state is SessionState.ENABLED
+    assert 3 <= rig.session.failed_reads <= 5
+    rig.driver.broken = DriverFault
+    rig.run(0.2)
+    assert rig.session.state is SessionState.HOLDING
+    assert rig.session.reading is None
+
+
+def test_a_robot_that_does_not_follow_yet_needs_no_reset(rig: Rig) -> None:
+    rig.driver.broken = DriverFault
+    rig.run(0.3)
+    rig.driver.broken, rig.driver.faults = None, ("voltage",)
+    rig.run(1.2)
+    assert rig.session.state is SessionState.MONITORING
+    assert "voltage" in rig.session.waiting
+    assert not rig.session.fault
+    rig.driver.faults = ()
+    rig.run(0.3)
+    assert rig.session.state is SessionState.ENABLED
+
+
+def test_lost_link_is_found_again_but_the_robot_waits_for_a_reset(rig: Rig) -> None:
+    rig.run(0.2)
+    rig.driver.broken = LinkLost
+    rig.run(0.3)
+    assert rig.session.state is SessionState.DISCONNECTED
+    rig.driver.broken = None
+    rig.run(1.5)
+    assert rig.session.state is SessionState.MONITORING
+    assert rig.session.fault
+    with pytest.raises(InvalidCommand):
+        rig.session.enable()
+    rig.session.reset()
+    rig.run(0.3)
+    assert rig.session.state is SessionState.ENABLED
+
+
+def test_dry_run_sends_nothing() -> None:
+    rig = Rig(SessionConfig(dry_run=True))
+    rig.run(0.5)
+    assert rig.session.reading is not None
+    assert not rig.driver.enabled
+    assert not rig.driver.sent
+    with pytest.raises(InvalidCommand):
+        rig.session.enable()
+
+
+def test_waits_for_a_request_unless_enabled_by_itself() -> None:
+    rig = Rig(SessionConfig(auto_enable=False))
+    rig.run(0.3)
+    assert rig.session.state is SessionState.MONITORING
+    rig.session.enable()
+    rig.run(0.1)
+    assert rig.session.state is SessionState.ENABLED
+    rig.session.disable()
+    rig.run(0.3)
+    assert rig.session.state is SessionState.MONITORING
+
+
+def test_speed_bounds_the_velocity() -> None:
+    rig = Rig(SessionConfig(speed=0.1, max_jump=10.0))
+    rig.run(0.2)
+    rig.offset[:] = 0.5
+    rig.run(0.5)
+    velocity = np.abs(np.diff(rig.sent(), axis=0)) * rig.driver.rate
+    assert np.all(velocity <= 0.1 * ROBOT.limits.velocity * 1.001)
+
+
+def test_arm_outside_its_limits_moves_inwards_only() -> None:
+    rig = Rig(SessionConfig(max_jump=10.0, enable_tolerance=1.0))
+    over = ROBOT.limits.upper[0] + 0.1
+    rig.driver.position[0] = over
+    rig.offset[0] = over - ROBOT.home[0]
+    rig.run(0.3)
+    rig.offset[0] += 0.3
+    rig.run(0.5)
+    assert rig.sent()[:, 0].max() <= over + 1e-9
+    rig.offset[0] = 0.0
+    rig.run(2.0)
+    assert rig.sent()[-1, 0] < ROBOT.limits.upper[0]
+
+
+@pytest.mark.parametrize(
+    ("stamp", "channel", "value"),
+    [(-2000, 0, 0.0), (2000, 0, 0.0), (0, 2, 1.0)],
+)
+def test_commands_that_are_refused(rig: Rig, stamp: int, channel: int, value: float) -> None:
+    channels = [NONE.copy() for _ in range(3)]
+    channels[channel][:] = value
+    with pytest.raises(InvalidCommand):
+        rig.session.command(BEGIN, BEGIN + stamp * MS, StreamSample(*channels))
+
+
+@pytest.mark.parametrize("name", ["speed", "command_timeout", "enable_tolerance", "max_jump"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), 1e300])
+def test_settings_out_of_range(name: str, value: float) -> None:
+    with pytest.raises(InvalidConfig):
+        SessionConfig(**{name: value})
+
+
+def test_wheels_are_driven_by_velocity_and_stopped_without_commands() -> None:
+    robot = load_robot("jetbot")
+    names = robot.base_joints
+    driver = ScriptedDriver(names, np.zeros(2), rate=50.0)
+    session = DriverSession(driver, robot.limits)
+    none, wheel = np.full(2, np.nan), np.array([2.0, -1.0])
+    for k in range(150):
+        now = BEGIN + k * 20 * MS
+        if k < 75:
+            session.command(now, now, StreamSample(none, wheel, none))
+        session.step(now)
+    sent = np.array([sample.velocity for sample in driver.sent])
+    assert np.isnan(driver.sent[-1].position).all()
+    assert sent[60] == pytest.approx(wheel)
+    assert sent[-1] == pytest.approx([0.0, 0.0])

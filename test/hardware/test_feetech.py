@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets, calibration and driver of Feetech servos, against servos on a pseudo terminal."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hardware.fake_feetech import FakeFeetechBus, counts, so101_bus
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.hardware.drivers import available_drivers, make_driver
+from motion_nodes.hardware.feetech import packets
+from motion_nodes.hardware.feetech.calibration import ServoCalibration, read_calibration
+from motion_nodes.hardware.feetech.driver import FeetechDriver
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver
+from motion_nodes.model.loader import load_robot
+
+
+@pytest.fixture
+def bus() -> Iterator[FakeFeetechBus]:
+    fake = so101_bus()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def driver(bus: FakeFeetechBus) -> Iterator[RobotDriver]:
+    made = make_driver(load_robot("so101"), device=bus.device)
+    yield made
+    made.close()
+
+
+def test_packet_of_the_manual() -> None:
+    # A ping of servo 1, and its answer, as printed in the protocol manual.
+    assert packets.packet(1, packets.PING) == bytes.fromhex("ffff010201fb")
+    buffer = bytearray(bytes.fromhex("ffff010200fc"))
+    assert packets.take_status(buffer) == (1, 0, b"")
+    assert not buffer
+
+
+@given(st.binary(max_size=30), st.integers(0, 252), st.binary(max_size=20))
+def test_answers_are_found_behind_garbage(garbage: bytes, servo: int, data: bytes) -> None:
+    body = bytes([servo, len(data) + 2, 0]) + data
+    answer = packets.HEADER + body + bytes([packets.checksum(body)])
+    clean = garbage.replace(b"\xff", b"\xfe")
+    found = packets.take_status(buffer := bytearray(clean + answer))
+    assert found == (servo, 0, data)
+    assert not buffer
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    buffer = bytearray(data)
+    for _ in range(len(data) + 1):
+        try:
+            if packets.take_status(buffer) is None:
+                break
+        except DriverFault:
+            continue
+    assert len(buffer) <= 260
+
+
+@given(st.integers(-2047, 2047))
+def test_signed_numbers_round_trip(value: int) -> None:
+    assert packets.signed(packets.with_sign(value, 11), 11) == value
+
+
+@given(st.floats(-1.6, 1.6), st.booleans(), st.booleans())
+def test_angles_round_trip(angle: float, backwards: bool, at_min: bool) -> None:
+    mine = ServoCalibration(1, 0, 900, 3100, backwards, at_min)
+    low, high = sorted((mine.angle(900), mine.angle(3100)))
+    expected = min(max(angle, low), high)
+    assert mine.angle(mine.counts(angle)) == pytest.approx(expected, abs=2.0 * math.pi / 4096)
+
+
+def test_reads_what_servos_have(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    driver.connect()
+    bus.servos[2].position = 2048 + counts(0.5)
+    reading = driver.read()
+    assert reading.position[1] == pytest.approx(0.5, abs=1e-3)
+    assert reading.position[5] == pytest.approx(300 * 2 * math.pi / 4096, abs=1e-3)
+    assert np.isfinite(reading.effort).all()
+    assert not reading.faults
+
+
+def test_torque_comes_with_the_measured_goal(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    driver.connect()
+    before = [servo.position for servo in bus.servos.values()]
+    driver.enable(driver.read().position)
+    for servo, position in zip(bus.servos.values(), before, strict=True):
+        assert servo.torque
+        assert abs(servo.goals[0][1] - position) <= 1
+
+
+def test_goals_are_clamped_to_the_calibrated_range(
+    bus: FakeFeetechBus, driver: RobotDriver
+) -> None:
+    driver.connect()
+    driver.write(StreamSample(np.full(6, 10.0), np.zeros(6), np.full(6, np.nan)))
+    driver.read()
+    assert all(s.low <= s.goals[-1][1] <= s.high for s in bus.servos.values())
+
+
+def test_one_damaged_answer_is_a_fault_that_passes(
+    bus: FakeFeetechBus, driver: RobotDriver
+) -> None:
+    driver.connect()
+    bus.damage = 1
+    with pytest.raises(DriverFault):
+        driver.read()
+    bus.garbage = b"\xff\x00\xff\xff"
+    driver.read()
+
+
+def test_silent_servo_is_named(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    bus.servos[4].silent = True
+    with pytest.raises(DriverFault, match="wrist_flex"):
+        driver.connect()
+
+
+def test_unplugged_cable_is_a_lost_link(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    driver.connect()
+    bus.unplug()
+    with pytest.raises(LinkLost):
+        driver.read()
+
+
+def test_overload_is_reported_with_its_joint(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    driver.connect()
+    bus.servos[3].error = 0x20
+    assert driver.read().faults == ("elbow_flex: overload",)
+
+
+def test_port_is_opened_by_one_program_alone(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    driver.connect()
+    second = make_driver(load_robot("so101"), device=bus.device)
+    with pytest.raises(DriverFault):
+        second.connect()
+
+
+@pytest.mark.parametrize("device", ["", "/dev/does_not_exist", "/dev/null"])
+def test_ports_that_are_none(device: str) -> None:
+    with pytest.raises(DriverFault):
+        make_driver(load_robot("so101"), device=device).connect()
+
+
+def _calibration(bus: FakeFeetechBus, **changes: object) -> dict[str, dict[str, object]]:
+    names = load_robot("so101").joint_names
+    return {
+        name: {
+            "id": i, "drive_mode": 0, "homing_offset": servo.offset,
+            "range_min": servo.low, "range_max": servo.high,
+        } | changes
+        for name, (i, servo) in zip(names, bus.servos.items(), strict=True)
+    }  # fmt: skip
+
+
+def test_calibration_file_of_lerobot(bus: FakeFeetechBus, tmp_path) -> None:
+    file = tmp_path / "arm.json"
+    file.write_text(json.dumps(_calibration(bus)))
+    driver = make_driver(load_robot("so101"), device=bus.device, calibration=str(file))
+    driver.connect()
+    assert np.allclose(driver.read().position[:5], 0.0, atol=2e-3)
+    driver.close()
+
+
+def test_calibration_of_another_arm_is_refused(bus: FakeFeetechBus, tmp_path) -> None:
+    file = tmp_path / "arm.json"
+    file.write_text(json.dumps(_calibration(bus, homing_offset=-7)))
+    driver = make_driver(load_robot("so101"), device=bus.device, calibration=str(file))
+    with pytest.raises(DriverFault, match="shoulder_pan"):
+        driver.connect()
+
+
+def test_uncalibrated_arm_is_refused(bus: FakeFeetechBus, driver: RobotDriver) -> None:
+    bus.servos[1].low, bus.servos[1].high = 0, 4095
+    with pytest.raises(DriverFault, match="shoulder_pan"):
+        driver.connect()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("", InvalidConfig),
+        ("[]", InvalidConfig),
+        ("{}", UnknownJoint),
+        ("[" * 100_000, InvalidConfig),
+        ('{"a": {"id": 1, "homing_offset": 0, "range_min": 5, "range_max": 5}}', InvalidConfig),
+        ('{"a": {"id": 1, "homing_offset": 1e99, "range_min": 0, "range_max": 5}}', InvalidConfig),
+        ('{"a": {"id": 2, "homing_offset": 0, "range_min": 0, "range_max": 5}}', InvalidConfig),
+        ('{"a": 3}', InvalidConfig),
+    ],
+)
+def test_unusable_calibration_files(text: str, kind: type[Exception], tmp_path) -> None:
+    file = tmp_path / "arm.json"
+    file.write_text(text)
+    with pytest.raises(kind):
+        read_calibration(file, {"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"ids": {"shoulder_pan": 1, "shoulder_lift": 1}}, InvalidDescription),
+        ({"ids": {"elbow": 1}}, UnknownJoint),
+        ({"ids": {"shoulder_pan": 300}}, InvalidDescription),
+        ({"ids": {"shoulder_pan": 1}, "rate": float("nan")}, InvalidDescription),
+        ({"baud": 5}, InvalidDescription),
+    ],
+)
+def test_unusable_settings(settings: dict[str, object], kind: type[Exception]) -> None:
+    from motion_nodes.hardware.robot_driver import DriverOptions
+
+    with pytest.raises(kind):
+        FeetechDriver.create(load_robot("so101"), DriverOptions(settings=settings))
+
+
+def test_unknown_driver_names_the_known_ones() -> None:
+    with pytest.raises(InvalidConfig, match="feetech"):
+        make_driver(load_robot("so101"), "feetec")
+    assert "feetech" in available_drivers()

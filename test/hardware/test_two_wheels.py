@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line protocol and the driver of two-wheeled bases, against a board on a pseudo terminal."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hardware.fake_wheel_board import FakeWheelBoard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.hardware.two_wheels.driver import TwoWheelsDriver
+from motion_nodes.hardware.two_wheels.line_protocol import line, state_in, take_line
+from motion_nodes.model.loader import load_robot
+
+COUNTS = 1440.0
+WHEELS = {"left": "left_wheel_joint", "right": "right_wheel_joint", "counts_per_turn": COUNTS}
+PATIENT = WHEELS | {"reply_timeout": 0.5}
+"""The board is a thread of the test."""
+
+
+@pytest.fixture
+def board() -> Iterator[FakeWheelBoard]:
+    fake = FakeWheelBoard()
+    yield fake
+    fake.close()
+
+
+@pytest.fixture
+def driver(board: FakeWheelBoard) -> Iterator[TwoWheelsDriver]:
+    options = DriverOptions(device=board.device, settings=PATIENT)
+    made = TwoWheelsDriver.create(load_robot("jetbot"), options)
+    made.connect()
+    yield made
+    made.close()
+
+
+def speeds(left: float, right: float) -> StreamSample:
+    none = np.full(2, np.nan)
+    return StreamSample(none, np.array([left, right]), none)
+
+
+@given(st.lists(st.integers(-(2**31), 2**31), min_size=5, max_size=5))
+def test_states_round_trip(numbers: list[int]) -> None:
+    buffer = bytearray(line("S " + " ".join(map(str, numbers))))
+    found = take_line(buffer)
+    assert found is not None
+    state = state_in(found)
+    assert [*state.positions, *state.velocities, state.flags] == numbers
+
+
+@given(st.binary(max_size=120))
+def test_no_line_breaks_the_reader(data: bytes) -> None:
+    buffer = bytearray(data)
+    while (found := take_line(buffer)) is not None:
+        try:
+            state_in(found)
+        except DriverFault:
+            continue
+    assert len(buffer) <= 100
+
+
+def test_wheels_turn_and_are_measured(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+    driver.enable(driver.read().position)
+    begin = time.monotonic()
+    while time.monotonic() - begin < 0.4:
+        driver.write(speeds(2.0, -1.0))
+        time.sleep(0.02)
+    reading = driver.read()
+    assert reading.velocity == pytest.approx([2.0, -1.0], abs=2.0 * math.pi / COUNTS)
+    assert reading.position[0] / reading.position[1] == pytest.approx(-2.0, rel=0.05)
+    assert not reading.faults
+
+
+def test_watchdog_of_the_board_is_checked(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+    assert [result.ok for result in driver.check()] == [True]
+
+
+def test_faults_of_the_board(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+    board.flags |= 4
+    assert driver.read().faults == ("the battery is low",)
+    board.damaged = True
+    with pytest.raises(DriverFault):
+        driver.read()
+
+
+def test_unplugged_board_is_a_lost_link(board: FakeWheelBoard, driver: TwoWheelsDriver) -> None:
+    board.close()
+    with pytest.raises(LinkLost):
+        driver.read()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"left": "wheel"}, UnknownJoint),
+        ({"left": WHEELS["right"]}, InvalidDescription),
+        ({"counts_per_turn": 0.0}, InvalidDescription),
+        ({"counts_per_turn": float("inf")}, InvalidDescription),
+        ({"rate": 1e9}, InvalidDescription),
+    ],
+)
+def test_unusable_settings(changes: dict[str, object], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        TwoWheelsDriver.create(load_robot("jetbot"), DriverOptions(settings=WHEELS | changes))
