@@ -13,7 +13,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.learning.mlp import Floats
 from motion_nodes.learning.policy import Policy
 from motion_nodes.learning.running_norm import CLIP
-from motion_nodes.learning.tasks.franka_cell import OPEN, TIME_STEP, FrankaCell
+from motion_nodes.learning.tasks.franka_cell import ACTION_CLIP, OPEN, TIME_STEP, FrankaCell
 from motion_nodes.learning.tasks.task import MujocoTask
 from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.policies.network import PolicyNetwork, check_widths, load_network
@@ -113,6 +113,8 @@ def _term(task: FrankaCell, term: Any) -> dict[str, Any]:
         entry["joint_names"] = list(task.joint_names[: term.size])
     if term.name == "joint_pos_rel":
         entry["joint_pos_offsets"] = task.default[: term.size].tolist()
+    if term.name == "last_action":
+        entry["overloads"] = {"clip": [-ACTION_CLIP, ACTION_CLIP]}
     return {**entry, "extras": {"meaning": term.meaning}}
 
 

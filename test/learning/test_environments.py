@@ -2,6 +2,8 @@
 """Tasks in MuJoCo: observations against independent kinematics, resets, states, invalid actions."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +11,15 @@ import pytest
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.learning.environment import check_step
 from motion_nodes.learning.mujoco_env import MujocoEnv
-from motion_nodes.learning.tasks.registry import TASKS, make_task, task_entry
+from motion_nodes.learning.tasks.registry import (
+    TASKS,
+    EnvFactory,
+    make_task,
+    task_config,
+    task_entry,
+)
+from motion_nodes.learning.trainer import Trainer
+from motion_nodes.learning.training_run import single_threaded_blas
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 
@@ -69,7 +79,7 @@ def test_gripper_closes_below_zero_and_opens_at_zero():
         task.control(env._view(), np.array([[0.0] * 7 + [a]]))[0, task.actuators[7:]]
         for a in (-1e-9, 0.0)
     ]
-    np.testing.assert_allclose(width, np.outer((0.03, 0.04), task.stiffness[7:]))
+    np.testing.assert_allclose(width, np.outer((0.036, 0.04), task.stiffness[7:]))
 
 
 def test_huge_actions_stay_within_joint_limits():
@@ -142,7 +152,7 @@ def test_grasp_is_recognized_by_both_fingers():
     robot = load_robot("franka")
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
     cube = state["physics"][0, 1 + task._cube_q : 8 + task._cube_q]
-    arm = np.append(task.default[:7], (0.04, 0.04))
+    arm = np.append(task.default[:7], (0.0255, 0.0255))
     state["physics"][0, 1 + task.joint_q] = arm
     cube[:3] = kinematics.pose(arm, robot.tool_frame)[:3, 3]
     cube[3:] = (1.0, 0.0, 0.0, 0.0)
@@ -153,6 +163,19 @@ def test_grasp_is_recognized_by_both_fingers():
         rewards.append(step.rewards[0])
     assert task.pick_state(env._view()).grasped.all()
     assert sum(r > 0.5 for r in rewards) <= 2  # grasping and placing, once each
+
+
+def test_training_repeats_with_its_seed():
+    config = replace(task_config("grasp", seed=3, num_envs=8), rollout_steps=8)
+
+    def parameters():
+        trainer = Trainer(EnvFactory("grasp"), config)
+        with ThreadPoolExecutor(2) as executor:
+            trainer.iterate(executor)
+        return trainer.learner.flat
+
+    with single_threaded_blas():
+        np.testing.assert_array_equal(parameters(), parameters())
 
 
 def test_gymnasium_interface():

@@ -12,7 +12,10 @@ from motion_nodes.learning.policy import Policy
 from motion_nodes.learning.running_norm import RunningNorm
 from motion_nodes.learning.tasks.registry import make_task
 from motion_nodes.policies.descriptor_file import read_descriptor
+from motion_nodes.policies.network import load_network
+from motion_nodes.policies.observations import PolicyInputs
 from motion_nodes.policies.policy_spec import ActionKind
+from motion_nodes.policies.runner import PolicyRunner
 
 
 def recorded(name, steps=5):
@@ -38,6 +41,30 @@ def test_identical_actions_on_recorded_observations(name, tmp_path):
     assert np.abs(actions).max() > 0.1
     played = load_exported(tmp_path / "policy.onnx", task)(observations)
     np.testing.assert_allclose(played, actions, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["reach", "grasp", "drawer"])
+def test_the_player_commands_what_the_environment_does(name, tmp_path):
+    """Closed loop: measurements go to the player by name, actions and targets are compared."""
+    task, policy, _ = recorded(name)
+    description = export_policy(policy, task, tmp_path / "policy.onnx")
+    runner = PolicyRunner(
+        read_descriptor(description), load_network(tmp_path / "policy.onnx"), task.joint_names
+    )
+    env = MujocoEnv(task, 1, seed=4)
+    observations = env.reset()
+    for _ in range(20):
+        view, terms, at = env._view(), {}, 0
+        for term in task.observation_terms:
+            terms[term.name] = observations[0, at : at + term.size]
+            at += term.size
+        inputs = PolicyInputs(task.positions(view)[0], task.velocities(view)[0], terms=terms)
+        targets = runner.step(inputs)
+        actions = policy(observations)
+        np.testing.assert_allclose(runner.previous_action, actions[0], rtol=1e-6, atol=1e-6)
+        expected = task.control(view, actions)[0, task.actuators] / task.stiffness
+        np.testing.assert_allclose(targets.position[:7], expected[:7], atol=1e-6)
+        observations = env.step(actions).observations
 
 
 def test_description_of_the_drawer_policy(tmp_path):

@@ -11,7 +11,7 @@ import mujoco
 import numpy as np
 
 from motion_nodes.learning.mlp import Floats
-from motion_nodes.learning.tasks.franka_cell import GAMMA, FrankaCell
+from motion_nodes.learning.tasks.franka_cell import HARD, FrankaCell
 from motion_nodes.learning.tasks.task import ObservedQuantity, TaskState
 
 _DEFAULT = (0.0, -0.3, 0.0, -2.3, 0.0, 3.571, 2.356)
@@ -115,22 +115,23 @@ class Drawer(FrankaCell):
                 self.opening(state)[:, None],
                 state.v[:, self._drawer_v, None],
                 self.handle_from_tool(state),
-                np.clip(state.actions, -10.0, 10.0),
+                self.last_action(state),
             )
         )
 
     def assess(self, before: TaskState, after: TaskState) -> tuple[Floats, Floats, Floats]:
         """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
-        progress = GAMMA * self._potential(after) - self._potential(before)
+        progress = self._potential(after) - self._potential(before)
         change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
         opening = self.opening(after)
-        reward = progress + 0.05 * opening / _RANGE - 2e-4 * change
+        near = np.exp(-np.square(np.linalg.norm(self.handle_from_tool(after), axis=1) / 0.05))
+        reward = progress + 0.05 * near + 0.2 * opening / _RANGE - 5e-4 * change
         return reward, np.zeros(len(reward), bool), opening > _OPEN
 
     def _potential(self, state: TaskState) -> Floats:
         """Return a potential: near the handle, and the drawer open."""
         distance = np.linalg.norm(self.handle_from_tool(state), axis=1)
-        potential: Floats = 10.0 * self.opening(state) - 4.0 * distance
+        potential: Floats = 40.0 * self.opening(state) - 12.0 * distance
         return potential
 
 
@@ -143,7 +144,8 @@ def _box(
         pos=place,
         size=[0.5 * edge for edge in size],
         rgba=(0.7, 0.6, 0.45, 1.0),
-        solref=(0.016, 1.0),
+        solref=HARD,
+        priority=1,  # not softened by the fingers' own parameters
         friction=(1.0, 0.02, 0.001),
         condim=4,
     )

@@ -31,14 +31,16 @@ TOOL = f"{ROBOT}/panda_hand_tcp"
 FINGERS = (f"{ROBOT}/panda_leftfinger", f"{ROBOT}/panda_rightfinger")
 TIME_STEP, PERIOD = 0.005, 0.04
 """Time step of physics, and control period [s]."""
-GAMMA = 0.98
-"""Discount factor of the tasks with shaped rewards."""
+ACTION_CLIP = 10.0
+"""Max magnitude of previous actions in observations."""
 OPEN = 0.04
 """Position of each finger of the open gripper [m]."""
 _ARM = 7
-_AHEAD = 0.01
-"""Max distance of finger targets from the fingers [m]: limits their speed to 0.5 m/s, or they pass
-through each other."""
+_AHEAD = 0.004
+"""Max distance of finger targets from the fingers [m]: limits their force to 40 N and their speed
+to 0.2 m/s, or these light links pass through what they grip."""
+HARD = (2.0 * TIME_STEP, 1.0)
+"""MuJoCo's ``solref`` of the stiffest contacts and limits that the time step allows."""
 _IK = IkSettings(attempts=1, timeout=10.0)
 _JITTER = 0.1
 """Max deviation of initial joint positions from the default [rad]."""
@@ -99,6 +101,8 @@ class FrankaCell(MujocoTask):
         self.joint_v = np.array([joint.dofadr[0] for joint in joints])
         actuators = [self.model.actuator(f"{ROBOT}/{name}").id for name in self.joint_names]
         self.actuators = np.array(actuators)
+        for joint in joints[_ARM:]:
+            self.model.jnt_solref[joint.id] = HARD
         self.model.actuator_biasprm[self.actuators, 1] = -self.stiffness
         self.model.actuator_biasprm[self.actuators, 2] = -self.damping
         self._effort = [self.sensor(f"effort.{n}").start for n in self.joint_names[:_ARM]]
@@ -183,6 +187,10 @@ class FrankaCell(MujocoTask):
     def tool(self, state: TaskState) -> Floats:
         """Return positions of the tool in the base [m], shape (n, 3)."""
         return state.sensors[:, self.sensor("tool.FRAMEPOS")]
+
+    def last_action(self, state: TaskState) -> Floats:
+        """Return the previous raw action, clipped, shape (n, action_size)."""
+        return np.clip(state.actions, -ACTION_CLIP, ACTION_CLIP)
 
     def effort_ratio(self, state: TaskState) -> Floats:
         """Return efforts of the arm relative to their limits, shape (n, 7)."""

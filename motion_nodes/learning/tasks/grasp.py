@@ -8,7 +8,7 @@ import numpy as np
 
 from motion_nodes.learning.mlp import Floats
 from motion_nodes.learning.rewards import PickReward, PickState
-from motion_nodes.learning.tasks.franka_cell import FINGERS, GAMMA, FrankaCell
+from motion_nodes.learning.tasks.franka_cell import FINGERS, HARD, FrankaCell
 from motion_nodes.learning.tasks.task import ObservedQuantity, TaskState
 from motion_nodes.model.tree import Box
 from motion_nodes.sim.free_bodies import PREFIX, FreeBody
@@ -47,11 +47,13 @@ class Grasp(FrankaCell):
         self._cube_q = int(self.model.joint(f"{PREFIX}cube").qposadr[0])
         self._contacts = [self.sensor(f"contact{i}").start for i in range(2)]
         self._reward = PickReward(
-            gamma=GAMMA, distance=4.0, grasp=1.0, place=2.0, torque=0.0005, reach=0.4
+            gamma=1.0, distance=12.0, grasp=3.0, place=6.0, torque=0.001, reach=0.4
         )
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
-        """Add contact sensors between the fingers and the cube."""
+        """Add contact sensors between the fingers and the cube, and harden its contacts."""
+        for geom in spec.body(f"{PREFIX}cube").geoms:
+            geom.solref, geom.priority = HARD, 1
         for i, finger in enumerate(FINGERS):
             spec.add_sensor(
                 name=f"contact{i}",
@@ -105,7 +107,7 @@ class Grasp(FrankaCell):
                 cube - self.tool(state),
                 cube,
                 np.stack((np.cos(yaw), np.sin(yaw)), axis=1),
-                np.clip(state.actions, -10.0, 10.0),
+                self.last_action(state),
             )
         )
 
@@ -133,4 +135,4 @@ class Grasp(FrankaCell):
         memory["place_due"] &= ~now.placed
         change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
         lost = np.linalg.norm(now.item[:, :2] - _CENTRE, axis=1) > _LOST
-        return reward - 2e-4 * change, lost, now.placed
+        return reward - 5e-4 * change, lost, now.placed

@@ -12,13 +12,13 @@ from typing import cast
 from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.learning.mujoco_env import MujocoEnv
 from motion_nodes.learning.ppo import PpoConfig
-from motion_nodes.learning.tasks.franka_cell import GAMMA, FrankaCell
+from motion_nodes.learning.tasks.franka_cell import FrankaCell
 from motion_nodes.learning.trainer import TrainingConfig
 
 _REACH = PpoConfig(
     learning_rate=1e-3, target_kl=0.02, value_clip=math.inf, gamma=0.95, epochs=8, minibatches=8
 )
-_SHAPED = replace(_REACH, gamma=GAMMA, epochs=5)
+_SHAPED = replace(_REACH, gamma=0.98, epochs=5)
 
 
 @dataclass(frozen=True)
