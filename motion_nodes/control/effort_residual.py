@@ -75,8 +75,9 @@ class EffortResidual:
         self._dynamics, self._ripple, self._time_constant = dynamics, ripple, time_constant
         n = len(dynamics.joint_names)
         self.value: Array = np.zeros(n)
-        """Efforts beyond the model [N m or N], shape (n,)."""
-        self._filtered: Array = np.zeros(n)
+        """Efforts beyond the model and the ripple [N m or N], shape (n,)."""
+        self.filtered: Array = np.zeros(n)
+        """Efforts beyond the model, with the ripple [N m or N], shape (n,)."""
         self._doubt: Array = np.zeros(n)
         self._before: tuple[float, Array, Array] | None = None
         self._usual = MAX_GAP
@@ -84,7 +85,7 @@ class EffortResidual:
 
     def reset(self) -> None:
         """Reset the filter."""
-        for values in (self.value, self._filtered, self._doubt):
+        for values in (self.value, self.filtered, self._doubt):
             values[:] = 0.0
         self._before = None
 
@@ -113,10 +114,10 @@ class EffortResidual:
         usual = np.minimum(np.abs(acceleration), self._ripple.acceleration)
         doubt = self._ripple.by_speed * np.abs(mean) + self._ripple.by_acceleration * usual
         share = -math.expm1(-dt / self._time_constant)
-        self._filtered += (residual - self._filtered) * share
+        self.filtered += (residual - self.filtered) * share
         self._doubt += (doubt - self._doubt) * share
-        beyond = np.abs(self._filtered) - self._doubt
-        self.value = np.copysign(beyond.clip(0.0), self._filtered)
+        beyond = np.abs(self.filtered) - self._doubt
+        self.value = np.copysign(beyond.clip(0.0), self.filtered)
         return self.value
 
     def _regular(self, dt: float) -> bool:

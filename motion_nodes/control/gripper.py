@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
 
+CONTACT_TIME = 0.1
+"""Time at rest after which fingers that push are in contact [s]."""
+
 
 class GripStatus(enum.Enum):
     """Status of a gripper motion."""
@@ -78,13 +81,16 @@ class GripperMove:
         self._standing = 0.0
         self._elapsed = 0.0
 
-    def judge(self, position: float, velocity: float, dt: float) -> GripStatus:
+    def judge(
+        self, position: float, velocity: float, dt: float, *, pushing: bool = False
+    ) -> GripStatus:
         """Process a measurement and return the status.
 
         Args:
             position: of the fingers [m or rad].
             velocity: of the fingers [m/s or rad/s].
             dt: time since the last measurement [s].
+            pushing: whether all fingers push towards the goal: then they are soon in contact.
         """
         if self.status is not GripStatus.MOVING:
             return self.status
@@ -94,7 +100,7 @@ class GripperMove:
         self._standing = self._standing + dt if standing else 0.0
         if abs(position - self.goal) <= config.goal_tolerance:
             self.status = GripStatus.REACHED
-        elif self._standing >= config.stall_timeout:
+        elif self._standing >= (CONTACT_TIME if pushing else config.stall_timeout):
             self.status = GripStatus.STALLED
         elif self._elapsed > config.timeout:
             self.status = GripStatus.TIMED_OUT

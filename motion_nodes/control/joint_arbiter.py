@@ -274,8 +274,7 @@ class JointArbiter:
         Trajectories stop along their paths. Streams that began before do not get joints back until
         they begin anew.
         """
-        for run in list(self.runs):
-            self._end_along_path(run, FollowStatus.ABORTED, text)
+        self.abort_trajectories(text)
         stops, self.stops = self.stops, []
         self.abort_all(text)
         self.stops = stops
@@ -337,6 +336,15 @@ class JointArbiter:
             elif run.follower.status.ended:
                 self._end(run, run.follower.status, run.follower.text)
         return reference
+
+    def gripping(self, joints: NDArray[np.intp]) -> bool:
+        """Return whether some joints still hold what a claim gripped."""
+        return bool(self._gripping[joints].all())
+
+    def abort_trajectories(self, text: str) -> None:
+        """Abort all trajectories, and stop their joints along their paths."""
+        for run in list(self.runs):
+            self._end_along_path(run, FollowStatus.ABORTED, text)
 
     def take(self, joints: Sequence[str], label: str) -> None:
         """Take joints from other commands; they stop.
@@ -439,18 +447,27 @@ class JointArbiter:
 
     def _stop_blocked(self, blocked: Blocked, position: Array) -> None:
         """Stop all guarded joints, and retreat to the positions where they were found blocked."""
-        text = self.describe(blocked)
+        self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
+
+    def stop_in_contact(self, text: str, guarded: NDArray[np.bool_], position: Array) -> None:
+        """Stop joints because of a contact, and retreat to where they are.
+
+        Args:
+            text: description of the contact.
+            guarded: joints to stop, mask of shape (n,).
+            position: measured, of all joints [rad or m], shape (n,).
+        """
         for run in list(self.runs):
-            if blocked.guarded[run.joints].any():
+            if guarded[run.joints].any():
                 self._end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
-        joints = np.flatnonzero(blocked.guarded)
+        joints = np.flatnonzero(guarded)
         self._take(joints, text)
         # Joints that are not under position control stop.
         self.controller.stop(joints)
         self.controller.move_reference_to(joints, position + self.resync.sag)
         self.resync.request(joints, contact=True)
-        assert self.guard is not None
-        self.guard.reset()
+        if self.guard is not None:
+            self.guard.reset()
         self.fault = text
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:

@@ -17,28 +17,27 @@ from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.guard_defaults import GRIPPER_GROUP
+from motion_nodes.control.contact_wrench import ContactWrench
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
     gains_of,
-    gripper_of,
     limits_of,
     modes_of,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
-from motion_nodes.nodes.articulation.contact_guard import ContactGuard
+from motion_nodes.nodes.articulation.contact_guard import ContactGuard, contact_problem
 from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
-from motion_nodes.nodes.articulation.gripper_actions import GripperServer
+from motion_nodes.nodes.articulation.gripper_actions import gripper_of
 from motion_nodes.nodes.articulation.impedance_inputs import ImpedanceInputs, impedance_problem
 from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
+from motion_nodes.nodes.articulation.payload_model import PayloadModel
 from motion_nodes.nodes.articulation.state_monitor import StateMonitor
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.nodes.articulation.trajectory_requests import listen_for_trajectories
@@ -80,7 +79,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             limits_of(params, self.robot)
         except MotionError as error:
             return str(error)
-        return impedance_problem(params, self._law)
+        return contact_problem(params) or impedance_problem(params, self._law)
 
     def configure(self) -> None:
         """Create the controller and its endpoints."""
@@ -90,10 +89,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller = ArticulationController(limits_of(params, robot), modes_of(params))
         self.runner = JointArbiter(self.controller, params.start_tolerance)
         drives = [robot.drive(joint) for joint in joints]
-        dynamics = None
+        self._payload: PayloadModel | None = None
         if params.command_interface == "effort" or params.feed_forward or params.contact_detection:
-            armature = [drive.armature for drive in drives]
-            dynamics = InverseDynamics(robot.tree, joints, armature=armature)
+            self._payload = PayloadModel(self, robot, params)
+        dynamics = None if self._payload is None else self._payload.dynamics
         monitored = dynamics if params.contact_detection else None
         self._guard = ContactGuard(robot, self.runner, params, monitored)
         self._logged_fault = ""
@@ -105,6 +104,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         plausibility = StatePlausibility(robot.limits.select(joints).velocity)
         sources = SourceWatch(len(joints))
         self._state = JointStateReader(states, joints, plausibility=plausibility, sources=sources)
+        if self._payload is not None:
+            self._payload.serve(self._state)
         self._monitor = StateMonitor(self, robot, self._state, self.runner)
         self._streams = StreamInputs(self)
         self._status = ControllerStatus(self, self._state, self._streams, self._monitor)
@@ -115,7 +116,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._follow: FollowTrajectoryServer | None = FollowTrajectoryServer(
             self, params.action_monitor_rate
         )
-        self._gripper = self._make_gripper()
+        self._gripper = gripper_of(self, robot, self._outputs.drives is not None)
         self._since_report = 0.0
         self._unstarted = True
         self._fresh = False
@@ -182,13 +183,15 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance
         if self._gripper is not None:
-            self._configure_gripper(self._gripper, params)
+            self._gripper.set_params(params)
         for joint, mode in modes.items():
             if self.controller.modes[joint] is not mode:
                 self.runner.take([joint], "a change of its control mode")
                 self.controller.switch_mode(mode, [joint])
         self._outputs.set_params(params, limits, modes)
         self._impedance.set_params(params)
+        if self._payload is not None:
+            self._payload.set_params(params)
 
     def stopped(self, why: str) -> None:
         """Decelerate all joints to rest within their limits, and end all goals."""
@@ -236,6 +239,17 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Return why commands are refused, None if they are accepted."""
         return self.stop_reason or self._state_fault() or self._monitor.fault or None
 
+    @property
+    def contact(self) -> ContactWrench | None:
+        """External wrench at the tool, in every control mode; None if it is not estimated."""
+        return self._guard.wrench
+
+    def grasp_failed(self, reason: str) -> None:
+        """Report that a held object slips or was lost, and abort trajectories if configured."""
+        self.get_logger().warning(f"gripper: {reason}")
+        if self.params.gripper_abort_on_loss:
+            self.runner.abort_trajectories(reason)
+
     # ---- loop
 
     @property
@@ -255,20 +269,6 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         speeds = np.abs(np.nan_to_num(self._state.velocity))
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
         self.rest.look(self.now(), still=still, fault=self._state_fault() or "")
-
-    def _make_gripper(self) -> GripperServer | None:
-        group = self.robot.groups.get(GRIPPER_GROUP)
-        if group is None or not set(group.joints) <= set(self.params.joints):
-            return None
-        stiffness = self._stiffness[[self.params.joints.index(joint) for joint in group.joints]]
-        bounds_effort = self._outputs.drives is not None or bool((stiffness > 0.0).all())
-        server = GripperServer(self, group.joints, bounds_effort=bounds_effort)
-        self._configure_gripper(server, self.params)
-        return server
-
-    def _configure_gripper(self, server: GripperServer, params: ArticulationParams) -> None:
-        limits = self.robot.groups[GRIPPER_GROUP].limits
-        server.set_config(gripper_of(params, limits), allow_stalling=params.gripper_allow_stalling)
 
     def _before_jump(self, now_ns: int) -> bool:
         """Return whether the newest state is from before a jump of time."""
@@ -346,7 +346,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._follow is not None:
             self._follow.look()
         if self._gripper is not None:
-            self._gripper.update(self._state.position, self._state.velocity, dt)
+            self._gripper.update(self._state.position, self._state.velocity, self._state.effort, dt)
             self._gripper.look()
 
     # ---- services

@@ -33,6 +33,7 @@ class Compliant:
         self.arm, self.client = arm, arm.client
         name = f"/{IMPEDANCE_CONTROLLER}/external_wrench"
         self.wrenches = self.client.listen(WrenchStamped, name)
+        self.poses = self.client.listen(PoseStamped, f"/{IMPEDANCE_CONTROLLER}/current_pose")
         self._publishers = {
             kind: self.client.publisher(kind, f"/{IMPEDANCE_CONTROLLER}/{name}")
             for kind, name in (
@@ -63,10 +64,10 @@ class Compliant:
 
     @property
     def active(self) -> bool:
-        """Whether wrenches are published, which they are only while it is active."""
-        self.wrenches.clear()
+        """Whether poses are published, which they are only while it is active."""
+        self.poses.clear()
         self.client.spin(0.3)
-        return len(self.wrenches) > 2
+        return len(self.poses) > 2
 
     def refuses(self, message: Any) -> None:
         """A message changes nothing."""
@@ -193,7 +194,7 @@ def test_parameters_out_of_range_are_refused(mode):
     for values in (
         {"impedance__stiffness": [-1.0, 10.0]},
         {"impedance__stiffness": [1.0, 2.0, 3.0]},
-        {"impedance__payload_mass": -1.0},
+        {"payload__mass": -1.0},
         {"impedance__frame": "nose"},
         {"impedance__stiffness": [90000.0, 40.0]},
     ):

@@ -122,7 +122,7 @@ class CartesianImpedance:
         self.settings = settings
         self._forced, self._stiffness = settings.forced, settings.six("stiffness")
         self._ratio, self._given = settings.six("damping_ratio"), settings.six("damping")
-        self.space.set_payload(settings.payload_mass, np.array(settings.payload_center))
+        self.space.dynamics.set_payload(settings.payload_mass, settings.payload_center)
 
     def check_rate(self, settings: ImpedanceSettings, rate: float) -> str | None:
         """Return why a stiffness cannot be held at a control rate [Hz], or None.

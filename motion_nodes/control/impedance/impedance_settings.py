@@ -90,7 +90,11 @@ class ImpedanceSettings:
         True, doc="Compensate gravity; off for robots that do so themselves."
     )
     payload_mass: float = setting(
-        0.0, doc="Mass of what the tool carries.", unit="kg", ge=0.0, le=1e3
+        0.0,
+        doc="Mass of what the tool carries, part of the robot's model in all control modes.",
+        unit="kg",
+        ge=0.0,
+        le=1e3,
     )
     payload_center: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0), doc="Center of mass of the payload in the tool frame.", unit="m",

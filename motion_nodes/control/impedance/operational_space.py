@@ -14,15 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
 MAX_INERTIA = 300.0
 """Max eigenvalue of Lambda [kg or kg m^2]. In singular directions it would be infinite; forces
 there do not accelerate the tool."""
-_GRAVITY = np.array(STANDARD_GRAVITY)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +75,10 @@ class OperationalSpace:
             UnknownJoint, UnknownFrame: for a name that the robot does not have.
         """
         self.joint_names, self.tool = tuple(joints), tool
-        armature = [robot.drive(joint).armature for joint in joints]
         self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)
-        self._dynamics = InverseDynamics(robot.tree, joints, armature=armature)
-        self._payload, self._center = 0.0, np.zeros(3)
+        self.dynamics = PayloadDynamics(robot, joints, tool)
+        """Inverse dynamics, with the payload."""
         self.at(robot.home[robot.indices(self.joint_names)], np.zeros(len(joints)))  # compiles
-
-    def set_payload(self, mass: float, center: Array) -> None:
-        """Set a point mass [kg] at a position in the tool frame [m], shape (3,)."""
-        self._payload, self._center = mass, np.asarray(center, np.float64)
 
     def at(self, q: Array, v: Array, *, gravity: bool = True) -> ArmState:
         """Return the state at joint positions and velocities.
@@ -95,17 +89,10 @@ class OperationalSpace:
             gravity: whether the bias includes gravity.
         """
         X, J = self._kinematics.pose_and_jacobian(q, self.tool)
-        dynamics = self._dynamics
+        dynamics = self.dynamics
         weight = dynamics.gravity(q)
         M = dynamics.mass_matrix(q, weight)
         bias = dynamics.efforts(q, v, np.zeros_like(v))
-        if self._payload > 0.0:
-            x, y, z = X[:3, :3] @ self._center
-            skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-            J_C = J[:3] - skew @ J[3:]
-            M += self._payload * (J_C.T @ J_C)
-            load = -self._payload * (J_C.T @ _GRAVITY)
-            bias, weight = bias + load, weight + load
         if not gravity:
             bias = bias - weight
         M_inv = np.asarray(np.linalg.inv(M), np.float64)

@@ -132,7 +132,7 @@ def guard_of(requests: Sequence[ToleranceRequest], joints: Sequence[str]) -> NDA
     return bounds
 
 
-def gripper_of(params: ArticulationParams, limits: JointLimits) -> GripperConfig:
+def gripper_config(params: ArticulationParams, limits: JointLimits) -> GripperConfig:
     """Return the criteria of gripper goals, for finger joints with these limits."""
     lower, upper = float(limits.lower.max()), float(limits.upper.min())
     return settings_from(params, GripperConfig, "gripper_", lower=lower, upper=upper)

@@ -8,6 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from motion_nodes.control.contact_wrench import WrenchLimits
+from motion_nodes.control.grasp_force import GraspSettings
 from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import effort_margins
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
@@ -180,6 +182,8 @@ class ArticulationParams(FramedParams):
         unit="N m or N",
         ge=0.0,
     )
+    contact_max_force: float = core_param(WrenchLimits, "max_force", name="contact.max_force")
+    contact_max_torque: float = core_param(WrenchLimits, "max_torque", name="contact.max_torque")
     constraints_goal: float = param(
         0.01,
         name="constraints.goal",
@@ -223,6 +227,21 @@ class ArticulationParams(FramedParams):
     )
     gripper_stall_timeout: float = core_param(
         GripperConfig, "stall_timeout", name="gripper.stall_timeout"
+    )
+    gripper_grasp_force: float = core_param(
+        GraspSettings, "grasp_force", name="gripper.grasp_force"
+    )
+    gripper_friction: float = core_param(GraspSettings, "friction", name="gripper.friction")
+    gripper_slip_distance: float = core_param(
+        GraspSettings, "slip_distance", name="gripper.slip_distance"
+    )
+    gripper_loss_distance: float = core_param(
+        GraspSettings, "loss_distance", name="gripper.loss_distance"
+    )
+    gripper_abort_on_loss: bool = param(
+        False,
+        name="gripper.abort_on_loss",
+        doc="Abort active trajectories if the held object slips at the max effort or is lost.",
     )
     gripper_allow_stalling: bool = param(
         True,
@@ -283,10 +302,10 @@ class ArticulationParams(FramedParams):
         ImpedanceSettings, "gravity_compensation", name="impedance.gravity_compensation"
     )
     impedance_payload_mass: float = core_param(
-        ImpedanceSettings, "payload_mass", name="impedance.payload_mass"
+        ImpedanceSettings, "payload_mass", name="payload.mass"
     )
     impedance_payload_center: tuple[float, ...] = core_param(
-        ImpedanceSettings, "payload_center", name="impedance.payload_center"
+        ImpedanceSettings, "payload_center", name="payload.center"
     )
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detection of contacts and blocked joints, configured from the parameters."""
+"""Detection of contacts and blocked joints, and the external wrench, by the parameters."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.contact_wrench import ContactWrench, WrenchGuard, WrenchLimits
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
 from motion_nodes.control.guard_defaults import gripper_joints, revolute
 from motion_nodes.control.joint_arbiter import JointArbiter
@@ -19,9 +20,18 @@ from motion_nodes.nodes.articulation.articulation_config import (
     per_joint,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
+from motion_nodes.nodes.articulation.payload_model import tool_of
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.joint_topics import JointStateReader
 
 Array = NDArray[np.float64]
+
+
+def contact_problem(params: ArticulationParams) -> str | None:
+    """Return why the limits of the external wrench are not possible, or None."""
+    if settings_from(params, WrenchLimits, "contact_").any and not params.contact_detection:
+        return "contact.max_force and contact.max_torque need contact_detection"
+    return None
 
 
 class ContactGuard:
@@ -59,6 +69,10 @@ class ContactGuard:
         # Loads the code now: a later load would delay a tick of the controller.
         self._kinematics.frames(robot.home[robot.indices(joints)])
         self._position: Array = robot.home
+        self.wrench = self._make_wrench(params)
+        """External wrench at the tool; None if it is not estimated."""
+        self._limit = WrenchGuard(settings_from(params, WrenchLimits, "contact_"))
+        self._arm = ~gripper_joints(robot, joints)
         runner.guard = JointGuard(self._settings(params), 1.0 / params.update_rate)
         runner.describe = self._describe
         runner.resync.never = gripper_joints(robot, joints)
@@ -67,6 +81,7 @@ class ContactGuard:
         """Apply changed tolerances."""
         assert self._runner.guard is not None
         self._runner.guard.settings = self._settings(params)
+        self._limit.limits = settings_from(params, WrenchLimits, "contact_")
 
     def reset(self) -> None:
         """Reset the measurement."""
@@ -85,9 +100,25 @@ class ContactGuard:
         self._position = state.position
         if self._residual is None:
             return None
-        return self._residual.update(
+        residual = self._residual.update(
             state.stamp_ns * 1e-9, state.position, state.velocity, state.effort
         )
+        if self.wrench is not None:
+            time, known = state.stamp_ns * 1e-9, residual is not None
+            self.wrench.update(time, state.position, state.velocity, self._residual, known=known)
+            found = self._limit.check(self.wrench.certain)
+            if found:
+                self._runner.stop_in_contact(found, self._arm, state.position)
+        return residual
+
+    def _make_wrench(self, params: ArticulationParams) -> ContactWrench | None:
+        group = self._robot.groups.get(params.impedance_group)
+        tool = tool_of(self._robot, params.impedance_group)
+        if self._residual is None or group is None or tool is None:
+            return None
+        if not set(group.joints) <= set(params.joints):
+            return None
+        return ContactWrench(self._robot, params.joints, group.joints, tool)
 
     def _settings(self, params: ArticulationParams) -> GuardSettings:
         stiffness = self._stiffness

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from motion_nodes.control.contact_wrench import ContactWrench
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.ros.node import MotionNode
 
@@ -21,3 +22,10 @@ class ControllerHost(Protocol):
 
     def refusal(self) -> str | None:
         """Return why commands are refused, None if they are accepted; only in the loop."""
+
+    @property
+    def contact(self) -> ContactWrench | None:
+        """External wrench at the tool; None if it is not estimated."""
+
+    def grasp_failed(self, reason: str) -> None:
+        """Report that a held object slips or was lost; only in the loop."""

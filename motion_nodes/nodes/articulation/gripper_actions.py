@@ -3,7 +3,8 @@
 
 Positions are those of the finger joints. A gripper stopped by an object is stalled: it keeps
 pushing with at most ``max_effort`` until its next command, and by default the goal succeeds. A
-max_effort of 0 means the effort limit of the drives.
+max_effort of 0 means the effort limit of the drives. The grasp is monitored until the next command
+(:mod:`.grasp_watch`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,20 @@ from control_msgs.action import GripperCommand, ParallelGripperCommand
 from numpy.typing import NDArray
 
 from motion_nodes.control.active_commands import Claim
-from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.control.grasp_force import GraspForce, GraspSettings, GraspState
+from motion_nodes.control.gripper import GripperMove, GripStatus
+from motion_nodes.control.guard_defaults import GRIPPER_GROUP
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.articulation.articulation_config import gripper_config
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.nodes.articulation.grasp_watch import GraspWatch
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
+from motion_nodes.ros.core_settings import settings_from
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -42,59 +51,90 @@ class _Grip:
     goal: ActionGoal
     move: GripperMove
     claim: Claim
-    position: float = float("nan")
+    grasp: GraspForce
+    position: float = math.nan
     """Position of the finger farthest from the goal [rad or m]."""
+    effort: float = math.nan
+    """Smallest effort of the fingers towards the goal [N or N m]."""
     canceled: bool = False
 
     @property
     def ended(self) -> bool:
-        return self.canceled or bool(self.claim.lost) or self.move.status is not GripStatus.MOVING
+        if self.canceled or bool(self.claim.lost):
+            return True
+        return self.move.status is not GripStatus.MOVING and not self.grasp.settling
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the fingers are stopped by something."""
+        return self.move.status is GripStatus.STALLED and self.grasp.state is not GraspState.LOST
+
+    def pushing(self, q: Array, effort: Array) -> float:
+        """Return the smallest effort of the fingers towards the goal; NaN if not measured."""
+        return float((effort * np.sign(self.move.goal - q)).clip(0.0).min())
 
 
 class GripperServer(LoopActionServer[_Grip]):
     """Serves the gripper actions of one robot."""
 
     def __init__(
-        self, host: ControllerHost, joints: tuple[str, ...], *, bounds_effort: bool
+        self,
+        host: ControllerHost,
+        joints: tuple[str, ...],
+        limits: JointLimits,
+        *,
+        bounds_effort: bool,
     ) -> None:
-        """Create the servers; call :meth:`set_config` before the first goal.
+        """Create the servers.
 
         Args:
             host: the controller.
             joints: finger joints, which are all commanded to the same position.
+            limits: of these joints.
             bounds_effort: whether the controller can limit the efforts of the fingers.
         """
         self._host = host
-        self._joints = joints
+        self._joints, self._limits = joints, limits
         self._bounds_effort = bounds_effort
         names = host.runner.controller.joint_names
         self._indices = [names.index(joint) for joint in joints]
+        self._watch = GraspWatch(host, joints)
+        self._newest: _Grip | None = None
+        """The newest goal, whose grasp is monitored."""
+        self.set_params(host.node.params)
         actions = [(GripperCommand, name) for name in COMMAND_NAMES]
         super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
 
-    def set_config(self, config: GripperConfig, *, allow_stalling: bool) -> None:
-        """Set the configuration of future goals.
+    def set_params(self, params: ArticulationParams) -> None:
+        """Set the configuration of future goals."""
+        self._config = gripper_config(params, self._limits)
+        self._allow_stalling = params.gripper_allow_stalling
+        self._watch.settings = settings_from(params, GraspSettings, "gripper_")
 
-        Args:
-            config: criteria of arrival and stall.
-            allow_stalling: whether a stalled goal succeeds.
-        """
-        self._config, self._allow_stalling = config, allow_stalling
-
-    def update(self, position: Array, velocity: Array, dt: float) -> None:
-        """Update the status of active goals; in the loop.
+    def update(self, position: Array, velocity: Array, effort: Array, dt: float) -> None:
+        """Update the status of active goals, and the current grasp; in the loop.
 
         Args:
             position: measured, of all joints [rad or m], shape (n,).
             velocity: measured, of all joints [rad/s or m/s], shape (n,).
+            effort: measured, of all joints [N m or N], shape (n,); NaN: not measured.
             dt: time since the last update [s].
         """
+        q, v, tau = position[self._indices], velocity[self._indices], effort[self._indices]
         for grip in self._works:
             if not grip.ended:
-                q, v = position[self._indices], velocity[self._indices]
-                farthest = int(np.argmax(np.abs(q - grip.move.goal)))
-                grip.position = float(q[farthest])
-                grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
+                self._judge(grip, q, v, tau, dt)
+        if self._newest is not None:
+            self._watch.update(position, self._newest.pushing(q, tau), dt)
+
+    def _judge(self, grip: _Grip, q: Array, v: Array, effort: Array, dt: float) -> None:
+        move, grasp = grip.move, grip.grasp
+        farthest = int(np.argmax(np.abs(q - move.goal)))
+        grip.position, grip.effort = float(q[farthest]), grip.pushing(q, effort)
+        before, speed = move.status, float(v[int(np.argmax(np.abs(v)))])
+        move.judge(grip.position, speed, dt, pushing=grasp.pushing(grip.effort))
+        if move.status is GripStatus.STALLED and before is GripStatus.MOVING:
+            grasp.hold(float(q.mean()), move.goal - grip.position)
 
     def start(self, goal: ActionGoal) -> _Grip | None:
         """Start the motion; abort the goal if it cannot be executed."""
@@ -117,7 +157,9 @@ class GripperServer(LoopActionServer[_Grip]):
         self._host.node.in_loop(lambda: self._host.runner.release(grip.claim, stop=False))
         if grip.claim.lost:
             self._host.node.get_logger().info(f"gripper goal {grip.claim.lost}")
-        self._finish(grip.goal, self._outcome(grip), grip.move.status, grip.position)
+        if grip.grasp.state is GraspState.LOST:
+            self._host.node.warn("gripper", f"gripper goal aborted: {grip.grasp.reason}")
+        self._finish(grip.goal, self._outcome(grip), grip)
 
     def _position(self, command: Any) -> float:
         """Return the commanded position in the goal of either action [rad or m]."""
@@ -158,30 +200,42 @@ class GripperServer(LoopActionServer[_Grip]):
             raise MotionError(refusal)
         move = GripperMove(position, self._config)
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
-        return _Grip(goal, move, self._host.runner.claim(command, "a gripper goal", max_effort))
+        claim = self._host.runner.claim(command, "a gripper goal", max_effort)
+        self._newest = _Grip(goal, move, claim, self._watch.begin(claim, max_effort))
+        return self._newest
 
     def _outcome(self, grip: _Grip) -> ActionOutcome:
         if grip.canceled:
             return ActionOutcome.CANCELED
         status = grip.move.status
-        held = status is GripStatus.STALLED and self._allow_stalling
+        held = self._allow_stalling and grip.stalled
         succeeded = (status is GripStatus.REACHED or held) and not grip.claim.lost
         return ActionOutcome.SUCCEEDED if succeeded else ActionOutcome.ABORTED
 
-    def _finish(
-        self,
-        goal: ActionGoal,
-        outcome: ActionOutcome,
-        status: GripStatus | None = None,
-        position: float = float("nan"),
-    ) -> None:
+    def _finish(self, goal: ActionGoal, outcome: ActionOutcome, grip: _Grip | None = None) -> None:
         result = goal.result
-        result.stalled = status is GripStatus.STALLED
-        result.reached_goal = status is GripStatus.REACHED
+        result.stalled = grip is not None and grip.stalled
+        result.reached_goal = grip is not None and grip.move.status is GripStatus.REACHED
+        position, effort = (math.nan, math.nan) if grip is None else (grip.position, grip.effort)
         if isinstance(result, GripperCommand.Result):
-            # The effort is not measured.
-            result.position, result.effort = position, float("nan")
+            result.position, result.effort = position, effort
         else:
+            count = len(self._joints)
             result.state.name = list(self._joints)
-            result.state.position = [position] * len(self._joints)
+            result.state.position, result.state.effort = [position] * count, [effort] * count
         goal.finish(outcome, result)
+
+
+def gripper_of(host: ControllerHost, robot: Robot, drives: bool) -> GripperServer | None:
+    """Return the servers of a robot's gripper; None if the controller does not have its joints.
+
+    Args:
+        host: the controller.
+        robot: with the gripper.
+        drives: whether the controller computes the efforts.
+    """
+    group = robot.groups.get(GRIPPER_GROUP)
+    if group is None or not set(group.joints) <= set(host.node.params.joints):
+        return None
+    bounds = drives or all(robot.drive(joint).stiffness > 0.0 for joint in group.joints)
+    return GripperServer(host, group.joints, group.limits, bounds_effort=bounds)

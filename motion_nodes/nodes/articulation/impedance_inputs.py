@@ -118,19 +118,30 @@ class ImpedanceInputs:
             self.law.set_settings(impedance_settings(params))
 
     def report(self, now_ns: int) -> None:
-        """Publish pose and external wrench of an active law, in the base frame."""
+        """Publish the external wrench in the base frame, and the pose of an active law.
+
+        Args:
+            now_ns: stamp [ns].
+        """
+        contact = self._host.contact
+        external = np.full(6, np.nan) if contact is None else contact.value
         law = self._host.runner.compliance.law
-        if law is None or law.status is None:
-            return
-        pose, wrench = PoseStamped(pose=pose_message(law.status.pose)), WrenchStamped()
-        for message in (pose, wrench):
-            message.header.frame_id = frame_id(self._prefix, self._robot.base_frame)
-            set_stamp(message, now_ns)
-        values = law.status.external_wrench.tolist()
-        force, torque = wrench.wrench.force, wrench.wrench.torque
-        force.x, force.y, force.z, torque.x, torque.y, torque.z = values
-        self._pose.publish(pose)
-        self._wrench.publish(wrench)
+        status = None if law is None else law.status
+        if status is not None:
+            external = status.external_wrench
+            pose = PoseStamped(pose=pose_message(status.pose))
+            self._stamp(pose, now_ns)
+            self._pose.publish(pose)
+        if np.isfinite(external).all():
+            wrench = WrenchStamped()
+            self._stamp(wrench, now_ns)
+            force, torque = wrench.wrench.force, wrench.wrench.torque
+            force.x, force.y, force.z, torque.x, torque.y, torque.z = external.tolist()
+            self._wrench.publish(wrench)
+
+    def _stamp(self, message: Any, now_ns: int) -> None:
+        message.header.frame_id = frame_id(self._prefix, self._robot.base_frame)
+        set_stamp(message, now_ns)
 
     # ---- inside
 

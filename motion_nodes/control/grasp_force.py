@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grip force of a finger gripper: contact, slip and loss of what it holds.
+
+Fingers close with a low force. Once they rest against an object, the force is raised where the
+object slips or its load needs more friction:
+
+    force >= load / (fingers * friction)
+
+A slip is a motion of the closed fingers; one under a known load also corrects the friction. The
+object is lost when the fingers close on, or no longer push.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from motion_nodes.model.setting import check_settings, setting
+
+RAISE = 1.5
+"""Factor of the force after a slip."""
+MARGIN = 1.2
+"""Factor of the force that a load needs."""
+SETTLING = 0.15
+"""Time after a contact or a slip in which fingers may move [s]: objects and drives yield."""
+LOAD_TIME = 0.1
+"""Time constant of the filter of the load [s]."""
+PUSHING = 0.5
+"""Share of the force limit above which resting fingers are in contact."""
+LOOSE = 0.3
+"""Share of it below which fingers no longer push."""
+PATIENCE = 0.2
+"""Time for which an object has to be loose, or a load too high [s]."""
+
+
+class GraspState(enum.Enum):
+    """State of a grasp."""
+
+    CLOSING = "closing"
+    HOLDING = "holding"
+    OVERLOADED = "overloaded"
+    """It slips, or its load needs more force than allowed."""
+    LOST = "lost"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraspSettings:
+    """Forces and thresholds; distances are those of a finger."""
+
+    grasp_force: float = setting(
+        0.0,
+        doc="Effort of each finger with which an object is gripped; raised up to max_effort of the "
+        "goal where the object slips or is heavy. 0: max_effort from the start.",
+        unit="N or N m", ge=0.0, le=1e4,
+    )  # fmt: skip
+    friction: float = setting(
+        0.4,
+        doc="Assumed coefficient of friction between fingers and objects, by which the load sets "
+        "the min effort of the fingers.",
+        gt=0.0, le=10.0,
+    )  # fmt: skip
+    slip_distance: float = setting(
+        0.0005,
+        doc="Closing motion of fingers in contact that counts as a slip of the object.",
+        unit="m or rad", gt=0.0, le=1.0,
+    )  # fmt: skip
+    loss_distance: float = setting(
+        0.004,
+        doc="Closing motion of fingers in contact that counts as the loss of the object.",
+        unit="m or rad", gt=0.0, le=1.0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Check all values; raises InvalidConfig."""
+        check_settings(self)
+
+
+class GraspForce:
+    """Force limit of the fingers of one grasp."""
+
+    def __init__(self, settings: GraspSettings, max_force: float, fingers: int) -> None:
+        """Begin to close.
+
+        Args:
+            settings: forces and thresholds.
+            max_force: max effort of each finger [N or N m]; may be infinite.
+            fingers: number of fingers.
+        """
+        self._settings, self._fingers = settings, fingers
+        self._max = max_force
+        self.force = min(settings.grasp_force or max_force, max_force)
+        """Effort limit of each finger [N or N m]."""
+        self.friction = settings.friction
+        """Coefficient of friction, corrected by slips."""
+        self.state = GraspState.CLOSING
+        self.reason = ""
+        """Why it is overloaded or lost."""
+        self.slips = 0
+        self.load = math.nan
+        """Filtered load [N]; NaN: not measured."""
+        self._direction = -1.0
+        self._contact = self._held = math.nan
+        self._settle = self._loose = self._excess = 0.0
+        self._pushed = 0.0
+        """Effort of the fingers after the contact."""
+
+    @property
+    def holding(self) -> bool:
+        """Whether an object is held."""
+        return self.state in (GraspState.HOLDING, GraspState.OVERLOADED)
+
+    @property
+    def settling(self) -> bool:
+        """Whether the fingers have just come into contact, or the object has just slipped."""
+        return self.holding and self._settle > 0.0
+
+    def pushing(self, effort: float) -> bool:
+        """Return whether an effort of resting fingers [N or N m], without sign, is a contact."""
+        return effort >= PUSHING * self.force
+
+    def hold(self, opening: float, direction: float) -> None:
+        """Begin to hold: the fingers are at rest in contact.
+
+        Args:
+            opening: mean position of the fingers [m or rad].
+            direction: sign of the motion that closes them on.
+        """
+        self.state, self._direction = GraspState.HOLDING, math.copysign(1.0, direction)
+        self._contact = self._held = opening
+        self._settle, self._pushed = SETTLING, 0.0
+
+    def step(
+        self, opening: float, effort: float, load: float, dt: float, certain: float = math.nan
+    ) -> None:
+        """Process a measurement.
+
+        Args:
+            opening: mean position of the fingers [m or rad].
+            effort: the smallest of their efforts, without sign [N or N m]; NaN: not measured.
+            load: force on the tool beyond its own weight [N]; NaN: not measured.
+            dt: time since the last one [s].
+            certain: a lower bound of the load [N], by which it is found too high; NaN: unknown.
+        """
+        if not self.holding or dt <= 0.0:
+            return
+        known = 0.0 if math.isnan(self.load) else self.load
+        self.load = known + (load - known) * -math.expm1(-dt / LOAD_TIME)
+        if self._settle > 0.0:
+            self._settle -= dt
+            self._held, self._pushed = opening, max(self._pushed, effort)
+            if not self._lost(opening, effort, dt):
+                self._follow_load(certain, dt)
+            return
+        if self._lost(opening, effort, dt):
+            return
+        if self._direction * (opening - self._held) > self._settings.slip_distance:
+            self._slip(opening)
+        self._follow_load(certain, dt)
+
+    # ---- inside
+
+    def _lost(self, opening: float, effort: float, dt: float) -> bool:
+        closed = self._direction * (opening - self._contact)
+        bound = min(self.force, self._pushed)
+        self._loose = self._loose + dt if effort < LOOSE * bound else 0.0
+        if closed <= self._settings.loss_distance and self._loose < PATIENCE:
+            return False
+        self.state = GraspState.LOST
+        self.reason = (
+            f"the held object was lost: the fingers closed by {closed:.3g} m or rad and push with "
+            f"{effort:.3g} N or N m"
+        )
+        return True
+
+    def _slip(self, opening: float) -> None:
+        self.slips += 1
+        carried = self._fingers * self.force
+        if self.load > 0.0 and math.isfinite(carried):
+            self.friction = min(self.friction, max(self.load / carried, 0.05))
+        if self.force >= self._max:
+            self.state = GraspState.OVERLOADED
+            self.reason = f"the held object slips at the max effort of {self._max:g} N or N m"
+        self.force = min(RAISE * self.force, self._max)
+        self._held, self._settle = opening, SETTLING
+
+    def _follow_load(self, certain: float, dt: float) -> None:
+        share = 1.0 / (self._fingers * self.friction)
+        needed = MARGIN * self.load * share
+        if needed > self.force:  # NaN: unknown
+            self.force = min(needed, self._max)
+        self._excess = self._excess + dt if certain * share > self._max else 0.0
+        if self._excess > PATIENCE:
+            self.state = GraspState.OVERLOADED
+            self.reason = (
+                f"a load of {certain:.3g} N needs an effort of {certain * share:.3g} N or N m of "
+                f"each finger, of at most {self._max:g}"
+            )

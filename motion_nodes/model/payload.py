@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics of an arm that carries a payload at its tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+
+_GRAVITY = np.array(STANDARD_GRAVITY)
+_DIFFERENCE = 1e-4
+"""Time over which the Jacobian is differenced [s]."""
+
+
+class PayloadDynamics(InverseDynamics):
+    """Inverse dynamics with a point mass at the tool, which can be changed at any time.
+
+    The mass m at c adds ``J_c^T m (J_c a + J_c' v - g)``, with the linear Jacobian of c.
+    """
+
+    def __init__(self, robot: Robot, joints: Sequence[str], tool: str) -> None:
+        """Create without a payload, and compile.
+
+        Args:
+            robot: with inertial parameters; the armatures are those of its drives.
+            joints: of the result, in this order.
+            tool: frame that carries the payload.
+
+        Raises:
+            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+        """
+        armature = [robot.drive(joint).armature for joint in joints]
+        super().__init__(robot.tree, joints, armature=armature)
+        self._kinematics = Kinematics(robot.tree, joints)
+        self._kinematics.pose_and_jacobian(np.zeros(len(joints)), tool)  # compiles
+        self.tool, self.payload_mass = tool, 0.0
+        self.payload_center: Array = np.zeros(3)
+        """Center of mass in the tool frame [m], shape (3,)."""
+        self._known: tuple[Array, Array] | None = None
+        """Last configuration and its Jacobian."""
+
+    def set_payload(self, mass: float, center: ArrayLike = (0.0, 0.0, 0.0)) -> None:
+        """Set the payload.
+
+        Args:
+            mass: [kg]; 0 for none.
+            center: its position in the tool frame [m], shape (3,).
+
+        Raises:
+            InvalidConfig: a negative mass, or a value that is not finite.
+        """
+        c = np.array(center, dtype=np.float64)
+        if not (np.isfinite(mass) and mass >= 0.0 and c.shape == (3,) and np.isfinite(c).all()):
+            raise InvalidConfig(
+                f"a payload has a mass of 0 kg or above and a center of three finite numbers [m], "
+                f"got {mass} and {c.tolist()}"
+            )
+        self.payload_mass, self.payload_center, self._known = float(mass), c, None
+
+    def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
+        """Return the efforts of a motion with the payload [N m or N], shape (n,).
+
+        Arguments as those of :meth:`InverseDynamics.efforts`.
+        """
+        tau = super().efforts(q, v, a)
+        if self.payload_mass > 0.0:
+            q, v = np.asarray(q, np.float64), np.asarray(v, np.float64)
+            J = self._jacobian(q)
+            acceleration = J @ np.asarray(a, np.float64) - _GRAVITY
+            if v.any():
+                ahead = self._jacobian_at(q + _DIFFERENCE * v)
+                acceleration += (ahead - J) @ v / _DIFFERENCE
+            tau += self.payload_mass * (J.T @ acceleration)
+        return tau
+
+    def _jacobian(self, q: Array) -> Array:
+        """Return the linear Jacobian of the payload's center, shape (3, n)."""
+        if self._known is None or not np.array_equal(self._known[0], q):
+            self._known = (q.copy(), self._jacobian_at(q))
+        return self._known[1]
+
+    def _jacobian_at(self, q: Array) -> Array:
+        X, J = self._kinematics.pose_and_jacobian(q, self.tool)
+        x, y, z = X[:3, :3] @ self.payload_center
+        skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+        return np.asarray(J[:3] - skew @ J[3:])
+
+
+def payload_of(
+    wrench: Array, R_BT: Array, mass: float, center: ArrayLike, min_mass: float = 0.02
+) -> tuple[float, Array]:
+    """Return mass and center of the payload that explains the external wrench on a tool at rest.
+
+    Of the center, the part along gravity is not observable: it stays as it was.
+
+    Args:
+        wrench: beyond the model, in the axes of an upright base [N, N m], shape (6,).
+        R_BT: orientation of the tool in the base, shape (3, 3).
+        mass: of the payload that the model contains already [kg].
+        center: its center in the tool frame [m], shape (3,).
+        min_mass: a smaller payload is reported as none [kg].
+
+    Returns:
+        Mass [kg] and center in the tool frame [m], shape (3,).
+
+    Raises:
+        InvalidCommand: an unknown wrench, or one that is not that of a weight.
+    """
+    if not np.isfinite(wrench).all():
+        raise InvalidCommand("the external wrench is not known: joint efforts are not measured")
+    c = R_BT @ np.asarray(center, np.float64)
+    force = wrench[:3] + mass * _GRAVITY
+    torque = wrench[3:] + np.cross(c, mass * _GRAVITY)
+    g = float(np.linalg.norm(_GRAVITY))
+    down = _GRAVITY / g
+    weight = float(force @ down)
+    aside = float(np.linalg.norm(force - weight * down))
+    if aside > max(1.0, 0.3 * abs(weight)) or weight < -1.0:
+        raise InvalidCommand(
+            f"the external force at the tool ({force[0]:.1f}, {force[1]:.1f}, {force[2]:.1f}) N is "
+            "not that of a weight; move the arm out of contact"
+        )
+    if weight < min_mass * g:
+        return 0.0, np.zeros(3)
+    lever = np.cross(down, torque) / weight
+    return weight / g, np.asarray(R_BT.T @ (lever + (c @ down) * down))
