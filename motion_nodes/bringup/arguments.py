@@ -55,6 +55,9 @@ ARGUMENTS = (
              ("auto", *YES_NO)),
     Argument("floor_height", "0.0", "Height of the floor in the world [m]."),
     Argument("scene_bodies", "false", "Add objects of planning scenes to the simulation.", YES_NO),
+    Argument("suction", "false", "The tool of each arm is a surface gripper (MuJoCo).", YES_NO),
+    Argument("objects", "",
+             "Free objects (MuJoCo), separated by ';': NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."),
 )  # fmt: skip
 
 
@@ -123,6 +126,8 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
             dry_run=text["dry_run"] == "true",
             speed=_number("speed", text["speed"], "from 0 to 1"),
         ),
+        suction=text["suction"] == "true",
+        objects=tuple(word.strip() for word in text["objects"].split(";") if word.strip()),
     )
 
 

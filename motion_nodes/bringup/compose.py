@@ -157,6 +157,10 @@ class BringupConfig:
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
     """Driver of the robot, for the backend ``hardware``."""
+    suction: bool = False
+    """Whether the tool of each arm is a surface gripper, in the MuJoCo simulation."""
+    objects: tuple[str, ...] = ()
+    """Free objects of the MuJoCo simulation: NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -184,10 +188,11 @@ class BringupConfig:
                     "driver and device are of one robot; for several real robots name them in "
                     "their robot.yaml (hardware.driver, hardware.device)"
                 )
-        if self.scene_bodies and self.backend != "mujoco":
-            raise InvalidConfig(
-                f"scene_bodies needs the backend mujoco; '{self.backend}' has no MuJoCo model"
-            )
+        for name in ("scene_bodies", "suction", "objects"):
+            if getattr(self, name) and self.backend != "mujoco":
+                raise InvalidConfig(
+                    f"{name} needs the backend mujoco; '{self.backend}' has no MuJoCo model"
+                )
 
     @property
     def has_floor(self) -> bool:
@@ -226,6 +231,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if config.backend == "mujoco":
             cell["floor_height"] = config.floor_height
             cell["scene_bodies"] = config.scene_bodies
+            cell |= {"objects": config.objects} if config.objects else {}
+            cell |= {"surface_grippers": _suction_links(placements)} if config.suction else {}
         specs.append(_spec(config, executable, executable, "", cell))
     for place in placements:
         robot = load_description(place.robot)
@@ -273,6 +280,19 @@ def _within(namespace: str, place: Placement) -> Placement:
     prefix = namespace.strip("/")
     inner = "/".join(part for part in (prefix, place.namespace) if part)
     return Placement(place.robot, inner, place.x, place.y, place.yaw)
+
+
+def _suction_links(placements: Sequence[Placement]) -> tuple[str, ...]:
+    """Return the tool of each arm, as [NAMESPACE/]LINK.
+
+    Raises:
+        InvalidConfig: no robot has a tool.
+    """
+    robots = [(place, load_description(place.robot)) for place in placements]
+    links = [under(p.namespace, r.tool_frame) for p, r in robots if r.tool_frame is not None]
+    if not links:
+        raise InvalidConfig("suction needs a robot with a tool frame (frames.tool in robot.yaml)")
+    return tuple(links)
 
 
 def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[NodeSpec]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -112,6 +113,16 @@ def up(
     scene_bodies: Annotated[
         bool, typer.Option(help="Add objects of planning scenes to the MuJoCo simulation.")
     ] = False,
+    suction: Annotated[
+        bool, typer.Option(help="The tool of each arm is a surface gripper (MuJoCo).")
+    ] = False,
+    objects: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--object",
+            help="Free object (MuJoCo), as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]; repeatable.",
+        ),
+    ] = None,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig, HardwareOptions
@@ -139,28 +150,36 @@ def up(
         floor=floor,
         floor_height=floor_height,
         scene_bodies=scene_bodies,
+        suction=suction,
+        objects=tuple(objects or ()),
     )
     raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
 
 
 @app.command()
 def demo(
-    show: Annotated[str, typer.Argument(help="follow, journey, elbow or retract.")] = "follow",
+    show: Annotated[
+        str, typer.Argument(help="follow, journey, elbow, retract or wipe.")
+    ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
     by: Annotated[
         str, typer.Option("--with", help="Controller of follow: rmpflow or ik.")
     ] = "rmpflow",
+    output: Annotated[Path, typer.Option(help="Plot of wipe (.svg).")] = Path("wipe.svg"),
 ) -> None:
     """Simulate robots, move them, show them in the browser.
 
     follow: a Franka follows a moving target around a moving obstacle, while a Jetbot drives a
     square; both the target and the obstacle can be dragged in the browser. journey: the Jetbot
     drives while the Franka moves to several poses. elbow: nullspace motion of a Franka with a fixed
-    tool pose. retract: its tool is retracted step by step.
+    tool pose. retract: its tool is retracted step by step. wipe: a UR10e wipes an uneven table with
+    a sponge and a constant force, which is plotted.
     """
-    from motion_nodes.cli.up import run_demo_suite
+    from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
 
+    if show == "wipe":
+        raise typer.Exit(run_demo_wipe(headless=headless, port=port, output=output))
     raise typer.Exit(run_demo_suite(show, by=by, headless=headless, port=port))
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import say
@@ -36,3 +38,21 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
     with ProcessGroup(commands_for(nodes_for(config), composed=True), say) as group:
         return run_demo(show, headless=headless, watch=lambda: group.watch() and not group.failed)
+
+
+def run_demo_wipe(*, headless: bool, port: int, output: Path) -> int:
+    """Run the demo ``wipe``; return the exit code.
+
+    Args:
+        headless: whether to run it once, without a page, and exit.
+        port: TCP port of the page.
+        output: file of the plot.
+
+    Raises:
+        MotionError: the plot cannot be written there.
+    """
+    from motion_nodes.nodes.demo.wipe import run_wipe
+
+    signals.stop_quietly()
+    say("wiping an uneven table in MuJoCo")
+    return run_wipe(headless=headless, port=port, output=output)

@@ -46,6 +46,9 @@ CONTROLLER_TYPES = {
 }
 """Type of ros2_controllers that each controller replaces."""
 
+SURFACE_GRIPPER = "surface_gripper"
+"""Surface (suction) gripper of an arm in simulation."""
+
 STOP_TOPIC = "/stop"
 """A message stops all robots of the suite until a resume."""
 

@@ -243,6 +243,21 @@ class BrowserViewer(ViewerCallbacks):
             planning.set_recovery_message(text)
             self._drawing.request_if_watched()
 
+    def set_suction(self, name: str, state: str, held: str) -> None:
+        """Show the state of a robot's surface gripper and its button.
+
+        Args:
+            name: the robot.
+            state: such as ``open`` or ``closed``.
+            held: names of the held objects.
+
+        Raises:
+            RobotNotFound: for an unknown robot.
+        """
+        panel = self._robot(name).suction
+        if panel is not None:
+            self._on_loop(lambda: panel.show(state, held))
+
     def update_health(self, reports: Sequence[Health]) -> None:
         """Show diagnostics of nodes; each report replaces the previous one of its node."""
         self._health.set_reports(reports)

@@ -21,6 +21,7 @@ from motion_nodes.view.plot_panel import PlotPanel
 from motion_nodes.view.robot_view import RobotView, bounding_sphere
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
+from motion_nodes.view.suction_panel import SuctionPanel
 from motion_nodes.view.target_gizmo import TargetGizmo
 from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
@@ -70,6 +71,7 @@ class LiveRobot:
         """Add the robot's folder."""
         viewed, gui = self.viewed, server.gui
         self.joints: JointPanel | None = None
+        self.suction: SuctionPanel | None = None
         self.drive: DrivePanel | None = None
         self.planning: PlanningView | None = None
         self.target: TargetGizmo | None = None
@@ -79,6 +81,7 @@ class LiveRobot:
         if viewed.sliders:
             with tabs.add_tab("Joints"):
                 self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
+                self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
             with tabs.add_tab("Drive"):
                 self.drive = DrivePanel(gui, viewed, events.drive_changed, self.request_clear_trail)

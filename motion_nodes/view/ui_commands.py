@@ -39,6 +39,8 @@ class PanelEvents:
     """Name and new value of an object of the scene; None: remove it."""
     recover: Callable[[], None]
     """Move out of a collision."""
+    suction: Callable[[bool], None]
+    """Close (True) or open the surface gripper."""
     redraw: Callable[[], None]
     """Requests a scene update."""
 
@@ -66,6 +68,8 @@ class ViewerCallbacks:
         to remove it."""
         self.on_recover: Callable[[str], None] | None = None
         """Robot to recover from a collision."""
+        self.on_suction: Callable[[str, bool], None] | None = None
+        """Robot, and whether to close its surface gripper, or open it."""
         self.on_stop: Callable[[], object] | None = None
         """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
         loop."""
@@ -115,8 +119,11 @@ class ViewerCallbacks:
         def recover() -> None:
             callbacks.put(("recover", name), lambda: self._recover(name))
 
+        def suction(closing: bool) -> None:
+            callbacks.put(("suction", name), lambda: self._suction(name, closing))
+
         return PanelEvents(
-            joint_target, named_state, drive_changed, target, scene_object, recover, redraw
+            joint_target, named_state, drive_changed, target, scene_object, recover, suction, redraw
         )
 
     def _joint_target(self, name: str, joint: str, value: float) -> None:
@@ -134,6 +141,10 @@ class ViewerCallbacks:
     def _recover(self, name: str) -> None:
         if self.on_recover is not None:
             self.on_recover(name)
+
+    def _suction(self, name: str, closing: bool) -> None:
+        if self.on_suction is not None:
+            self.on_suction(name, closing)
 
     def _object(self, name: str, key: str, item: WorldObject | None) -> None:
         if self.on_object is not None:

@@ -69,11 +69,14 @@ def suction(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Suc
     file = tmp_path_factory.mktemp("params") / "suction.yaml"
     file.write_text(
         "mujoco_sim:\n  ros__parameters:\n"
-        f"    objects: ['{BOX}']\n    surface_grippers: [tool0]\n"
         "    surface_gripper: {max_grip_distance: 0.02, coaxial_force_limit: 60.0}\n"
     )
     module_suite.bring_up(
-        "ur10e", params_file=str(file), without=("trajectory_generator", "rmpflow_policy")
+        "ur10e",
+        params_file=str(file),
+        suction=True,
+        objects=(BOX,),
+        without=("trajectory_generator", "rmpflow_policy"),
     )
     made = Suction(module_client)
     made.planner.wait()

@@ -23,13 +23,13 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
 from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.names import SURFACE_GRIPPER
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.scene.collision_objects import attached_message, detached_message
 from motion_nodes.scene.scene import AttachedBody, world_object
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.surface_gripper import GripState
 
-NAME = "surface_gripper"
 OPENING = 1e-3
 """Positions of GripperCommand above it open [m]."""
 
@@ -56,7 +56,9 @@ class _GripServer(LoopActionServer[_Grip]):
     def start(self, goal: ActionGoal) -> _Grip | None:
         position = float(goal.request.command.position)
         if not np.isfinite(position):
-            self._topics.node.warn(NAME, f"gripper goal refused: the position is {position}")
+            self._topics.node.warn(
+                SURFACE_GRIPPER, f"gripper goal refused: the position is {position}"
+            )
             goal.finish(ActionOutcome.ABORTED, goal.result)
             return None
         closing = position <= OPENING
@@ -93,13 +95,14 @@ class SurfaceGripperTopics:
         self.node, self._world = node, world
         self._run = world.grippers[gripper]
         prefix = f"{place.namespace}/" if place.namespace else ""
-        self._status = node.advertise(DiagnosticStatus, f"{prefix}{NAME}/status", qos.STATUS)
+        own = f"{prefix}{SURFACE_GRIPPER}"
+        self._status = node.advertise(DiagnosticStatus, f"{own}/status", qos.STATUS)
         self._attached = node.advertise(
             AttachedCollisionObject, f"{prefix}attached_collision_object", qos.REQUESTS
         )
         self._objects = node.advertise(CollisionObject, f"{prefix}collision_object", qos.REQUESTS)
-        node.serve(SetBool, f"{prefix}{NAME}/activate", self._on_activate)
-        self._server: _GripServer | None = _GripServer(self, node, f"{prefix}{NAME}/gripper_cmd")
+        node.serve(SetBool, f"{own}/activate", self._on_activate)
+        self._server: _GripServer | None = _GripServer(self, node, f"{own}/gripper_cmd")
         self._published: tuple[GripState, tuple[str, ...]] | None = None
         self._held: tuple[str, ...] = ()
 
@@ -133,11 +136,11 @@ class SurfaceGripperTopics:
                 self._attached.publish(detached_message(name))
                 self._objects.publish(CollisionObject(id=name, operation=CollisionObject.REMOVE))
                 if now[0] is GripState.OPEN and self._run.lost:
-                    self.node.get_logger().warning(f"{NAME}: '{name}' is no longer held")
+                    self.node.get_logger().warning(f"{SURFACE_GRIPPER}: '{name}' is no longer held")
         self._held = now[1]
         self._status.publish(
             DiagnosticStatus(
-                name=NAME,
+                name=SURFACE_GRIPPER,
                 message=self.state.name.lower(),
                 hardware_id=self._run.gripper.body,
                 values=[

@@ -76,7 +76,7 @@ def show_of(name: str, by: str = RMPFLOW) -> Show:
         MotionError: an unknown show or follower.
     """
     if name not in SHOWS:
-        raise MotionError(f"unknown demo '{name}'.{did_you_mean(name, SHOWS)}")
+        raise MotionError(f"unknown demo '{name}'.{did_you_mean(name, (*SHOWS, 'wipe'))}")
     if by not in TARGET_TOPICS:
         raise MotionError(f"unknown follower '{by}'.{did_you_mean(by, TARGET_TOPICS)}")
     if name != "follow" and by != RMPFLOW:

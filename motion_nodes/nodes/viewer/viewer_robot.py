@@ -15,6 +15,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
+from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
@@ -62,6 +63,9 @@ class WatchedRobot:
         self._odom: Any = None
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
+        self.suction: WatchedSuction | None = None
+        if robot.kind == "arm":
+            self.suction = WatchedSuction(node, self.name, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None:
             # Without generated code: few frames are computed, and the viewer starts sooner.
@@ -96,6 +100,8 @@ class WatchedRobot:
             self.planning.show(viewer, q)
         if self.target is not None:
             self.target.show(viewer, q)
+        if self.suction is not None:
+            self.suction.show(viewer)
 
     def destroy(self) -> None:
         """Destroy the endpoints."""
@@ -142,6 +148,11 @@ class WatchedRobot:
         """Recover the arm from a collision."""
         if self.planning is not None:
             self.planning.send_recover(viewer)
+
+    def send_suction(self, viewer: BrowserViewer, closing: bool) -> None:
+        """Close or open the surface gripper."""
+        if self.suction is not None:
+            self.suction.send(viewer, closing)
 
     def stop_base(self) -> None:
         """Stop the base if the page drives it."""
