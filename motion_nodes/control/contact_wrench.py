@@ -21,8 +21,8 @@ from motion_nodes.model.tree import Array
 
 _DAMPING = 1e-4
 """Damping of the solution [m^2 or 1]."""
-SLOW = 0.2
-"""Max joint velocity at which the ripple of drive efforts is negligible [rad/s or m/s]."""
+MAX_RIPPLE = 15.0
+"""Max ripple of the force with which a moving arm's wrench is used [N]."""
 AT_REST = 0.01
 """Max joint velocity of an arm at rest [rad/s or m/s]."""
 STEADY_TIME = 0.25
@@ -53,11 +53,11 @@ class ContactWrench:
         """Wrench of the environment on the tool in the base's axes, beyond the ripple of the drive
         efforts [N, N m], shape (6,); NaN: unknown."""
         self.value: Array = self.certain
-        """The same, with the ripple while the arm is slow."""
+        """The same, with the ripple while that is small or the arm rests."""
         self.steady: Array = self.certain
         """Low-pass filtered value of the arm at rest [N, N m], shape (6,); NaN: it moves."""
         self._still_since = self._time = math.nan
-        self._of(np.zeros(len(joints)), np.zeros(len(joints)))  # compiles
+        self._inverse(np.zeros(len(joints)))  # compiles
 
     def update(
         self, time: float, q: Array, v: Array, residual: EffortResidual, *, known: bool
@@ -73,8 +73,13 @@ class ContactWrench:
         """
         dt, self._time = time - self._time, time
         speed = float(np.abs(v[self._indices]).max())
-        self.certain = self._of(q, residual.value) if known else np.full(6, np.nan)
-        self.value = self._of(q, residual.filtered) if known and speed < SLOW else self.certain
+        self.certain = self.value = np.full(6, np.nan)
+        if known:
+            J_inv = self._inverse(q)
+            self.certain = self.value = -J_inv @ residual.value[self._indices]
+            ripple = np.abs(J_inv[:3]) @ residual.doubt[self._indices]
+            if speed <= AT_REST or float(np.linalg.norm(ripple)) < MAX_RIPPLE:
+                self.value = -J_inv @ residual.filtered[self._indices]
         if speed > AT_REST or not 0.0 < dt < STEADY_TIME or np.isnan(self.steady).any():
             self.steady = self.value if speed <= AT_REST else np.full(6, np.nan)
             self._still_since = time
@@ -86,10 +91,10 @@ class ContactWrench:
         """Time for which the wrench has been filtered [s]."""
         return self._time - self._still_since
 
-    def _of(self, q: Array, efforts: Array) -> Array:
+    def _inverse(self, q: Array) -> Array:
+        """Return the map from joint efforts to the wrench at the tool, shape (6, k)."""
         J = self._kinematics.jacobian(q[self._indices], self.tool)
-        system = J @ J.T + _DAMPING * np.eye(6)
-        return np.asarray(np.linalg.solve(system, J @ -efforts[self._indices]))
+        return np.asarray(np.linalg.solve(J @ J.T + _DAMPING * np.eye(6), J))
 
 
 @dataclass(frozen=True, kw_only=True)

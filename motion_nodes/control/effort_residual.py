@@ -78,14 +78,15 @@ class EffortResidual:
         """Efforts beyond the model and the ripple [N m or N], shape (n,)."""
         self.filtered: Array = np.zeros(n)
         """Efforts beyond the model, with the ripple [N m or N], shape (n,)."""
-        self._doubt: Array = np.zeros(n)
+        self.doubt: Array = np.zeros(n)
+        """Max ripple in it [N m or N], shape (n,)."""
         self._before: tuple[float, Array, Array] | None = None
         self._usual = MAX_GAP
         """Usual time between measurements [s]: the shortest, slowly forgotten."""
 
     def reset(self) -> None:
         """Reset the filter."""
-        for values in (self.value, self.filtered, self._doubt):
+        for values in (self.value, self.filtered, self.doubt):
             values[:] = 0.0
         self._before = None
 
@@ -115,8 +116,8 @@ class EffortResidual:
         doubt = self._ripple.by_speed * np.abs(mean) + self._ripple.by_acceleration * usual
         share = -math.expm1(-dt / self._time_constant)
         self.filtered += (residual - self.filtered) * share
-        self._doubt += (doubt - self._doubt) * share
-        beyond = np.abs(self.filtered) - self._doubt
+        self.doubt += (doubt - self.doubt) * share
+        beyond = np.abs(self.filtered) - self.doubt
         self.value = np.copysign(beyond.clip(0.0), self.filtered)
         return self.value
 

@@ -187,8 +187,9 @@ class GraspForce:
     def _follow_load(self, certain: float, dt: float) -> None:
         share = 1.0 / (self._fingers * self.friction)
         needed = MARGIN * self.load * share
-        if needed > self.force:  # NaN: unknown
+        if needed > self.force < self._max:  # NaN: unknown
             self.force = min(needed, self._max)
+            self._settle = SETTLING
         self._excess = self._excess + dt if certain * share > self._max else 0.0
         if self._excess > PATIENCE:
             self.state = GraspState.OVERLOADED

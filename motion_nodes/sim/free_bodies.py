@@ -42,7 +42,7 @@ class FreeBody:
     X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
     """Initial pose of the shape's centre in the world, shape (4, 4)."""
     friction: float = 0.8
-    """Coefficient of sliding friction."""
+    """Coefficient of sliding friction; that of links with one in robot.yaml prevails."""
     rgba: tuple[float, float, float, float] = _RGBA
     """Colour, 0 to 1 each."""
 
