@@ -34,6 +34,8 @@ def test_every_argument_has_an_effect():
         "floor": "false",
         "floor_height": "-0.2",
         "scene_bodies": "true",
+        "suction": "true",
+        "objects": "box:=box:0.1,0.1,0.1:1.5@1,0,0.05; ball:=sphere:0.05:0.1@1,1,0.05",
     }
     # How nodes share processes, and what becomes of these, is no matter of the configuration.
     assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}

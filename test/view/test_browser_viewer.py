@@ -244,11 +244,27 @@ def test_close_stops_a_base_that_drives(open_viewer):
     assert record.calls[-1] == ("toy", 0.0, 0.0, 0.0)
 
 
+def test_the_button_of_a_surface_gripper_appears_with_its_state(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy))
+    panel = viewer._robot(viewer.robot_names[0]).suction
+    record = Record()
+    viewer.on_suction = record
+    for state, held, closing in (("open", "", True), ("closed", "a *box*", False)):
+        viewer.set_suction(viewer.robot_names[0], state, held)
+        refresh(viewer)
+        assert panel.button.visible
+        assert state in panel.text.content
+        as_page(viewer, panel.button, value=True)
+        record.wait_for(lambda calls, closing=closing: calls and calls[-1][-1] is closing)
+    with pytest.raises(RobotNotFound):
+        viewer.set_suction("nobody", "open", "")
+
+
 def test_buttons_of_each_kind_of_base(open_viewer):
     labels = {}
     for kind in ("arm", "differential", "holonomic", "ackermann"):
         viewer = open_viewer(ViewedRobot(hand_made(kind)))
-        labels[kind] = {button.label for button in drive_buttons(viewer)}
+        labels[kind] = {button.label for button in drive_buttons(viewer) if button.visible}
     plain = {"Forward", "Back", "Left", "Right", "Stop", "Clear trail"}
     assert labels == {
         "arm": set(),
