@@ -24,27 +24,61 @@ def requirements(kind: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def pypi_description() -> str:
+    """Return the README without what only works beside the repository: its pictures and pages."""
+    text = (HERE / "README.md").read_text("utf-8")
+    text = re.sub(r"^!\[[^]]*\]\((?!https?:)[^)]*\)\n+", "", text, flags=re.MULTILINE)
+    return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
+
+
+NO_EXTRAS = ("run", "constraints", "bench")
+EXTRAS = {
+    file.stem: requirements(file.stem)
+    for file in sorted((HERE / "requirements").glob("*.txt"))
+    if file.stem not in NO_EXTRAS
+}
+# ROS 2 Jazzy as wheels, for a machine without ROS. Never install this beside an apt ROS.
+EXTRAS["ros"] += [*EXTRAS["sim"], *EXTRAS["viewer"]]
+EXTRAS["learn"] += [*EXTRAS["sim"], *EXTRAS["policy"]]
+
 setup(
     name=PACKAGE,
     version=version[1],
     description="Joint control, wheeled bases, kinematics and simulation for ROS 2, in Python",
-    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description=pypi_description(),
     long_description_content_type="text/markdown",
+    author="motion_nodes contributors",
     license="Apache-2.0",
+    license_files=["LICENSE"],
+    keywords="ROS 2, robotics, motion planning, inverse kinematics, MoveIt, ros2_control, RMPflow",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Education",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+        *(f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)),
+        "Topic :: Scientific/Engineering",
+        "Typing :: Typed",
+    ],
     python_requires=">=3.11",
     packages=find_packages(include=[f"{PACKAGE}*"]),
-    package_data={PACKAGE: ["py.typed", "*.pyi", "robots/*/*", "robots/*/meshes/*"]},
+    package_data={
+        PACKAGE: ["py.typed", "*.pyi", "robots/*/*", "robots/*/meshes/*"],
+        f"{PACKAGE}.interface_build": [
+            "packages/*",
+            "packages/*/package.xml",
+            "packages/*/*/*.msg",
+            "packages/*/*/*.srv",
+            "packages/*/*/*.action",
+        ],
+    },
     zip_safe=False,
     # Why each is here, and what was passed over: docs/dependencies.md
     install_requires=requirements("run"),
-    extras_require={
-        # ROS 2 Jazzy as wheels, for a machine without ROS. Never install this beside an apt ROS.
-        "ros": requirements("ros"),
-        # Learned policies: the network's runtime.
-        "policy": requirements("policy"),
-        "learn": requirements("policy") + requirements("learn"),
-        "test": requirements("test"),
-    },
+    extras_require=EXTRAS,
     entry_points={"console_scripts": ["motion = motion_nodes.cli.main:main"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),

@@ -9,30 +9,29 @@ before started with the same words goes on. The wheels lack ``ros2 topic pub``; 
 from __future__ import annotations
 
 import csv
-import importlib
 import re
 import shlex
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import rclpy
 import yaml
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from ros_processes import Suite, SuiteProcess, wait_until
+from ros_processes import Suite, SuiteProcess
 from sensor_msgs.msg import JointState
 
 from motion_nodes.cli.main import main as motion
 
 TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
+PROGRAMS = {"motion": MOTION, "ros2": [*MOTION, "ros"]}
+"""The commands of the pages; a real ros2 takes the same lines."""
 PATIENCE = 90.0
 """[s] For a suite to listen, and for a program to end, on a machine with much else to do."""
 WITH_PLANNER = "motion up franka"
@@ -76,8 +75,6 @@ class Reader:
         words = shlex.split(command, comments=True)
         if words[:2] == ["motion", "up"]:
             self._start(command, [*MOTION, *words[1:], "--viewer", "none"])
-        elif words[:3] == ["ros2", "topic", "pub"]:
-            self._publish(words[3:])
         elif words[-1] == "&":
             self._running[command] = self._run([sys.executable, *words[1:-1]])
             self._wait_for_commands()
@@ -98,7 +95,7 @@ class Reader:
         return 0, told.getvalue()
 
     def _program(self, words: list[str]) -> tuple[int, str]:
-        program = MOTION if words[0] == "motion" else [sys.executable]
+        program = PROGRAMS.get(words[0], [sys.executable])
         done = subprocess.run(
             [*program, *words[1:]], capture_output=True, text=True, check=False,
             timeout=PATIENCE, cwd=self.folder, env=self._suite.environment,
@@ -146,38 +143,9 @@ class Reader:
         # A robot's folder is named as seen from where the pages' files are.
         return self._suite.run(["/usr/bin/env", "-C", str(self.folder), *words])
 
-    def _publish(self, words: list[str]) -> None:
-        parser = ArgumentParser()
-        parser.add_argument("--once", action="store_true")
-        parser.add_argument("-r", type=float, default=1.0)
-        parser.add_argument("-t", type=int, default=1)
-        for name in ("topic", "type", "values"):
-            parser.add_argument(name)
-        given = parser.parse_args(words)
-        package, _, kind = given.type.split("/")
-        message_type = getattr(importlib.import_module(f"{package}.msg"), kind)
-        message = filled(message_type(), yaml.safe_load(given.values))
-        publisher = self._node.create_publisher(message_type, given.topic, 10)
-        wait_until(publisher.get_subscription_count, f"{given.topic} is listened to", PATIENCE)
-        time.sleep(0.5)  # Subscribers who take losses must know the publisher, too.
-        for _ in range(given.t):
-            publisher.publish(message)
-            time.sleep(1.0 / given.r if given.t > 1 else 0.2)
-        self._node.destroy_publisher(publisher)
-
     def last(self, file: str, name: str) -> float:
         """Return the last value of a number in a recording."""
         with (self.folder / file).open(newline="") as rows:
             values = [float(row["value"]) for row in csv.DictReader(rows) if row["name"] == name]
         assert values, f"{name} is not in {file}"
         return values[-1]
-
-
-def filled(message: Any, values: Mapping[str, Any]) -> Any:
-    """Return a message with the fields that YAML gives, as ``ros2 topic pub`` takes them."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            filled(getattr(message, name), value)
-        else:
-            setattr(message, name, value)
-    return message

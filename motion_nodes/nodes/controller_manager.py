@@ -13,18 +13,24 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from controller_manager_msgs.msg import ControllerState
+from controller_manager_msgs.msg import (
+    ControllerState,
+    HardwareComponentState,
+    HardwareInterface,
+)
 from controller_manager_msgs.srv import (
     CleanupController,
     ConfigureController,
     ListControllers,
     ListControllerTypes,
+    ListHardwareComponents,
+    ListHardwareInterfaces,
     LoadController,
     ReloadControllerLibraries,
     SwitchController,
     UnloadController,
 )
-from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import GetParameters
 from rclpy.parameter import parameter_value_to_python
@@ -92,6 +98,12 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             self._calls.connect(GetParameters, f"{name}/get_parameters")
         self.serve(ListControllers, "~/list_controllers", self._on_list)
         self.serve(ListControllerTypes, "~/list_controller_types", self._on_list_types)
+        self.serve(
+            ListHardwareInterfaces, "~/list_hardware_interfaces", self._on_hardware_interfaces
+        )
+        self.serve(
+            ListHardwareComponents, "~/list_hardware_components", self._on_hardware_components
+        )
         self.serve(SwitchController, "~/switch_controller", self._on_switch)
         self.serve(ConfigureController, "~/configure_controller", self._on_configure)
         self.serve(CleanupController, "~/cleanup_controller", self._on_cleanup)
@@ -132,6 +144,26 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """List the types of this robot's controllers; others cannot be loaded."""
         response.types = [CONTROLLER_TYPES[name] for name in self.controllers]
         response.base_classes = [BASE_CLASS] * len(response.types)
+        return response
+
+    async def _on_hardware_interfaces(self, _request: Any, response: Any) -> Any:
+        """List the interfaces of all controllers: those of joint_command and joint_states."""
+        response.command_interfaces, response.state_interfaces = await self._hardware()
+        return response
+
+    async def _on_hardware_components(self, _request: Any, response: Any) -> Any:
+        """List the robot as one system, reached through joint_command and joint_states."""
+        commands, states = await self._hardware()
+        response.component = [
+            HardwareComponentState(
+                name=self.robot.name,
+                type="system",
+                plugin_name="joint_command and joint_states (topics)",
+                state=State(id=State.PRIMARY_STATE_ACTIVE, label=ACTIVE),
+                command_interfaces=commands,
+                state_interfaces=states,
+            )
+        ]
         return response
 
     async def _on_switch(self, request: Any, response: Any) -> Any:
@@ -204,6 +236,17 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
         return states
+
+    async def _hardware(self) -> tuple[list[HardwareInterface], list[HardwareInterface]]:
+        """Return command and state interfaces; those without a running controller are not known."""
+        entries = [await self._entry(name, state) for name, state in (await self._states()).items()]
+        claimed = {name for entry in entries for name in entry.claimed_interfaces}
+        commands = sorted({name for e in entries for name in e.required_command_interfaces})
+        states = sorted({name for e in entries for name in e.required_state_interfaces})
+        return (
+            [_interface(name, claimed=name in claimed) for name in commands],
+            [_interface(name, claimed=False) for name in states],
+        )
 
     async def _entry(self, name: str, state: str) -> ControllerState:
         """Return the ControllerState message of a controller."""
@@ -285,6 +328,10 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             self.warn(verb, str(error))
             return False
         return bool(response.success)
+
+
+def _interface(name: str, *, claimed: bool) -> HardwareInterface:
+    return HardwareInterface(name=name, data_type="double", is_available=True, is_claimed=claimed)
 
 
 def controllers_of(robot: Robot) -> tuple[str, ...]:

@@ -11,11 +11,12 @@ for it, and then loads the cached code.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -33,8 +34,9 @@ from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.time_parameterization import retime
 
-_DEFAULT, _ALL = "planning", "planning-all"
-"""Markers in the cache: the default planner and its environment; all planners."""
+_LOG = logging.getLogger(__name__)
+_DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
+"""Markers in the cache: the default planner and its environment; all planners; one plan made."""
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
 
@@ -87,6 +89,20 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
     for name in planners:
         with contextlib.suppress(MotionError):
             plan(request, PlanOptions(planner=name))
+
+
+@contextlib.contextmanager
+def announced_compilation() -> Iterator[None]:
+    """Context manager of a plan: logs first where the planner has to be compiled for it."""
+    first = not any(jit.is_compiled(name) is not False for name in (_DEFAULT, _USED))
+    if first:
+        _LOG.warning(
+            "compiling the planner, once on this machine: the first plan takes about half a minute "
+            "(`motion warm-up` does this in advance)"
+        )
+    yield
+    if first:
+        jit.mark_compiled(_USED)
 
 
 def load_planning(robot: Robot) -> None:

@@ -71,8 +71,7 @@ def check_messages() -> Check:
         return Check(
             "messages",
             False,
-            f"missing: {', '.join(missing)}. Run 'python tools/build_interfaces.py --install' in a "
-            "clone of the project, or install them with your ROS.",
+            f"missing: {', '.join(missing)}. Run 'motion setup', or install them with your ROS.",
         )
     return Check("messages", True, f"{len(MESSAGE_PACKAGES)} packages found")
 

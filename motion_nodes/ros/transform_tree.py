@@ -71,12 +71,14 @@ class TransformTree:
         """
         with self._lock:
             links = dict(self._links)
-        known = sorted({*links, *(link.parent for link in links.values())})
-        for frame in (parent, child):
-            if frame not in known:
-                raise UnknownFrame(frame, known, "/tf")
+        known = {*links, *(link.parent for link in links.values())}
         of_child = _ancestors(links, child)
         of_parent = _ancestors(links, parent)
+        for frame, other in ((parent, of_child), (child, of_parent)):
+            if frame not in known:
+                # Frames of other robots' trees would be refused, too.
+                reachable = [name for name in known if _ancestors(links, name)[-1] == other[-1]]
+                raise UnknownFrame(frame, sorted(reachable), "/tf")
         common = next((frame for frame in of_child if frame in of_parent), None)
         if common is None:
             raise MotionError(f"no transform connects frame '{child}' with frame '{parent}'")

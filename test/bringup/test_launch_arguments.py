@@ -25,6 +25,7 @@ def test_every_argument_has_an_effect():
         "backend": "hardware",
         "viewer": "none",
         "viewer_port": "9000",
+        "viewer_host": "0.0.0.0",
         "namespace": "lab",
         "use_sim_time": "false",
         "params_file": str(LAUNCH_FILE),

@@ -80,4 +80,4 @@ def test_doctor_says_what_is_missing(tmp_path):
     done = motion("doctor", PYTHONPATH=str(tmp_path))
     assert done.returncode == 1
     assert "missing: tf2_msgs" in done.stdout
-    assert "build_interfaces.py --install" in done.stdout
+    assert "motion setup" in done.stdout

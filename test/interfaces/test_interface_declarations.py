@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2] / "interfaces"
+ROOT = Path(__file__).parents[2] / "motion_nodes/interface_build/packages"
 GOLDEN = json.loads((Path(__file__).parent / "golden_rihs01.json").read_text())
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/package.xml"))
 FILES = sorted(f for kind in ("msg", "srv", "action") for f in ROOT.glob(f"*/{kind}/*"))

@@ -24,7 +24,7 @@ def installed_hash(name):
     prefixes = [*os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep), sys.prefix]
     paths = [Path(prefix) / "share" / f"{name}.json" for prefix in prefixes if prefix]
     path = next((p for p in paths if p.is_file()), None)
-    assert path, f"{name} is not installed; run: python tools/build_interfaces.py --install"
+    assert path, f"{name} is not installed; run: motion setup"
     hashes = json.loads(path.read_text())["type_hashes"]
     return next(entry["hash_string"] for entry in hashes if entry["type_name"] == name)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: E402 (the tools are imported from their folder)
 """The tool that compiles interfaces: its key, its cache, and what it says when it cannot."""
 
 import importlib.util
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
-TOOLS = Path(__file__).parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
-import build_interfaces
-import interfaces_checks as checks
-import interfaces_wheel as wheels
-from interfaces_checks import BuildError
-from interfaces_declarations import read_packages
+from motion_nodes.interface_build import build as interface_build
+from motion_nodes.interface_build import checks
+from motion_nodes.interface_build import wheel as wheels
+from motion_nodes.interface_build.checks import BuildError
+from motion_nodes.interface_build.declarations import read_packages
 
 SHARE = Path(sys.prefix) / "share"
 FACTS = {"abi": "cpython-311", "numpy": "2.0.0"}
@@ -112,31 +110,71 @@ class TestVersion:
             wheels.wheel_version(source, "f" * 12)
 
 
+BUILD, OTHER = (
+    Path(wheels.wheel_name("motion-nodes-interfaces", version))
+    for version in ("0.1.0+b1", "0.1.0+b2")
+)
+
+
+class TestName:
+    def test_the_suite_keeps_its_name(self):
+        assert wheels.distribution_name(interface_build.PACKAGES) == "motion-nodes-interfaces"
+
+    def test_other_packages_give_other_names(self, tmp_path):
+        one = declare(tmp_path / "one", "composition_interfaces", msg_Point="int8 x\n")
+        assert wheels.distribution_name(one) == "interfaces-composition-interfaces"
+        names = set()
+        for count in (2, 3, 4, 5):
+            for number in range(count):
+                declare(tmp_path / str(count), f"p{number}_msgs", msg_Point="int8 x\n")
+            names.add(wheels.distribution_name(tmp_path / str(count)))
+        assert len(names) == 4
+
+    def test_a_package_of_another_distribution_is_not_overwritten(self):
+        with pytest.raises(BuildError, match="motion-nodes-interfaces"):
+            wheels.check_no_other_owner("interfaces-moveit-msgs", ["moveit_msgs"])
+        wheels.check_no_other_owner("motion-nodes-interfaces", ["moveit_msgs"])
+
+
+@needs_rosidl
+class TestOutdated:
+    def test_the_environment_has_what_is_declared(self):
+        assert interface_build.outdated_packages() == []
+
+    def test_a_changed_declaration_is_noticed(self, tmp_path):
+        source = tmp_path / "packages"
+        shutil.copytree(interface_build.PACKAGES / "tf2_msgs", source / "tf2_msgs")
+        declare(source, msg_Point="float64 x\n")
+        with (source / "tf2_msgs/msg/TFMessage.msg").open("a") as file:
+            file.write("int8 more\n")
+        assert interface_build.outdated_packages(source) == ["a_msgs", "tf2_msgs"]
+
+
 class TestInstalled:
     @pytest.fixture
     def site(self, tmp_path, monkeypatch):
         """A site-packages with the package's metadata and one file."""
         info = tmp_path / "motion_nodes_interfaces-0.1.0+b1.dist-info"
         info.mkdir()
-        (info / "METADATA").write_text(f"Name: {wheels.NAME}\nVersion: 0.1.0+b1\n")
+        (info / "METADATA").write_text("Name: motion-nodes-interfaces\nVersion: 0.1.0+b1\n")
         (info / "RECORD").write_text("x.py,,\n__pycache__/x.cpython-311.pyc,,\n")
         (tmp_path / "x.py").touch()
         monkeypatch.setattr(sys, "path", [str(tmp_path)])
         return tmp_path
 
     def test_this_very_build(self, site):
-        assert wheels.is_installed("0.1.0+b1")
+        assert wheels.is_installed(BUILD)
 
     def test_another_build(self, site):
-        assert not wheels.is_installed("0.1.0+b2")
+        assert not wheels.is_installed(OTHER)
 
     def test_a_file_of_it_is_gone(self, site):
         (site / "x.py").unlink()
-        assert not wheels.is_installed("0.1.0+b1")
+        assert not wheels.is_installed(BUILD)
 
     def test_none(self, monkeypatch):
         monkeypatch.setattr(sys, "path", [])
-        assert not wheels.is_installed("0.1.0+b1")
+        assert not wheels.is_installed(BUILD)
 
 
 class TestProvide:
@@ -157,34 +195,34 @@ class TestProvide:
             done.append(version)
             wheels.pack(tmp_path / "x", tmp_path / "x", version, target)
 
-        monkeypatch.setattr(build_interfaces, "build", build)
+        monkeypatch.setattr(interface_build, "build", build)
         return done
 
     def test_a_second_call_takes_the_wheel_from_the_cache(self, source, built):
         said = []
-        first = build_interfaces.provide(source, False, said.append)
-        assert build_interfaces.provide(source, False, said.append) == first
+        first = interface_build.provide(source, False, said.append)
+        assert interface_build.provide(source, False, said.append) == first
         assert len(built) == 1
-        assert said[-1] == f"found in the cache: {first[0].name}"
+        assert said[-1] == f"found in the cache: {first.name}"
 
     def test_force_and_damage_build_again(self, source, built):
-        wheel, _ = build_interfaces.provide(source, False, print)
-        build_interfaces.provide(source, True, print)
+        wheel = interface_build.provide(source, False, print)
+        interface_build.provide(source, True, print)
         wheel.write_bytes(b"damaged")
-        build_interfaces.provide(source, False, print)
+        interface_build.provide(source, False, print)
         assert len(built) == 3
         assert wheels.is_whole(wheel)
 
     def test_a_change_during_the_build_is_not_cached(self, source, built, monkeypatch):
-        build = build_interfaces.build
+        build = interface_build.build
 
         def build_while_someone_edits(*arguments):
             build(*arguments)
             (source / "VERSION").write_text("0.2.0")
 
-        monkeypatch.setattr(build_interfaces, "build", build_while_someone_edits)
+        monkeypatch.setattr(interface_build, "build", build_while_someone_edits)
         with pytest.raises(BuildError):
-            build_interfaces.provide(source, False, print)
+            interface_build.provide(source, False, print)
         folder = wheels.cache_folder(os.environ)
         assert [p.name for p in folder.iterdir()] == ["lock"]
 
@@ -206,7 +244,7 @@ class TestCache:
             path = tmp_path / name / file
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("content " * 50)
-        target = tmp_path / wheels.wheel_name("0.1.0+b123")
+        target = tmp_path / wheels.wheel_name("motion-nodes-interfaces", "0.1.0+b123")
         wheels.pack(tmp_path / "data", tmp_path / "platlib", "0.1.0+b123", target)
         return target
 
@@ -364,7 +402,7 @@ class TestCommand:
         (tmp_path / "tmp").mkdir(exist_ok=True)
         own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
         return subprocess.Popen(
-            [sys.executable, str(TOOLS / "build_interfaces.py"), *arguments],
+            [sys.executable, "-m", "motion_nodes.interface_build", *arguments],
             env={**os.environ, **own, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -383,7 +421,7 @@ class TestCommand:
 
     def test_without_a_compiler(self, tmp_path):
         last = self.refusal(tmp_path, PATH=str(tmp_path))
-        assert last.startswith("build_interfaces: No C compiler: 'gcc'")
+        assert last.startswith("interface_build: No C compiler: 'gcc'")
 
     def test_beside_a_sourced_ros(self, tmp_path):
         assert "ROS 2 jazzy is sourced" in self.refusal(tmp_path, ROS_DISTRO="jazzy")
@@ -395,12 +433,12 @@ class TestCommand:
 
     def test_with_a_compiler_that_fails(self, source, tmp_path):
         last = self.refusal(tmp_path, "--source", str(source), CC="false")
-        assert last == "build_interfaces: false failed with code 1: it said nothing"
+        assert last == "interface_build: false failed with code 1: it said nothing"
 
     def test_with_a_cache_that_cannot_be_written(self, tmp_path):
         (tmp_path / "cache").write_text("a file, no folder")
         last = self.refusal(tmp_path)
-        assert last.startswith("build_interfaces: ")
+        assert last.startswith("interface_build: ")
         assert str(tmp_path / "cache") in last
 
     @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
@@ -413,7 +451,7 @@ class TestCommand:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 130
         assert errors.splitlines()[-1] == (
-            "build_interfaces: interrupted; nothing half-built was kept"
+            "interface_build: interrupted; nothing half-built was kept"
         )
         assert "Traceback" not in errors
         assert not list(tmp_path.rglob("*.whl*"))

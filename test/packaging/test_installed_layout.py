@@ -29,7 +29,7 @@ def source(tmp_path_factory):
     target = tmp_path_factory.mktemp("source") / "motion_nodes"
     listed = run("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard").splitlines()
     for name in listed:
-        if (ROOT / name).is_file() and not name.startswith("interfaces/"):
+        if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
     return target

@@ -6,11 +6,13 @@ Launch files use ``python -m motion_nodes.nodes.clients.wait SECONDS NODE...``.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.node import Node
 
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.clients.client_node import client_node
@@ -18,10 +20,18 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 _POLL_PERIOD = 0.02
 """Period of polling [s]."""
+_REPORT_PERIOD = 5.0
+"""Period of reports to the user about what is waited for [s]."""
+_NOTHING = "no diagnostics were received"
 
 
 def wait_for_nodes(
-    names: Iterable[str], seconds: float, report: Callable[[str, float], None]
+    names: Iterable[str],
+    seconds: float,
+    report: Callable[[str, float], None],
+    *,
+    others: Collection[str] = (),
+    remind: Callable[[dict[str, str]], None] = lambda _missing: None,
 ) -> dict[str, str]:
     """Wait until all nodes report on ``/diagnostics`` that they are ready.
 
@@ -29,17 +39,25 @@ def wait_for_nodes(
         names: full names of the nodes.
         seconds: timeout [s].
         report: called for each node that is ready, with the elapsed time [s].
+        others: names of nodes that are waited for, too, where they run: simulation and page.
+        remind: called every few seconds with the nodes that are not ready, and the reasons.
 
     Returns:
         Nodes that are not ready, and the reason; empty if all are.
     """
-    missing = dict.fromkeys(names, "no diagnostics were received")
+    missing, found = dict.fromkeys(names, _NOTHING), set[str]()
     with client_node("motion_wait") as node:
         reports = PolledSubscription(node, DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
-        began = time.monotonic()
+        began = reminded = time.monotonic()
         while missing and time.monotonic() - began < seconds:
             if signals.STOP.wait(_POLL_PERIOD):
                 break
+            for name in _running(node, others) - found:
+                found.add(name)
+                missing[name] = _NOTHING
+            if time.monotonic() - reminded > _REPORT_PERIOD:
+                reminded = time.monotonic()
+                remind(dict(missing))
             for status in (status for message in reports.all() for status in message.status):
                 name = f"/{status.name}"
                 if name not in missing:
@@ -51,6 +69,14 @@ def wait_for_nodes(
     return missing
 
 
+def _running(node: Node, names: Collection[str]) -> set[str]:
+    """Return those of some nodes that are in the ROS graph."""
+    if not names:
+        return set()
+    graph = node.get_node_names_and_namespaces()
+    return set(names) & {f"{namespace.rstrip('/')}/{name}" for name, namespace in graph}
+
+
 def _reason_not_ready(status: DiagnosticStatus) -> str:
     """Return why a node is not ready; empty if it is."""
     values = {pair.key: pair.value for pair in status.values}
@@ -60,29 +86,44 @@ def _reason_not_ready(status: DiagnosticStatus) -> str:
     return str(ready.removeprefix("no: ") or status.message)
 
 
-def wait_and_report(names: Sequence[str], seconds: float, report: Callable[[str], None]) -> bool:
+def wait_and_report(
+    names: Sequence[str],
+    seconds: float,
+    report: Callable[[str], None],
+    *,
+    others: Collection[str] = (),
+) -> bool:
     """Wait for nodes and report the progress to the user.
 
     Args:
         names: full names of the nodes.
         seconds: timeout [s].
         report: receives lines for the user.
+        others: see :func:`wait_for_nodes`.
 
     Returns:
         Whether all are ready.
     """
-    last = 0.0
+    last, count = 0.0, 0
 
     def report_ready(name: str, after: float) -> None:
-        nonlocal last
-        last = after
+        nonlocal last, count
+        last, count = after, count + 1
         report(f"{name.strip('/')} is ready ({after:.1f} s)")
 
-    missing = wait_for_nodes(names, seconds, report_ready)
+    def remind(missing: dict[str, str]) -> None:
+        if not count and set(missing.values()) == {_NOTHING}:
+            domain = os.environ.get("ROS_DOMAIN_ID", "0")
+            report(f"no node has reported yet; is `motion up` running, in ROS domain {domain}?")
+        else:
+            waiting = (f"{name.strip('/')} ({reason})" for name, reason in missing.items())
+            report(f"waiting for {', '.join(waiting)}")
+
+    missing = wait_for_nodes(names, seconds, report_ready, others=others, remind=remind)
     for name, reason in missing.items():
         report(f"{name.strip('/')} is NOT ready: {reason}")
     if not missing:
-        report(f"READY after {last:.1f} s, {len(names)} nodes")
+        report(f"READY after {last:.1f} s, {count} nodes")
     return not missing
 
 

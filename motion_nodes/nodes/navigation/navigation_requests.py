@@ -28,6 +28,8 @@ from motion_nodes.ros.transform_tree import TransformTree
 
 Codes = FollowPathAction.Result
 
+MAP_FRAME = "map"
+"""Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
 TRANSFORM_WAIT = 0.5
 """Max time that a goal waits for the transform of its frame [s]."""
 
@@ -230,5 +232,15 @@ def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
             return None
         except MotionError as error:
             if time.monotonic() > end:
-                raise NavigationRejected(Codes.TF_ERROR, str(error)) from None
+                raise NavigationRejected(Codes.TF_ERROR, f"{error}{_advice(host, frame)}") from None
             time.sleep(0.02)
+
+
+def _advice(host: NavigationHost, frame: str) -> str:
+    """Return what to do about a goal in the frame of a map that nobody publishes."""
+    if frame.rpartition("/")[2] != MAP_FRAME:
+        return ""
+    return (
+        f" No localization publishes the transform from '{frame}' to '{host.odom_frame}': start "
+        f"one, or send the goal in the frame '{host.odom_frame}'."
+    )

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interfaces_checks import BuildError
-from interfaces_declarations import Package
+from motion_nodes.interface_build.checks import BuildError
+from motion_nodes.interface_build.declarations import Package
 
 Say = Callable[[str], None]
 

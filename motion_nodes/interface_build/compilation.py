@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from interfaces_declarations import Package
-from interfaces_generate import FAST, INTROSPECTION, LAYERS, Say, Workplace, run
-from interfaces_wheel import library_path
+from motion_nodes.interface_build.declarations import Package
+from motion_nodes.interface_build.generation import FAST, INTROSPECTION, LAYERS, Say, Workplace, run
+from motion_nodes.interface_build.wheel import library_path
 
 _RUNTIME = [
     "rosidl_typesupport_c",

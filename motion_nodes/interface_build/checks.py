@@ -11,6 +11,8 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from motion_nodes.errors import MotionError
+
 # The wheels that bring the rosidl generators, headers, libraries and standard messages.
 # empy 3 expands the generators' templates twice as fast as empy 4.
 WHEELS = "'ros-jazzy-rclpy[fastrtps]==7.1.6' ros-common-interfaces==5.3.6 empy==3.3.4"
@@ -29,15 +31,27 @@ MODULES = (
 )
 
 
-class BuildError(Exception):
+class BuildError(MotionError):
     """The build cannot go on; the text says why and what to do, for a person."""
+
+
+def sourced_ros(environment: Mapping[str, str]) -> tuple[str, list[Path]]:
+    """Return the distribution and the prefixes of a ROS installation that is sourced, else blanks.
+
+    A prefix in AMENT_PREFIX_PATH that is this interpreter's own is no installed ROS: tools such as
+    `ros2 launch` need it there.
+
+    Args:
+        environment: variables of the process, such as ``os.environ``.
+    """
+    own = Path(sys.prefix).resolve()
+    entries = [Path(p) for p in environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
+    foreign = [p for p in entries if p.resolve() != own and (p / "share").is_dir()]
+    return environment.get("ROS_DISTRO", ""), foreign
 
 
 def check_no_sourced_ros(environment: Mapping[str, str], packages: Iterable[str]) -> None:
     """Refuse to build beside an installed ROS, whose own packages are the ones to use.
-
-    A prefix in AMENT_PREFIX_PATH that is this interpreter's own is no installed ROS: tools such as
-    `ros2 launch` need it there.
 
     Args:
         environment: variables of the process, such as ``os.environ``.
@@ -46,10 +60,7 @@ def check_no_sourced_ros(environment: Mapping[str, str], packages: Iterable[str]
     Raises:
         BuildError: a ROS is sourced; names it, the packages it has and the way to go on.
     """
-    own = Path(sys.prefix).resolve()
-    entries = [Path(p) for p in environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
-    foreign = [p for p in entries if p.resolve() != own and (p / "share").is_dir()]
-    distribution = environment.get("ROS_DISTRO", "")
+    distribution, foreign = sourced_ros(environment)
     if not foreign and not distribution:
         return
     names = sorted(packages)

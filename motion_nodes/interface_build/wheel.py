@@ -8,9 +8,11 @@ import contextlib
 import fcntl
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -18,10 +20,11 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from interfaces_checks import BuildError
-from interfaces_declarations import declared_files
+from motion_nodes.interface_build.checks import BuildError
+from motion_nodes.interface_build.declarations import declared_files, package_names
 
-NAME = "motion-nodes-interfaces"
+_FEW = 3
+"""Packages up to which all their names are part of the wheel's name."""
 _KEPT = 5  # builds in the cache: several clones and interpreters, but no endless growth
 
 
@@ -38,7 +41,7 @@ def interpreter_facts() -> dict[str, str]:
         "library path": library_path(Path(sys.prefix)),
     }
     for distribution in importlib.metadata.distributions():
-        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
+        name = _normalized(distribution.metadata["Name"])
         if name.startswith("ros-") or name in {"numpy", "empy"}:
             facts[name] = distribution.version
     return facts
@@ -76,24 +79,39 @@ def build_key(source: Path, tools: Iterable[Path], facts: Mapping[str, str]) -> 
     return digest.hexdigest()
 
 
+def distribution_name(source: Path) -> str:
+    """Return the name of the wheel: that of source/NAME, else one made of its packages' names.
+
+    Wheels of different packages have different names, so installing one removes no other.
+    """
+    path = source / "NAME"
+    if path.is_file():
+        return path.read_text("utf-8").strip()
+    names = sorted(package_names(source))
+    if len(names) > _FEW:
+        digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:8]
+        names = [names[0], f"and-{len(names) - 1}-more", digest]
+    return "interfaces-" + "-".join(names).replace("_", "-").lower()
+
+
 def wheel_version(source: Path, key: str) -> str:
     """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``: it carries the key.
 
     Raises:
-        BuildError: source/VERSION is missing or is no version.
+        BuildError: source/VERSION is no version; without that file it is 0.0.0.
     """
     path = source / "VERSION"
-    text = path.read_text("utf-8").strip() if path.is_file() else ""
+    text = path.read_text("utf-8").strip() if path.is_file() else "0.0.0"
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         raise BuildError(f"{path} must hold a version such as 0.1.0; it holds '{text}'.")
     return f"{text}+b{key[:12]}"  # the letter keeps pip from reading the digits as a number
 
 
-def wheel_name(version: str) -> str:
-    """Return the file name of the wheel for this interpreter and machine."""
+def wheel_name(distribution: str, version: str) -> str:
+    """Return the file name of a wheel for this interpreter and machine."""
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     machine = re.sub("[-.]", "_", sysconfig.get_platform())
-    return f"{NAME.replace('-', '_')}-{version}-{python}-{python}-{machine}.whl"
+    return f"{distribution.replace('-', '_')}-{version}-{python}-{python}-{machine}.whl"
 
 
 def cache_folder(environment: Mapping[str, str]) -> Path:
@@ -142,7 +160,8 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
         version: of the wheel.
         target: path of the wheel.
     """
-    stem = f"{NAME.replace('-', '_')}-{version}"
+    distribution = target.stem.split("-")[0]
+    stem = f"{distribution}-{version}"
     tag = "-".join(target.stem.split("-")[-3:])
     contents = {f"{stem}.data/data/{_below(f, data)}": f.read_bytes() for f in _files(data)}
     contents |= {_below(f, platlib): f.read_bytes() for f in _files(platlib)}
@@ -151,7 +170,8 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
         f"Wheel-Version: 1.0\nGenerator: motion_nodes\nRoot-Is-Purelib: false\nTag: {tag}\n"
     ).encode()
     contents[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\nLicense: Apache-2.0\n"
+        f"Metadata-Version: 2.1\nName: {distribution.replace('_', '-')}\nVersion: {version}\n"
+        "License: Apache-2.0\n"
         "Summary: ROS 2 message packages that PyPI lacks, compiled for this machine\n"
     ).encode()
     rows = [f"{name},{_digest(content)},{len(content)}" for name, content in contents.items()]
@@ -181,25 +201,65 @@ def _digest(content: bytes) -> str:
     return f"sha256={digest.rstrip(b'=').decode()}"
 
 
-def is_installed(version: str) -> bool:
+def is_installed(wheel: Path) -> bool:
     """Tell whether this very build is installed in this interpreter, with all its files."""
+    name, version = wheel.stem.split("-")[:2]
     try:
-        distribution = importlib.metadata.distribution(NAME)
+        distribution = importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return False
     files = [f for f in distribution.files or [] if "__pycache__" not in f.parts]
     return distribution.version == version and all(Path(str(f.locate())).exists() for f in files)
 
 
-def install(wheel: Path) -> None:
-    """Install a wheel in this interpreter with pip, without asking any index.
+def check_no_other_owner(distribution: str, packages: Iterable[str]) -> None:
+    """Check that no other distribution of this interpreter has one of the packages.
 
     Raises:
-        BuildError: pip is missing or refuses; has its last line.
+        BuildError: one has; installing would overwrite its files.
     """
-    options = ["--no-deps", "--no-index", "--force-reinstall", "--disable-pip-version-check", "-q"]
-    command = [sys.executable, "-m", "pip", "install", *options, str(wheel)]
+    packages = set(packages)
+    for other in importlib.metadata.distributions():
+        name = _normalized(other.metadata["Name"])
+        taken = packages & {file.parts[0] for file in other.files or ()}
+        if taken and name != _normalized(distribution):
+            raise BuildError(
+                f"{', '.join(sorted(taken))} is already installed in {sys.prefix} by {name}; "
+                f"remove it first ({sys.executable} -m pip uninstall {name}), or take the package "
+                "out of the declarations."
+            )
+
+
+def _normalized(name: str | None) -> str:
+    return re.sub(r"[-_.]+", "-", name or "").lower()
+
+
+def _installer() -> list[str]:
+    """Return the command that installs into this interpreter: pip's, or uv's without pip.
+
+    Raises:
+        BuildError: there is neither.
+    """
+    if importlib.util.find_spec("pip"):
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+        return [*pip, "--force-reinstall"]
+    uv = shutil.which("uv")
+    if uv is None:
+        raise BuildError(
+            f"{sys.executable} has no pip to install the message packages with; run: "
+            f"{sys.executable} -m ensurepip"
+        )
+    return [uv, "pip", "install", "--python", sys.executable, "--reinstall"]
+
+
+def install(wheel: Path) -> None:
+    """Install a wheel in this interpreter, without asking any index.
+
+    Raises:
+        BuildError: there is no installer or it refuses; has its last line.
+    """
+    command = [*_installer(), "--no-deps", "--no-index", "-q", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()[-1]
-        raise BuildError(f"pip could not install {wheel} in {sys.executable}: {last}")
+        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise BuildError(f"{wheel} could not be installed in {sys.executable}: {last}")

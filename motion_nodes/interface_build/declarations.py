@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from interfaces_checks import BuildError
+from motion_nodes.interface_build.checks import BuildError
 
 # For each kind of declaration: how many parts "---" separates, and the packages that the
 # generated code uses without any field saying so.
@@ -46,6 +46,11 @@ def declared_files(source: Path) -> list[Path]:
     for kind in KINDS:
         files += source.glob(f"*/{kind}/*.{kind}")
     return sorted(files)
+
+
+def package_names(source: Path) -> set[str]:
+    """Return the names of the packages that are declared below source."""
+    return {file.parent.name for file in declared_files(source) if file.name == "package.xml"}
 
 
 def read_packages(source: Path, share: Path) -> list[Package]:

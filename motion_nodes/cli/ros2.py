@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion ros``, and the ``ros2`` that ``motion setup`` writes where there is no real one.
+
+Commands, options and their defaults are those of ros2cli; what is printed is not meant for parsing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from motion_nodes.errors import MotionError
+
+_CLIENTS, _PROCESSES = "motion_nodes.nodes.clients.ros2.", "motion_nodes.cli.ros2_processes"
+COMMANDS = {
+    "action": (_CLIENTS + "action", "list, inspect and use actions"),
+    "daemon": (_PROCESSES, "there is none: every command discovers the graph by itself"),
+    "interface": (_CLIENTS + "interface", "show message, service and action types"),
+    "launch": (_PROCESSES, "run a launch file of motion_nodes"),
+    "lifecycle": (_CLIENTS + "lifecycle", "list and change the states of managed nodes"),
+    "node": (_CLIENTS + "node", "list and inspect nodes"),
+    "param": (_CLIENTS + "param", "read and set parameters of nodes"),
+    "pkg": (_PROCESSES, "list installed packages"),
+    "run": (_PROCESSES, "run an executable of a package"),
+    "service": (_CLIENTS + "service", "list, inspect and call services"),
+    "topic": (_CLIENTS + "topic", "list, inspect, print and publish topics"),
+}
+"""Module of each command, imported when it is used, and what it does."""
+
+
+def parser_of(command: str, prog: str = "ros2") -> argparse.ArgumentParser:
+    """Return the parser of one command, such as ``topic``."""
+    module, text = COMMANDS[command]
+    parser = argparse.ArgumentParser(prog=f"{prog} {command}", description=text)
+    getattr(importlib.import_module(module), f"add_{command}")(parser)
+    return parser
+
+
+def usage(prog: str) -> str:
+    """Return the list of commands."""
+    lines = [f"usage: {prog} COMMAND ...", ""]
+    lines += [f"  {name:10} {text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(
+        [*lines, "", f"{prog} COMMAND --help lists the verbs and options of a command."]
+    )
+
+
+def run(arguments: Sequence[str], prog: str) -> int:
+    """Run a command; return the exit code: 0 done, 1 failed, 2 wrong usage.
+
+    Args:
+        arguments: of the command line, without the program.
+        prog: how the user called it, for help and errors.
+    """
+    command = arguments[0] if arguments else "--help"
+    if command in ("-h", "--help"):
+        print(usage(prog))
+        return 0
+    if command not in COMMANDS:
+        print(f"{prog}: '{command}' is no command here.\n{usage(prog)}", file=sys.stderr)
+        return 2
+    options = parser_of(command, prog).parse_args(list(arguments[1:]))
+    try:
+        return int(options.run(options) or 0)
+    except MotionError as error:
+        print(f"{prog} {command}: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def real_ros2() -> Path | None:
+    """Return a ros2 of a ROS installation that is on the PATH besides this environment's own."""
+    own = Path(sys.prefix, "bin").resolve()
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    others = os.pathsep.join(f for f in folders if f and Path(f).resolve() != own)
+    found = shutil.which("ros2", path=others)
+    return Path(found) if found else None
+
+
+def main() -> int:
+    """Run ``ros2``: a real one where it was installed since, else this one."""
+    real = real_ros2()
+    if real is not None:
+        os.execv(real, [str(real), *sys.argv[1:]])
+    if importlib.util.find_spec("ros2cli") is not None:
+        return int(importlib.import_module("ros2cli.cli").main() or 0)
+    from motion_nodes.cli.ros_setup import ensure_ros
+
+    try:
+        ensure_ros()
+    except MotionError as error:
+        print(f"ros2: {error}", file=sys.stderr)
+        return 2
+    return run(sys.argv[1:], "ros2")

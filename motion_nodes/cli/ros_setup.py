@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion setup``: prepares what the ROS 2 wheels of PyPI lack; other commands do it on first use.
+
+These are the message packages (compiled once per kind of environment) and a ``ros2`` command.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.interface_build.build import PACKAGES, install, outdated_packages, provide
+from motion_nodes.interface_build.checks import sourced_ros
+
+ROS2_SCRIPT = """\
+#!{python}
+# Written by `motion setup`: the verbs of ros2 as a client of rclpy (motion ros).
+import sys
+
+from motion_nodes.cli.ros2 import main
+
+sys.exit(main())
+"""
+
+
+def say(text: str) -> None:
+    """Print a line of progress on stderr at once."""
+    print(f"motion: {text}", file=sys.stderr, flush=True)
+
+
+def ensure_ros() -> None:
+    """Prepare the message packages and the ``ros2`` command where they are missing.
+
+    Beside a sourced ROS nothing is done: its own packages are used.
+
+    Raises:
+        InvalidConfig: rclpy is not installed.
+        BuildError: the packages cannot be compiled or installed; says what is missing.
+    """
+    if any(sourced_ros(os.environ)):
+        return
+    if importlib.util.find_spec("rclpy") is None:
+        raise InvalidConfig(
+            "ROS 2 is not installed in this environment: either install its wheels "
+            f"({sys.executable} -m pip install 'motion-nodes[ros]'), or source a ROS 2 installation"
+        )
+    outdated = outdated_packages()
+    if outdated:
+        say(f"preparing {len(outdated)} message packages that PyPI lacks: {', '.join(outdated)}")
+        say("once per environment; compiling them takes 1 to 2 minutes")
+        _install_messages(force=False)
+    _install_ros2()
+
+
+def setup(force: bool) -> None:
+    """Prepare everything and report it; see :func:`ensure_ros`.
+
+    Args:
+        force: compile the message packages again.
+    """
+    ensure_ros()
+    if any(sourced_ros(os.environ)):
+        say("a ROS 2 installation is sourced; its message packages and its ros2 are used")
+        return
+    if force:
+        _install_messages(force=True)
+    say(f"message packages: {', '.join(sorted(_names()))}")
+    say(f"ros2: {shutil.which('ros2') or _own_ros2()}")
+
+
+def _names() -> set[str]:
+    return {path.parent.name for path in PACKAGES.glob("*/package.xml")}
+
+
+def _install_messages(*, force: bool) -> None:
+    began = time.monotonic()
+
+    def report(text: str) -> None:
+        say(f"[{time.monotonic() - began:3.0f} s] {text}")
+
+    install(PACKAGES, provide(PACKAGES, force, report), force, report)
+
+
+def _own_ros2() -> Path:
+    return Path(sys.prefix) / "bin" / "ros2"
+
+
+def _install_ros2() -> None:
+    """Write bin/ros2 into the environment, unless a ros2 exists there or on the PATH."""
+    script = _own_ros2()
+    if script.exists() or shutil.which("ros2") or sys.prefix == sys.base_prefix:
+        return
+    try:
+        script.write_text(ROS2_SCRIPT.format(python=sys.executable), "utf-8")
+        script.chmod(0o755)
+    except OSError as error:
+        say(f"{script} cannot be written ({error.strerror}); use `motion ros` instead of `ros2`")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ros2 action``: list, info, type, send_goal."""
+
+from __future__ import annotations
+
+import argparse
+
+from action_msgs.msg import GoalStatus
+from rclpy.action import (
+    get_action_client_names_and_types_by_node,
+    get_action_names_and_types,
+    get_action_server_names_and_types_by_node,
+)
+from rclpy.node import Node
+
+from motion_nodes.nodes.clients.ros2.graph import (
+    add_discovery,
+    add_list,
+    complete,
+    discover,
+    full_name,
+    named,
+    participant,
+    print_names,
+)
+from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
+from motion_nodes.ros import signals
+from motion_nodes.ros.clients.action_clients import action_client
+
+STATUS = {
+    getattr(GoalStatus, f"STATUS_{name}"): name
+    for name in ("UNKNOWN", "ACCEPTED", "EXECUTING", "CANCELING", "SUCCEEDED", "CANCELED",
+                 "ABORTED")
+}  # fmt: skip
+CANCEL_TIMEOUT = 10.0
+"""Max time to wait for a goal to end after Ctrl-C [s]."""
+
+
+def add_action(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    add_list(verbs, _list, "actions")
+    info = verbs.add_parser("info", help="print the clients and servers of an action")
+    info.add_argument("action")
+    info.add_argument("-t", "--show-types", action="store_true", help="also print the type")
+    info.add_argument("-c", "--count", action="store_true", help="print the numbers only")
+    add_discovery(info)
+    info.set_defaults(run=_info)
+    kind = verbs.add_parser("type", help="print the type of an action")
+    kind.add_argument("action")
+    kind.set_defaults(run=_type)
+    goal = verbs.add_parser("send_goal", help="send a goal and wait for its result")
+    goal.add_argument("action")
+    goal.add_argument("type")
+    goal.add_argument("goal", nargs="?", default="", help="fields as YAML; default: all default")
+    goal.add_argument("-f", "--feedback", action="store_true", help="also print the feedback")
+    goal.add_argument("-t", "--timeout", type=float, metavar="S", help="time for the server [s]")
+    goal.set_defaults(run=_send_goal)
+
+
+def _types(node: Node) -> dict[str, list[str]]:
+    return dict(get_action_names_and_types(node))
+
+
+def _list(options: argparse.Namespace) -> None:
+    with participant() as node:
+        found = discover(lambda: _types(node), options.spin_time, known=False)
+    print_names(found.items(), options)
+
+
+def _type(options: argparse.Namespace) -> None:
+    with participant() as node:
+        print("\n".join(named("action", options.action, lambda: _types(node))))
+
+
+def _info(options: argparse.Namespace) -> None:
+    with participant() as node:
+        name = full_name(options.action)
+        types = named("action", name, lambda: _types(node))
+
+        def ends() -> list[list[str]]:
+            nodes = node.get_node_names_and_namespaces()
+            return [
+                sorted(
+                    f"{space.rstrip('/')}/{base}"
+                    for base, space in nodes
+                    if name in dict(look(node, base, space))
+                )
+                for look in (
+                    get_action_client_names_and_types_by_node,
+                    get_action_server_names_and_types_by_node,
+                )
+            ]
+
+        clients, servers = discover(ends, options.spin_time, known=True)
+    print(f"Action: {name}" + (f" [{', '.join(types)}]" if options.show_types else ""))
+    for label, names in (("clients", clients), ("servers", servers)):
+        print(f"Action {label}: {len(names)}")
+        for entry in () if options.count else names:
+            print(f"    {entry}")
+
+
+def _send_goal(options: argparse.Namespace) -> int:
+    kind = interface_type(options.type, "action")
+    with participant() as node:
+        goal = message_from(options.goal, kind.Goal(), node)
+        client = action_client(node, kind, full_name(options.action))
+        waited = 0.0
+        while not client.wait_for_server(0.5):
+            waited += 0.5
+            late = options.timeout is not None and waited > options.timeout
+            if late or signals.STOP.is_set():
+                print(f"there is no action server {full_name(options.action)}")
+                return 1
+            if waited % 2.0 == 0.0:
+                print(f"waiting for action server {full_name(options.action)}", flush=True)
+
+        def feedback(message: object) -> None:
+            text = message_text(message.feedback, indent="  ")  # type: ignore[attr-defined]
+            print(f"feedback:\n{text}", flush=True)
+
+        handle = complete(
+            node, client.send_goal_async(goal, feedback if options.feedback else None)
+        )
+        if handle is None or not handle.accepted:
+            print("goal was rejected" if handle else "stopped before the goal was accepted")
+            return 1
+        print(f"goal accepted with ID: {bytes(handle.goal_id.uuid).hex()}", flush=True)
+        result = handle.get_result_async()
+        response = complete(node, result)
+        if response is None:  # Ctrl-C: the goal is canceled, not abandoned
+            signals.STOP.clear()
+            print("canceling the goal", flush=True)
+            complete(node, handle.cancel_goal_async(), CANCEL_TIMEOUT)
+            response = complete(node, result, CANCEL_TIMEOUT)
+        client.destroy()
+    if response is None:
+        print("the server did not report a result")
+        return 1
+    print(f"result:\n{message_text(response.result, indent='  ')}")
+    status = STATUS.get(response.status, "UNKNOWN")
+    print(f"goal finished with status: {status}")
+    return 0 if status == "SUCCEEDED" else 1

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short-lived participant of the ROS graph, and its discovery."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import rclpy
+from rclpy.node import Node
+from rclpy.task import Future
+
+from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.ros import signals
+from motion_nodes.ros.clients.client_node import client_node
+
+DISCOVERY_TIME = 0.7
+"""Time without a change after which the graph counts as discovered [s]."""
+FIRST_TIME = 3.0
+"""Max time for the first other participant to be discovered [s]."""
+APPEAR_TIMEOUT = 5.0
+"""Max time for something that the user names to be discovered [s]."""
+_PERIOD = 0.05
+"""Period of looking at the graph [s]."""
+
+Found = TypeVar("Found")
+
+
+@contextmanager
+def participant() -> Iterator[Node]:
+    """Context manager of a node that lists do not show (its name begins with an underscore)."""
+    with client_node("_ros2cli") as node:
+        yield node
+
+
+def add_discovery(parser: argparse.ArgumentParser) -> None:
+    """Add the options of discovery."""
+    parser.add_argument("--spin-time", type=float, default=DISCOVERY_TIME, metavar="S",
+                        help="time without a change to the graph [s]")  # fmt: skip
+    parser.add_argument("--no-daemon", action="store_true", help="accepted; there is no daemon")
+
+
+def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known: bool) -> Found:
+    """Return what a look at the graph finds, once it has not changed for a while.
+
+    Args:
+        look: returns a comparable value.
+        settle: duration without a change [s].
+        known: whether other participants were discovered before; else the first change is waited
+            for longer.
+    """
+    seen, since = look(), time.monotonic()
+    patience = settle if known else max(settle, FIRST_TIME)
+    while time.monotonic() - since < patience and not signals.STOP.wait(_PERIOD):
+        now = look()
+        if now != seen:
+            seen, since, patience = now, time.monotonic(), settle
+    return seen
+
+
+def wait_for(look: Callable[[], Found], timeout: float = APPEAR_TIMEOUT) -> Found:
+    """Return the first true value of a look at the graph, else the last one."""
+    end = time.monotonic() + timeout
+    while not (found := look()) and time.monotonic() < end:
+        if signals.STOP.wait(_PERIOD):
+            break
+    return found
+
+
+def complete(node: Node, future: Future, timeout: float | None = None) -> Any:
+    """Spin until a future is done; return its result, None after the timeout or a signal."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while not future.done() and not signals.STOP.is_set():
+        if end is not None and time.monotonic() > end:
+            return None
+        rclpy.spin_once(node, timeout_sec=0.1)
+    return future.result() if future.done() else None
+
+
+def full_name(name: str) -> str:
+    """Return a name with its leading slash."""
+    return name if name.startswith("/") else f"/{name}"
+
+
+def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) -> list[str]:
+    """Return the types of a topic, service or action, waiting until it is discovered.
+
+    Args:
+        kind: "topic", "service" or "action", for the error.
+        name: its name.
+        types: returns the types of all that is known by name.
+
+    Raises:
+        InvalidCommand: it does not exist.
+    """
+    found = wait_for(lambda: types().get(full_name(name), []))
+    if not found:
+        known = [known for known in types() if not is_hidden(known)]
+        raise InvalidCommand(
+            f"there is no {kind} {full_name(name)}.{did_you_mean(full_name(name), known)}"
+        )
+    return found
+
+
+def is_hidden(name: str) -> bool:
+    """Tell whether a part of a name begins with an underscore."""
+    return any(part.startswith("_") for part in name.split("/"))
+
+
+def node_names(node: Node, hidden: bool = False) -> list[str]:
+    """Return the full names of all nodes, sorted."""
+    names = (
+        f"{namespace.rstrip('/')}/{name}"
+        for name, namespace in node.get_node_names_and_namespaces()
+    )
+    return sorted(name for name in names if hidden or not is_hidden(name))
+
+
+def existing_node(node: Node, name: str) -> tuple[str, str]:
+    """Return name and namespace of a node that the user names.
+
+    Raises:
+        InvalidCommand: it is not discovered.
+    """
+    full = full_name(name)
+    if not wait_for(lambda: full in node_names(node, hidden=True)):
+        raise InvalidCommand(f"there is no node {full}.{did_you_mean(full, node_names(node))}")
+    namespace, _, base = full.rpartition("/")
+    return base, namespace or "/"
+
+
+def print_names(found: Iterable[tuple[str, list[str]]], options: argparse.Namespace) -> None:
+    """Print names, with their types where the user wants them."""
+    rows = sorted(found)
+    if options.count:
+        print(len(rows))
+        return
+    for name, types in rows:
+        print(f"{name} [{', '.join(types)}]" if options.show_types else name)
+
+
+def add_list(
+    verbs: Any, run: Callable[[argparse.Namespace], int | None], what: str
+) -> argparse.ArgumentParser:
+    """Add the verb ``list`` with the options that all lists share."""
+    parser: argparse.ArgumentParser = verbs.add_parser("list", help=f"list {what}")
+    parser.add_argument("-t", "--show-types", action="store_true", help="also print the types")
+    parser.add_argument("-c", "--count-" + what, dest="count", action="store_true",
+                        help="print the number only")  # fmt: skip
+    parser.add_argument("--include-hidden-" + what, dest="hidden", action="store_true")
+    add_discovery(parser)
+    parser.set_defaults(run=run)
+    return parser

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``ros2 topic``: list, info, type, find, echo, pub, hz, bw, delay."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import rclpy
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.nodes.clients.ros2.graph import (
+    add_discovery,
+    add_list,
+    discover,
+    full_name,
+    is_hidden,
+    named,
+    participant,
+    print_names,
+    wait_for,
+)
+from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from, message_text
+from motion_nodes.nodes.clients.ros2.topic_rates import hz, measure_bandwidth, measure_delay
+from motion_nodes.ros import signals
+
+SETTLE_TIME = 0.3
+"""Time in which a subscription discovers a publisher that has discovered it [s]."""
+
+
+def add_topic(parser: argparse.ArgumentParser) -> None:
+    """Add the verbs."""
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    add_list(verbs, _list, "topics")
+    info = verbs.add_parser("info", help="print type, publishers and subscriptions")
+    info.add_argument("topic")
+    info.add_argument("-v", "--verbose", action="store_true", help="each endpoint with its QoS")
+    add_discovery(info)
+    info.set_defaults(run=_info)
+    kind = verbs.add_parser("type", help="print the type of a topic")
+    kind.add_argument("topic")
+    kind.set_defaults(run=_type)
+    find = verbs.add_parser("find", help="list the topics of a type")
+    find.add_argument("type")
+    add_discovery(find)
+    find.set_defaults(run=_find)
+    _add_echo(verbs)
+    _add_pub(verbs)
+    for name, run, text in (
+        ("hz", hz, "measure the rate of a topic"),
+        ("bw", measure_bandwidth, "measure the bandwidth of a topic"),
+        ("delay", measure_delay, "measure the age of a topic's stamps"),
+    ):
+        rate = verbs.add_parser(name, help=text)
+        rate.add_argument("topic")
+        rate.add_argument("-w", "--window", type=int, default=1000, help="number of messages")
+        rate.set_defaults(run=lambda options, run=run: _measure(options, run))
+
+
+def _add_echo(verbs: Any) -> None:
+    echo = verbs.add_parser("echo", help="print messages")
+    echo.add_argument("topic")
+    echo.add_argument("type", nargs="?", help="default: the type of its publishers")
+    echo.add_argument("--once", action="store_true", help="end after one message")
+    echo.add_argument("--timeout", type=float, metavar="S", help="end after this time [s]")
+    echo.add_argument("--field", metavar="A.B[0]", help="print a part of each message only")
+    echo.add_argument("-f", "--full-length", action="store_true", help="do not cut long arrays")
+    echo.add_argument("--no-arr", action="store_true", help="do not print arrays")
+    echo.add_argument("--csv", action="store_true", help="values of a message in one line")
+    add_qos(echo)
+    echo.set_defaults(run=_echo)
+
+
+def _add_pub(verbs: Any) -> None:
+    pub = verbs.add_parser("pub", help="publish messages")
+    pub.add_argument("topic")
+    pub.add_argument("type")
+    pub.add_argument("values", nargs="?", default="", help="fields as YAML; default: all default")
+    pub.add_argument("-r", "--rate", type=float, default=1.0, help="[Hz], default 1")
+    count = pub.add_mutually_exclusive_group()
+    count.add_argument("-1", "--once", action="store_true", help="publish one message")
+    count.add_argument("-t", "--times", type=int, default=0, help="publish this many messages")
+    pub.add_argument("-w", "--wait-matching-subscriptions", type=int, metavar="N",
+                     help="default: 1 with --once or --times, else 0")  # fmt: skip
+    pub.add_argument("--max-wait-time-secs", type=float, metavar="S", help="default: no limit")
+    pub.add_argument("--keep-alive", type=float, default=0.1, metavar="S",
+                     help="time between the last message and the end [s]")  # fmt: skip
+    pub.add_argument("-p", "--print", type=int, default=1, help="print every N-th message only")
+    add_qos(pub)
+    pub.set_defaults(run=_pub)
+
+
+def add_qos(parser: argparse.ArgumentParser) -> None:
+    """Add the options of quality of service."""
+    parser.add_argument("--qos-reliability", choices=("reliable", "best_effort"))
+    parser.add_argument("--qos-durability", choices=("volatile", "transient_local"))
+    parser.add_argument("--qos-depth", type=int, default=10)
+
+
+def _types(node: Node) -> dict[str, list[str]]:
+    return dict(node.get_topic_names_and_types(no_demangle=False))
+
+
+def _list(options: argparse.Namespace) -> None:
+    with participant() as node:
+        found = discover(lambda: _types(node), options.spin_time, known=False)
+    own = {"/rosout", "/parameter_events"} if len(found) <= 2 else set()
+    print_names(
+        ((n, t) for n, t in found.items() if (options.hidden or not is_hidden(n)) and n not in own),
+        options,
+    )
+
+
+def _info(options: argparse.Namespace) -> None:
+    with participant() as node:
+        types = named("topic", options.topic, lambda: _types(node))
+        name = full_name(options.topic)
+        ends = discover(
+            lambda: (node.count_publishers(name), node.count_subscribers(name)),
+            options.spin_time,
+            known=True,
+        )
+        print(f"Type: {', '.join(types)}")
+        for count, label, infos in (
+            (ends[0], "Publisher", node.get_publishers_info_by_topic(name)),
+            (ends[1], "Subscription", node.get_subscriptions_info_by_topic(name)),
+        ):
+            print(f"{label} count: {count}")
+            for info in infos if options.verbose else ():
+                qos = info.qos_profile
+                print(
+                    f"  {info.node_namespace.rstrip('/')}/{info.node_name}: {info.topic_type}, "
+                    f"{qos.reliability.name.lower()}, {qos.durability.name.lower()}, "
+                    f"depth {qos.depth}"
+                )
+
+
+def _type(options: argparse.Namespace) -> None:
+    with participant() as node:
+        print("\n".join(named("topic", options.topic, lambda: _types(node))))
+
+
+def _find(options: argparse.Namespace) -> None:
+    with participant() as node:
+        found = discover(lambda: _types(node), options.spin_time, known=False)
+    print("\n".join(sorted(name for name, types in found.items() if options.type in types)))
+
+
+def topic_class(node: Node, topic: str, given: str | None = None) -> Any:
+    """Return the message class of a topic, from its publishers unless the type is given."""
+    name = given or named("topic", topic, lambda: _types(node))[0]
+    return interface_type(name, "msg")
+
+
+def _subscription_qos(node: Node, options: argparse.Namespace) -> QoSProfile:
+    """Return a QoS that all publishers offer, so that latched messages come, too."""
+    ends = wait_for(lambda: node.get_publishers_info_by_topic(full_name(options.topic)), 1.0)
+    offered = [end.qos_profile for end in ends]
+    reliable = bool(offered) and all(q.reliability == ReliabilityPolicy.RELIABLE for q in offered)
+    latched = bool(offered) and all(
+        q.durability == DurabilityPolicy.TRANSIENT_LOCAL for q in offered
+    )
+    return QoSProfile(
+        depth=options.qos_depth,
+        reliability=ReliabilityPolicy[
+            (options.qos_reliability or ("reliable" if reliable else "best_effort")).upper()
+        ],
+        durability=DurabilityPolicy[
+            (options.qos_durability or ("transient_local" if latched else "volatile")).upper()
+        ],
+    )
+
+
+def _echo(options: argparse.Namespace) -> int:
+    printed = 0
+
+    def show(message: Any) -> None:
+        nonlocal printed
+        if options.once and printed:
+            return
+        printed += 1
+        value = _part(message, options.field) if options.field else message
+        text = message_text(value, full=options.full_length)
+        if options.csv:
+            text = ",".join(
+                line.split(": ")[-1].strip(" -") for line in text.splitlines() if line[-1] != ":"
+            )
+        print(text if options.csv else f"{text}\n---", flush=True)
+
+    with participant() as node:
+        kind = topic_class(node, options.topic, options.type)
+        node.create_subscription(kind, options.topic, show, _subscription_qos(node, options))
+        end = None if options.timeout is None else time.monotonic() + options.timeout
+        while not signals.STOP.is_set() and not (options.once and printed):
+            if end is not None and time.monotonic() > end:
+                break
+            rclpy.spin_once(node, timeout_sec=0.1)
+    return 0 if printed or options.timeout is None else 1
+
+
+def _part(message: Any, path: str) -> Any:
+    """Return a part of a message, such as ``pose.position`` or ``points[0]``.
+
+    Raises:
+        InvalidCommand: it has no such part.
+    """
+    value = message
+    for word in path.replace("[", ".[").strip(".").split("."):
+        try:
+            value = value[int(word[1:-1])] if word.startswith("[") else getattr(value, word)
+        except (AttributeError, IndexError, TypeError, ValueError):
+            raise InvalidCommand(f"a {type(message).__name__} has no '{path}'") from None
+    return value
+
+
+def _pub(options: argparse.Namespace) -> int:
+    if not 0.0 < options.rate < 1e5:
+        raise InvalidCommand(f"--rate is {options.rate:g} Hz; it must be above 0")
+    kind = interface_type(options.type, "msg")
+    wanted = 1 if options.once else options.times
+    qos = QoSProfile(
+        depth=options.qos_depth,
+        reliability=ReliabilityPolicy[(options.qos_reliability or "reliable").upper()],
+        durability=DurabilityPolicy[(options.qos_durability or "volatile").upper()],
+    )
+    with participant() as node:
+        message_from(options.values, kind(), node)  # refuse before anything is advertised
+        publisher = node.create_publisher(kind, options.topic, qos)
+        needed = options.wait_matching_subscriptions
+        if not _wait_for_subscriptions(
+            publisher, (1 if wanted else 0) if needed is None else needed, options
+        ):
+            return 1
+        count, due = 0, time.monotonic()
+        while not wanted or count < wanted:
+            message = message_from(options.values, kind(), node)
+            publisher.publish(message)
+            count += 1
+            if options.print > 0 and (count - 1) % options.print == 0:
+                print(f"published #{count}: {options.type} on {publisher.topic_name}", flush=True)
+            due = max(due + 1.0 / options.rate, time.monotonic())
+            if count != wanted and signals.STOP.wait(due - time.monotonic()):
+                return 0
+        publisher.wait_for_all_acked(Duration(seconds=1.0))
+        signals.STOP.wait(options.keep_alive)
+    return 0
+
+
+def _wait_for_subscriptions(publisher: Any, needed: int, options: argparse.Namespace) -> bool:
+    began = reported = time.monotonic()
+    while publisher.get_subscription_count() < needed:
+        now = time.monotonic()
+        limit = options.max_wait_time_secs
+        if limit is not None and now - began > limit:
+            print(f"no subscription of {publisher.topic_name} within {limit:g} s", flush=True)
+            return False
+        if now - reported > 1.0:
+            reported = now
+            print(f"waiting for {needed} subscription(s) of {publisher.topic_name}", flush=True)
+        if signals.STOP.wait(0.02):
+            return False
+    if needed:
+        signals.STOP.wait(SETTLE_TIME)
+    return True
+
+
+def _measure(options: argparse.Namespace, run: Any) -> int:
+    if options.window < 2:
+        raise InvalidCommand(f"--window is {options.window}; it must be at least 2")
+    with participant() as node:
+        kind = topic_class(node, options.topic)
+        return int(run(node, kind, full_name(options.topic), options.window))

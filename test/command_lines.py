@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command lines of README and docs, as a shell would read them."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+_BLOCK = re.compile(r"^```(?:sh|bash)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One command."""
+
+    page: str
+    text: str
+
+    @property
+    def words(self) -> list[str]:
+        """Its words, without comments."""
+        return shlex.split(self.text, comments=True)
+
+    @property
+    def exit_code(self) -> int:
+        """What the page promises."""
+        code = re.search(r"# exit code (\d)", self.text)
+        return int(code[1]) if code else 0
+
+
+def lines_of(page: Path) -> list[Line]:
+    """Return the commands of a page; a backslash joins two lines."""
+    name = page.relative_to(ROOT).as_posix()
+    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    texts = [t for block in blocks for t in block.replace("\\\n", " ").splitlines()]
+    return [Line(name, text) for text in texts if shlex.split(text, comments=True)]
+
+
+def all_lines() -> list[Line]:
+    """Return the commands of all pages."""
+    return [line for page in PAGES for line in lines_of(page)]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command line of README and docs is understood, and typed where it can be.
+
+The tutorials' lines are typed by test_tutorials.py, in their order; those of the other pages here.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from contextlib import chdir
+
+import click
+import pytest
+import typer
+from command_lines import ROOT, all_lines
+from ros_processes import wait_until
+
+from motion_nodes.bringup.arguments import config_from
+from motion_nodes.cli.main import app, main
+from motion_nodes.cli.ros2 import parser_of
+from motion_nodes.cli.ros2_processes import LAUNCH_FILES
+from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from
+
+MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
+ELSEWHERE = {
+    "rosdep": "needs a ROS installation",
+    "colcon": "needs a ROS installation; test_installed_layout.py builds with it",
+    "pip": "installs from an index; tools/release.py does it in an empty environment",
+    "sudo": "needs root",
+    "git": "needs the network",
+    "docker": "needs a daemon",
+    ".": "changes the shell",
+    "export": "changes the shell",
+    "cd": "changes the shell",
+    "rviz2": "is not on PyPI",
+}
+"""Programs that no test types, and why."""
+LINES = all_lines()
+
+
+def lines_with(program):
+    return [line for line in LINES if line.words[0] == program]
+
+
+def test_programs_are_known():
+    known = {"motion", ".venv/bin/motion", "ros2", "make", "python", *ELSEWHERE}
+    assert {line.words[0] for line in LINES} <= known
+
+
+def test_motion_lines_are_understood():
+    group = typer.main.get_command(app)
+    for line in (*lines_with("motion"), *lines_with(".venv/bin/motion")):
+        name, *arguments = [word for word in line.words[1:] if word != "&"]
+        command = group.get_command(click.Context(group), name)
+        assert command is not None, line
+        try:
+            command.make_context(name, arguments)
+        except click.exceptions.Exit:  # --help
+            continue
+        except click.ClickException as error:
+            raise AssertionError(f"{line}: {error.format_message()}") from None
+
+
+def test_ros2_lines_are_understood():
+    for line in lines_with("ros2"):
+        if line.words[1] == "security":
+            assert line.page == "docs/security.md"  # with an apt installation only
+            continue
+        try:
+            options = parser_of(line.words[1]).parse_args(line.words[2:])
+        except SystemExit:
+            raise AssertionError(line) from None
+        verb = line.words[2]
+        if verb == "pub":
+            message_from(options.values, interface_type(options.type, "msg")())
+        elif verb == "call":
+            message_from(options.values, interface_type(options.type, "srv").Request())
+        elif verb == "send_goal":
+            message_from(options.goal, interface_type(options.type, "action").Goal())
+        elif line.words[1] == "launch" and options.file in LAUNCH_FILES:
+            config_from(dict(word.split(":=", 1) for word in options.arguments))
+
+
+def test_make_targets_and_python_files_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for line in lines_with("make"):
+        for target in (word for word in line.words[1:] if "=" not in word):
+            assert f"\n{target}:" in makefile, line
+    pages = "".join((ROOT / page).read_text() for page in {line.page for line in LINES})
+    for line in lines_with("python"):
+        file = line.words[1]
+        assert file == "-m" or (ROOT / file).is_file() or f"# {file}\n" in pages, line
+
+
+@pytest.mark.timeout(300)
+def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
+    """Those of the pages that begin with `motion up franka`: each ends with 0, as typed."""
+    base = ("diff_drive_controller", "goal_pose", "surface_gripper")
+    lines = [
+        line
+        for line in lines_with("ros2")
+        if line.words[1] in ("topic", "service", "action", "param")
+        and not line.page.startswith("docs/tutorials")
+        and not any(name in line.text for name in base)
+        and line.words[2] != "hz"
+    ]
+    assert len(lines) >= 10
+    suite = module_suite.run([*MOTION, "up", "franka", "--backend", "mock", "--viewer", "none"])
+    wait_until(lambda: "READY after" in suite.output, str(suite), 120.0)
+    for line in lines:
+        done = subprocess.run(
+            [*MOTION, "ros", *line.words[1:]], capture_output=True, text=True, check=False,
+            timeout=60, env=module_suite.environment, cwd=tmp_path,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        assert done.stdout.strip(), line
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/robot_files.md"])
+def test_lines_without_ros_are_typed(page, tmp_path, capsys):
+    """In this process, in an empty folder."""
+    pure = ("robots", "describe", "fk", "convert")
+    shutil.copy(ROOT / "motion_nodes/robots/franka/franka.urdf", tmp_path)
+    with chdir(tmp_path):
+        for line in lines_with("motion"):
+            if line.words[1] in pure and line.page == page:
+                code = 0
+                try:
+                    main(line.words[1:])
+                except SystemExit as end:
+                    code = end.code or 0
+                assert code == line.exit_code, f"{line}\n{capsys.readouterr()}"
