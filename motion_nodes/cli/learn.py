@@ -123,10 +123,11 @@ def _train(
 def _line(progress: TrainingProgress) -> str:
     """Return figures beside the progress bar."""
     rate = progress.steps / max(progress.seconds, 1e-9)
-    return (
-        f"{progress.steps} steps, {rate:.0f}/s, return {progress.mean_return:.2f}, "
-        f"success {100.0 * progress.success:.0f} %"
-    )
+    episodes = ""
+    if progress.success == progress.success:  # else no episode ended during the rollout
+        success = 100.0 * progress.success
+        episodes = f", return {progress.mean_return:.2f}, success {success:.0f} %"
+    return f"{progress.steps} steps, {rate:.0f}/s{episodes}"
 
 
 def _load(file: Path, task: str) -> Callable[[Any], Any]:

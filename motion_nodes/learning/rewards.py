@@ -55,9 +55,10 @@ def plain_pick_reward(state: PickState, torques: Floats) -> Floats:
 class PickReward:
     """Corrected reward: potential-based shaping, one-shot bonuses, relative torques.
 
-    ``gamma Phi(s') - Phi(s)`` with ``Phi = -distance (|g - o| + c grasped-dependent |o - t|)``
-    leaves the optimal policy unchanged (Ng, Harada and Russell 1999): over an episode it sums up
-    to the difference of two potentials, whatever happens in between.
+    ``gamma Phi(s') - Phi(s)`` with ``Phi = -distance (|g - o| + p)``, where ``p`` is ``|o - t|``
+    while the object is held, else ``reach``. Over an episode it sums up to the difference of two
+    potentials, whatever happens in between, and leaves the optimal policy unchanged
+    (Ng, Harada and Russell 1999).
 
     Raises:
         InvalidConfig: a value out of range.

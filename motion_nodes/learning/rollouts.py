@@ -8,7 +8,7 @@ Dask and Ray can carry it. Results do not depend on which worker runs it, or whe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, wait
 from dataclasses import dataclass
 
 import numpy as np
@@ -144,7 +144,12 @@ def collect(
     futures = [
         executor.submit(roll_out, shard, net, flat, norm, steps, gamma, lam) for shard in shards
     ]
-    results = [future.result() for future in futures]
+    try:
+        results = [future.result() for future in futures]
+    except BaseException:
+        # Threads change shards in place: nobody may look at them before all have finished.
+        wait(futures)
+        raise
     return [shard for shard, _ in results], [rollout for _, rollout in results]
 
 

@@ -13,7 +13,7 @@ from motion_nodes.policies.descriptor_file import read_descriptor
 from motion_nodes.policies.env_file import breadth_first_joints, read_env
 from motion_nodes.policies.network import load_network
 from motion_nodes.policies.policy_spec import PolicySpec
-from motion_nodes.policies.published import PUBLISHED, published_files
+from motion_nodes.policies.published import PUBLISHED, SHIPPED, published_files, shipped_network
 from motion_nodes.policies.runner import PolicyRunner
 
 NETWORK_ENDINGS = (".onnx", ".pt", ".jit")
@@ -70,6 +70,8 @@ def policy_files(policy: str | Path) -> tuple[Path, Path]:
         MotionError: a published policy could not be downloaded.
     """
     path = Path(policy).expanduser()
+    if str(policy) in SHIPPED and not path.exists():
+        path = shipped_network(str(policy))
     if str(policy) in PUBLISHED and not path.exists():
         files = published_files(str(policy))
         assert files is not None
@@ -84,8 +86,8 @@ def policy_files(policy: str | Path) -> tuple[Path, Path]:
         path = networks[0]
     if not path.is_file():
         raise InvalidDescription(
-            f"policy '{policy}' is no file or folder, and no published policy. Published are: "
-            f"{', '.join(PUBLISHED)}."
+            f"policy '{policy}' is no file or folder, and no known policy. Known are: "
+            f"{', '.join((*PUBLISHED, *SHIPPED))}."
         )
     return path, _description_beside(path)
 

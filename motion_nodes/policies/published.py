@@ -18,6 +18,8 @@ from pathlib import Path
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.cache import preferred_folder
 
+ROBOTS = Path(__file__).parents[1] / "robots"
+"""Folder of the shipped robots."""
 TIMEOUT = 120.0
 """[s] Of a download."""
 
@@ -49,6 +51,16 @@ PUBLISHED = {
 """By name."""
 
 
+SHIPPED = {"franka_drawer": "franka/drawer.onnx"}
+"""Networks of this package by name, relative to the folder of the shipped robots; each has its
+description beside it, and its source in the robot's README.md."""
+
+
+def shipped_network(name: str) -> Path:
+    """Return the file of a policy in :data:`SHIPPED`."""
+    return ROBOTS / SHIPPED[name]
+
+
 def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | None:
     """Return network and description of a published policy.
 
@@ -63,7 +75,7 @@ def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | 
         MotionError: the download failed, or the file is not the expected one.
     """
     policy = PUBLISHED[name]
-    description = Path(__file__).parents[1] / "robots" / policy.description
+    description = ROBOTS / policy.description
     kernels = preferred_folder()
     if kernels is None:
         raise MotionError("there is no home folder; set MOTION_NODES_CACHE_DIR to a folder")

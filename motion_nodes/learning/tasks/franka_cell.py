@@ -3,8 +3,8 @@
 
 Actions are those of Isaac Lab's manipulation environments: joint targets ``q_default + scale * a``,
 or relative to the measured positions, ``q + scale * a``, held for one control period; a last action
-at or above 0 opens the gripper, else it closes.
-Drives, limits and shapes are those of the shipped robot in the suite's simulation.
+at or above 0 opens the gripper, else it closes. Drives, limits and shapes are those of the shipped
+robot in the suite's simulation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from motion_nodes.api.robot_model import load_robot as load_model
+from motion_nodes.api.robot_model import load_robot as load_front_door
 from motion_nodes.ik.problem import IkSettings
 from motion_nodes.learning.mlp import Floats
 from motion_nodes.learning.tasks.task import MujocoTask, ObservedQuantity, TaskState
@@ -74,7 +74,7 @@ class FrankaCell(MujocoTask):
             objects: things that can be moved.
         """
         robot = load_robot(ROBOT)
-        self._arm, self._lock = load_model(ROBOT)["arm"], threading.Lock()
+        self._arm, self._lock = load_front_door(ROBOT)["arm"], threading.Lock()
         self.default_pose = self._arm.fk(np.array(default))
         """Pose of the tool in the base at the default position, shape (4, 4)."""
         self.joint_names = robot.joint_names
@@ -85,7 +85,8 @@ class FrankaCell(MujocoTask):
         drives = [robot.drive(name) for name in self.joint_names]
         self.stiffness = np.array([drive.stiffness for drive in drives])
         self.damping = np.array([drive.damping for drive in drives])
-        self.max_effort = np.array([drive.max_effort for drive in drives])
+        self.max_effort = np.array([drive.max_effort for drive in drives[:_ARM]])
+        """Of the arm [N m], shape (7,)."""
         spec, _ = build_model(
             [RobotPlacement(robot, ROBOT)], WorldConfig(time_step=TIME_STEP, objects=objects)
         )
@@ -192,10 +193,9 @@ class FrankaCell(MujocoTask):
         """Return the previous raw action, clipped, shape (n, action_size)."""
         return np.clip(state.actions, -ACTION_CLIP, ACTION_CLIP)
 
-    def effort_ratio(self, state: TaskState) -> Floats:
-        """Return efforts of the arm relative to their limits, shape (n, 7)."""
-        ratio: Floats = state.sensors[:, self._effort] / self.max_effort[:_ARM]
-        return ratio
+    def efforts(self, state: TaskState) -> Floats:
+        """Return efforts of the arm [N m], shape (n, 7)."""
+        return state.sensors[:, self._effort]
 
 
 @lru_cache(maxsize=8)

@@ -47,7 +47,7 @@ class Grasp(FrankaCell):
         self._cube_q = int(self.model.joint(f"{PREFIX}cube").qposadr[0])
         self._contacts = [self.sensor(f"contact{i}").start for i in range(2)]
         self._reward = PickReward(
-            gamma=1.0, distance=12.0, grasp=3.0, place=6.0, torque=0.001, reach=0.4
+            gamma=1.0, distance=12.0, grasp=3.0, place=6.0, torque=0.001, reach=0.27
         )
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
@@ -75,20 +75,30 @@ class Grasp(FrankaCell):
     ) -> tuple[Floats, dict[str, Floats]]:
         """Return n initial positions and memories, with the cube at a random place.
 
-        Assisted episodes begin with the open gripper around the cube or above it.
+        Half of the assisted episodes begin with the cube between the fingers, on the way to the
+        target, the others with the open gripper around the cube or above it.
         """
         q, at = self.start_positions(rng, n), self._cube_q
         q[:, at : at + 2] = _CENTRE + rng.uniform(-_SPREAD, _SPREAD, (n, 2))
         q[:, at + 2] = 0.5 * _SIZE
         half = 0.5 * rng.uniform(-_YAW, _YAW, n)
-        q[:, at + 3 : at + 7] = 0.0
         q[:, at + 3], q[:, at + 6] = np.cos(half), np.sin(half)
-        rows = np.flatnonzero(rng.random(n) < assisted)
-        places = np.tile(self.default_pose, (len(rows), 1, 1))
-        places[:, :3, 3] = q[rows, at : at + 3]
-        places[:, 2, 3] += rng.uniform(0.0, _ABOVE, len(rows))
-        self.put_tool(q, rows, places)
+        self._assist(q, np.flatnonzero(rng.random(n) < assisted), rng)
         return q, self.new_memory(n)
+
+    def _assist(self, q: Floats, rows: Floats, rng: np.random.Generator) -> None:
+        """Change initial positions to those of assisted episodes."""
+        cube = slice(self._cube_q, self._cube_q + 3)
+        between = rng.random(len(rows)) < 0.5
+        held = rows[between]
+        way = rng.random((len(held), 1))
+        q[held, cube] += way * (_TARGET - q[held, cube])
+        q[held, cube.stop : cube.stop + 4] = (1.0, 0.0, 0.0, 0.0)
+        q[np.ix_(held, self.joint_q[7:])] = 0.5 * _SIZE + 5e-4
+        places = np.tile(self.default_pose, (len(rows), 1, 1))
+        places[:, :3, 3] = q[rows, cube]
+        places[~between, 2, 3] += rng.uniform(0.0, _ABOVE, len(rows) - len(held))
+        self.put_tool(q, rows, places)
 
     def cube(self, state: TaskState) -> Floats:
         """Return the centre of the cube in the base [m], shape (n, 3)."""
@@ -126,8 +136,8 @@ class Grasp(FrankaCell):
         reward = self._reward(
             self.pick_state(before),
             now,
-            self.effort_ratio(after),
-            np.ones(7),
+            self.efforts(after),
+            self.max_effort,
             memory["grasp_due"],
             memory["place_due"],
         )

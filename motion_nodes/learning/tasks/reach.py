@@ -59,7 +59,7 @@ class Reach(FrankaCell):
         """Return reward, whether a terminal state is reached, and success, each of shape (n,)."""
         distance = np.linalg.norm(self.tool(after) - after.memory["target"], axis=1)
         change = np.square(after.actions - before.actions).sum(axis=1)
-        effort = np.square(self.effort_ratio(after)).sum(axis=1)
+        effort = np.square(self.efforts(after) / self.max_effort).sum(axis=1)
         near = np.exp(-np.square(distance / (2.0 * _NEAR)))
         reward = -distance + 0.2 * near - 1e-3 * change - 2e-3 * effort
         return reward, np.zeros(len(distance), bool), distance < _NEAR
