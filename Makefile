@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
+.PHONY: dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -82,6 +82,12 @@ bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/bench.txt
 	@for name in $(BENCH); do $(BIN)/python benchmarks/bench_$$name.py || exit 1; echo; done
+
+# The documentation site, in build/site/index.html; links and anchors are checked.
+docs: setup
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
+		-r requirements/docs.txt
+	@$(BIN)/python tools/build_site.py
 
 # The docs' pictures anew: of the page by its tests, of running programs by a tool.
 pictures: setup-test

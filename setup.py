@@ -31,7 +31,7 @@ def pypi_description() -> str:
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:)[^)]*\)", r"\1", text)
 
 
-NO_EXTRAS = ("run", "constraints", "bench")
+NO_EXTRAS = ("run", "constraints", "bench", "docs")
 EXTRAS = {
     file.stem: requirements(file.stem)
     for file in sorted((HERE / "requirements").glob("*.txt"))

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Build the documentation site in build/site from docs/ and the pages that it links to.
+
+    python tools/build_site.py
+
+Needs mkdocs-material and latex2mathml (requirements/docs.txt); nothing is fetched, neither here nor
+by the pages. A link or anchor without a target, or a page outside the navigation, is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from latex2mathml.converter import convert
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "build" / "site_src"
+OTHERS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "benchmarks/README.md",
+    "benchmarks/RESULTS.md",
+    "examples/README.md",
+)
+"""Pages outside docs/, below project/ of the site."""
+
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+_CODE = re.compile(r"(^```.*?^```|^    .*?$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
+_DISPLAY = re.compile(r"\$\$(.+?)\$\$", re.DOTALL)
+_INLINE = re.compile(r"(?<![\\$\w])\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\w$])")
+
+
+def pages() -> dict[Path, Path]:
+    """Return the place in the site of each file that becomes part of it."""
+    robots = sorted(ROOT.glob("motion_nodes/robots/*/README.md"))
+    found = {path: path.relative_to(DOCS) for path in DOCS.rglob("*") if path.is_file()}
+    for path in (*(ROOT / name for name in OTHERS), *robots):
+        found[path] = Path("project") / path.relative_to(ROOT)
+    return found
+
+
+def with_links(text: str, page: Path, places: dict[Path, Path]) -> str:
+    """Return a page's text with links that lead to the places in the site.
+
+    Links to files that are not part of the site become plain text.
+    """
+
+    def replace(match: re.Match[str]) -> str:
+        picture, label, target, anchor = match.groups()
+        if not target or re.match(r"[a-z]+:", target):
+            return match[0]
+        file = (page.parent / target).resolve()
+        file = file / "README.md" if file.is_dir() else file
+        if file not in places:
+            return "" if picture else label
+        there = os.path.relpath(places[file], places[page].parent)
+        return f"{picture}[{label}]({there}{anchor or ''})"
+
+    return _LINK.sub(replace, text)
+
+
+def with_mathematics(text: str) -> str:
+    """Return a page's text with formulas as MathML, which browsers show without scripts."""
+
+    def outside_code(part: str) -> str:
+        part = _DISPLAY.sub(lambda m: f"\n\n{convert(m[1].strip(), display='block')}\n\n", part)
+        return _INLINE.sub(lambda m: convert(m[1]), part)
+
+    parts = _CODE.split(text)
+    return "".join(part if k % 2 else outside_code(part) for k, part in enumerate(parts))
+
+
+def navigation(config: str, places: dict[Path, Path]) -> str:
+    """Return mkdocs.yml with the lists that are not written by hand."""
+    named = set(re.findall(r"- (\S+\.md)", config))
+    free = sorted(
+        place.as_posix()
+        for place in places.values()
+        if place.suffix == ".md" and place.as_posix() not in named
+    )
+    groups = {
+        "ROBOTS": [name for name in free if "/robots/" in name],
+        "MATHEMATICS": [name for name in free if name.startswith("mathematics/")],
+        "GUIDES": [name for name in free if "/" not in name],
+    }
+    rest = [name for name in free if name.startswith("project/") and "/robots/" not in name]
+    groups["GUIDES"] += rest
+    for word, names in groups.items():
+        config = config.replace(
+            f": {word}\n", f": {yaml.safe_dump(names, default_flow_style=True)}"
+        )
+    return config
+
+
+def main() -> int:
+    """Build the site; return the exit code of mkdocs."""
+    places = pages()
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    for file, place in places.items():
+        target = SOURCE / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".md":
+            text = with_links(file.read_text("utf-8"), file, places)
+            target.write_text(with_mathematics(text), "utf-8")
+        else:
+            shutil.copyfile(file, target)
+    config = ROOT / "build" / "mkdocs.yml"
+    text = navigation((ROOT / "mkdocs.yml").read_text("utf-8"), places)
+    config.write_text(text.replace(": build/", ": "), "utf-8")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config)]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "DISABLE_MKDOCS_2_WARNING": "true"}
+    code = subprocess.run(command, env=environment, check=False).returncode
+    print(f"the site is in {ROOT / 'build' / 'site'}" if code == 0 else "the site has faults")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
