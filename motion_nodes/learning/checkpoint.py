@@ -11,6 +11,8 @@ import dataclasses
 import json
 import os
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +91,30 @@ def load_policy(file: Path, task: str | None = None) -> Policy:
         InvalidCheckpoint: not a checkpoint, pickled objects, or of another task.
     """
     about, arrays = _read(file, task)
-    config = _config(about)
-    net = ActorCritic(
-        about["observation_size"], about["action_size"], config.hidden, config.activation
-    )
-    norm = RunningNorm(net.observation_size)
-    norm.count = float(arrays["norm_count"])
-    norm.mean, norm.variance = arrays["norm_mean"], arrays["norm_variance"]
-    flat = arrays["flat"]
-    sizes = flat.shape == (net.parameter_count,), norm.mean.shape == (net.observation_size,)
-    if not all(sizes) or norm.variance.shape != norm.mean.shape:
-        raise InvalidCheckpoint(f"checkpoint {file}: sizes of its arrays contradict each other.")
-    if not (np.isfinite(flat).all() and np.isfinite(norm.mean).all() and norm.variance.min() >= 0):
-        raise InvalidCheckpoint(f"checkpoint {file}: parameters are not finite.")
-    return Policy(net, flat, norm)
+    with _usable(file):
+        config = _config(about)
+        net = ActorCritic(
+            about["observation_size"], about["action_size"], config.hidden, config.activation
+        )
+        size, count = net.observation_size, net.parameter_count
+        shapes = {
+            "flat": (count,),
+            "moments": (2, count),
+            "norm_mean": (size,),
+            "norm_variance": (size,),
+        }
+        for name, shape in shapes.items():
+            values = arrays[name]
+            if values.shape != shape or not np.isfinite(values).all():
+                raise InvalidCheckpoint(
+                    f"checkpoint {file}: '{name}' has a wrong shape or values that are not finite."
+                )
+        if arrays["norm_variance"].min() < 0.0:
+            raise InvalidCheckpoint(f"checkpoint {file}: variances are below zero.")
+        norm = RunningNorm(size)
+        norm.count = float(arrays["norm_count"])
+        norm.mean, norm.variance = arrays["norm_mean"], arrays["norm_variance"]
+    return Policy(net, arrays["flat"], norm)
 
 
 def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
@@ -126,26 +138,38 @@ def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
             f"{policy.net.action_size} actions; task '{task}' has {net.observation_size} and "
             f"{net.action_size}."
         )
-    learner = trainer.learner
-    learner.flat, learner.moments = policy.flat, arrays["moments"]
-    learner.updates, learner.learning_rate = about["updates"], about["learning_rate"]
-    trainer.norm = policy.norm
-    trainer.iteration, trainer.steps = about["iteration"], about["steps"]
-    trainer.seconds = about["seconds"]
-    trainer.rng.bit_generator.state = about["random"]
-    for k, shard in enumerate(trainer.shards):
-        prefix = f"shard{k}.env."
-        shard.env.restore(
-            {
-                key.removeprefix(prefix): value
-                for key, value in arrays.items()
-                if key.startswith(prefix)
-            }
-        )
-        shard.observations = arrays[f"shard{k}.observations"]
-        shard.running_returns = arrays[f"shard{k}.running_returns"]
-        shard.rng.bit_generator.state = about["shard_random"][k]
+    with _usable(file):
+        learner = trainer.learner
+        learner.flat, learner.moments = policy.flat, arrays["moments"]
+        learner.updates, learner.learning_rate = about["updates"], about["learning_rate"]
+        trainer.norm = policy.norm
+        trainer.iteration, trainer.steps = about["iteration"], about["steps"]
+        trainer.seconds = about["seconds"]
+        trainer.rng.bit_generator.state = about["random"]
+        for k, shard in enumerate(trainer.shards):
+            prefix = f"shard{k}.env."
+            shard.env.restore(
+                {
+                    key.removeprefix(prefix): value
+                    for key, value in arrays.items()
+                    if key.startswith(prefix)
+                }
+            )
+            shard.observations = arrays[f"shard{k}.observations"]
+            shard.running_returns = arrays[f"shard{k}.running_returns"]
+            shard.rng.bit_generator.state = about["shard_random"][k]
     return trainer
+
+
+@contextmanager
+def _usable(file: Path) -> Iterator[None]:
+    """Turn what a damaged checkpoint causes into an error for people."""
+    try:
+        yield
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise InvalidCheckpoint(
+            f"checkpoint {file} is damaged ({type(error).__name__}: {error})."
+        ) from None
 
 
 def _read(file: Path, task: str | None) -> tuple[dict[str, Any], dict[str, Floats]]:

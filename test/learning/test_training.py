@@ -153,6 +153,31 @@ def test_pickles_are_never_loaded(tmp_path):
             load_policy(file)
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: a.pop("flat"),
+        lambda a: a.update(flat=a["flat"][:-1]),
+        lambda a: a.update(norm_variance=-a["norm_variance"]),
+        lambda a: a.update(norm_mean=np.zeros(3)),
+        lambda a: a.update(about=np.array('{"format": 1, "task": "point"}')),
+        lambda a: a.update(about=np.array("[]")),
+        lambda a: a.update(about=np.array('{"format": 99, "task": "point"}')),
+    ],
+)
+def test_damaged_checkpoints_are_rejected(threads, tmp_path, damage):
+    file = tmp_path / "c.npz"
+    save_checkpoint(trained(threads, 0), file)
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    damage(arrays)
+    np.savez(file, **arrays)
+    with pytest.raises(InvalidCheckpoint):
+        load_policy(file, "point")
+    with pytest.raises(InvalidCheckpoint):
+        load_trainer(file, PointEnv, "point")
+
+
 def test_checkpoint_with_parameters_that_are_not_finite(threads, tmp_path):
     trainer = trained(threads, 0)
     trainer.learner.flat[3] = np.nan
