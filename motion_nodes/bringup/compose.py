@@ -306,6 +306,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
             "feed_forward": physics,
             "contact_detection": physics,
             "impedance.gravity_compensation": physics,
+            "effort_commands": config.backend != "mock",
         }
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, led)

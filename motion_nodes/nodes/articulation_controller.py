@@ -89,10 +89,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller = ArticulationController(limits_of(params, robot), modes_of(params))
         self.runner = JointArbiter(self.controller, params.start_tolerance)
         drives = [robot.drive(joint) for joint in joints]
-        self._payload: PayloadModel | None = None
-        if params.command_interface == "effort" or params.feed_forward or params.contact_detection:
-            self._payload = PayloadModel(self, robot, params)
-        dynamics = None if self._payload is None else self._payload.dynamics
+        self._payload = PayloadModel(self, robot, params)
+        dynamics = self._payload.dynamics
         monitored = dynamics if params.contact_detection else None
         self._guard = ContactGuard(robot, self.runner, params, monitored)
         self._logged_fault = ""
@@ -104,8 +102,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         plausibility = StatePlausibility(robot.limits.select(joints).velocity)
         sources = SourceWatch(len(joints))
         self._state = JointStateReader(states, joints, plausibility=plausibility, sources=sources)
-        if self._payload is not None:
-            self._payload.serve(self._state)
+        self._payload.serve(self._state)
         self._monitor = StateMonitor(self, robot, self._state, self.runner)
         self._streams = StreamInputs(self)
         self._status = ControllerStatus(self, self._state, self._streams, self._monitor)
@@ -190,8 +187,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 self.controller.switch_mode(mode, [joint])
         self._outputs.set_params(params, limits, modes)
         self._impedance.set_params(params)
-        if self._payload is not None:
-            self._payload.set_params(params)
+        self._payload.set_params(params)
 
     def stopped(self, why: str) -> None:
         """Decelerate all joints to rest within their limits, and end all goals."""

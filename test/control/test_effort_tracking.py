@@ -80,3 +80,27 @@ def test_inverse_dynamics_follow_closely(record_property):
     assert rms(full) < 4e-4
     assert np.abs(full).max() < 1.5e-3
     assert rms(full) < 0.1 * rms(held)
+
+
+def test_without_an_integral_a_joint_is_a_spring_of_its_gain():
+    """Joint impedance: efforts of kp and kd on top of the inverse dynamics."""
+    world = MujocoWorld([RobotPlacement(FRANKA, "arm")])
+    kp = np.array([drive.kp for drive in FRANKA.drives])
+    kd = np.array([drive.kd for drive in FRANKA.drives])
+    law = DriveLaw(JOINTS, DriveGains(kp, kd, np.zeros(len(JOINTS))), FRANKA.limits.effort)
+    dynamics = InverseDynamics(FRANKA.tree, JOINTS, armature=[d.armature for d in FRANKA.drives])
+    controller = ArticulationController(FRANKA.limits)
+    controller.reset(world.state("arm").position)
+    push = np.array([9.0, -12.0, 6.0, 10.0, -3.0, 2.0, 0.5])
+    at = [world.model.joint(f"arm/{joint}").dofadr[0] for joint in JOINTS[:7]]
+    world.data.qfrc_applied[at] = push
+    for _ in range(round(3.0 / PERIOD)):
+        state = world.state("arm")
+        reference = controller.step(PERIOD)
+        load = motion_load(dynamics, reference, state.position, state.velocity,
+                           gravity=True, inertia=True)  # fmt: skip
+        tau = law.efforts(reference, state.position, state.velocity, PERIOD, load=load)
+        world.command("arm", JointTargets(effort=tau))
+        world.step(round(PERIOD / world.time_step))
+    deflection = (world.state("arm").position - FRANKA.home)[:7]
+    np.testing.assert_allclose(deflection, push / kp[:7], rtol=0.02)

@@ -152,7 +152,7 @@ def test_the_list_as_ros2_control_prints_it(manager):
     assert base.claimed_interfaces == ["left_wheel_joint/velocity", "right_wheel_joint/velocity"]
     types = manager.call(ListControllerTypes, "list_controller_types")
     impedance = manager.list()[IMPEDANCE_CONTROLLER]
-    assert impedance.state == "inactive"
+    assert impedance.state == "unconfigured", "the mock simulation accepts no efforts"
     assert impedance.required_command_interfaces == [f"{name}/effort" for name in JOINTS[:7]]
     assert impedance.claimed_interfaces == []
     assert (types.types, types.base_classes) == (

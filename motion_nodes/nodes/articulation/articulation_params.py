@@ -249,6 +249,12 @@ class ArticulationParams(FramedParams):
         doc="Result of a stalled gripper goal: succeeded (true: it holds an object) or aborted.",
     )
 
+    effort_commands: bool = param(
+        True,
+        doc="Whether the robot accepts efforts without positions, which impedance control needs; "
+        "false for the mock simulation and for drivers that follow positions only.",
+        read_only=True,
+    )
     impedance_group: str = param(
         IMPEDANCE_GROUP,
         name="impedance.group",

@@ -65,7 +65,7 @@ def impedance_problem(params: ArticulationParams, law: CartesianImpedance | None
     try:
         settings = impedance_settings(params)
     except InvalidConfig as error:
-        return f"impedance.{error}"
+        return f"impedance.{error}".replace("impedance.payload_", "payload.")
     problem = None if law is None else law.check_rate(settings, params.update_rate)
     return problem and f"impedance.stiffness: {problem}"
 
@@ -148,6 +148,8 @@ class ImpedanceInputs:
     def _make_law(self, params: ArticulationParams) -> None:
         robot = self._robot
         try:
+            if not params.effort_commands:
+                raise InvalidConfig("the robot accepts no efforts (effort_commands is false)")
             group = robot.group(params.impedance_group)
             for joint in group.joints:
                 if joint not in params.joints:

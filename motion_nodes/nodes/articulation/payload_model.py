@@ -32,7 +32,7 @@ class PayloadModel:
     """Dynamics of one robot's joints; the parameters ``payload.*`` are part of it."""
 
     def __init__(self, host: ControllerHost, robot: Robot, params: ArticulationParams) -> None:
-        """Compile the dynamics.
+        """Compile the dynamics where the parameters need them.
 
         Args:
             host: the controller.
@@ -41,15 +41,17 @@ class PayloadModel:
         """
         self._host = host
         joints, tool = params.joints, tool_of(robot, params.impedance_group)
-        self.dynamics: InverseDynamics
-        """Inverse dynamics of the controller's joints, in their order."""
-        if tool is None:
-            armature = [robot.drive(joint).armature for joint in joints]
-            self.dynamics = InverseDynamics(robot.tree, joints, armature=armature)
-        else:
-            self.dynamics = PayloadDynamics(robot, joints, tool)
-            self.set_params(params)
+        self.dynamics: InverseDynamics | None = None
+        """Inverse dynamics of the controller's joints, in their order; None: not needed."""
+        if params.command_interface == "effort" or params.feed_forward or params.contact_detection:
+            if tool is None:
+                armature = [robot.drive(joint).armature for joint in joints]
+                self.dynamics = InverseDynamics(robot.tree, joints, armature=armature)
+            else:
+                self.dynamics = PayloadDynamics(robot, joints, tool)
+        self.set_params(params)
         self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)
+        self._state: JointStateReader | None = None
 
     def set_params(self, params: ArticulationParams) -> None:
         """Apply a changed payload."""
@@ -89,6 +91,7 @@ class PayloadModel:
             raise InvalidCommand("the external wrench is not estimated; it needs contact_detection")
         if not contact.steady_time > STEADY:
             raise InvalidCommand(f"the payload is estimated after {STEADY:g} s at rest")
+        assert self._state is not None
         X_BT = self._kinematics.pose(self._state.position, contact.tool)
         params = self._host.node.params
         return payload_of(
