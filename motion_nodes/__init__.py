@@ -47,6 +47,10 @@ _HOME = {
     # planning and trajectories
     "JointGoal": "planning.planning_problem",
     "PoseGoal": "planning.planning_problem",
+    "TaskSpaceRegion": "planning.constrained.path_constraints",
+    "RegionUnion": "planning.constrained.path_constraints",
+    "JointBand": "planning.constrained.path_constraints",
+    "LineOfSight": "planning.constrained.path_constraints",
     "PlanOptions": "planning.pipeline",
     "MotionPlan": "planning.pipeline",
     "planner_names": "planning.planners",

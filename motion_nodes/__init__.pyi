@@ -24,6 +24,10 @@ from motion_nodes.model.poses import pose as pose
 from motion_nodes.model.tree import Box as Box
 from motion_nodes.model.tree import Cylinder as Cylinder
 from motion_nodes.model.tree import Sphere as Sphere
+from motion_nodes.planning.constrained.path_constraints import JointBand as JointBand
+from motion_nodes.planning.constrained.path_constraints import LineOfSight as LineOfSight
+from motion_nodes.planning.constrained.path_constraints import RegionUnion as RegionUnion
+from motion_nodes.planning.constrained.path_constraints import TaskSpaceRegion as TaskSpaceRegion
 from motion_nodes.planning.pipeline import MotionPlan as MotionPlan
 from motion_nodes.planning.pipeline import PlanOptions as PlanOptions
 from motion_nodes.planning.planners import planner_names as planner_names
@@ -70,6 +74,10 @@ __all__ = [
     "triangle_mesh",
     "JointGoal",
     "PoseGoal",
+    "TaskSpaceRegion",
+    "RegionUnion",
+    "JointBand",
+    "LineOfSight",
     "PlanOptions",
     "MotionPlan",
     "planner_names",

@@ -42,6 +42,7 @@ SECTIONS = {
     ),
     "Planning and trajectories": (
         *("JointGoal", "PoseGoal", "PlanOptions", "MotionPlan", "planner_names"),
+        *("TaskSpaceRegion", "RegionUnion", "JointBand", "LineOfSight"),
         *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),
     "Reactive motion": ("ReactivePolicy",),

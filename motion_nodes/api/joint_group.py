@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planning_problem import Goal, PlanRequest
 from motion_nodes.planning.warm_up import announced_compilation
@@ -83,8 +84,7 @@ class JointGroup:
     @property
     def state_names(self) -> tuple[str, ...]:
         """Named states that contain joints of this group."""
-        names = set(self.joint_names)
-        states = self._robot.states
+        names, states = set(self.joint_names), self._robot.states
         return tuple(n for n, state in states.items() if n == "home" or set(state) & names)
 
     def state(self, name: str) -> Array:
@@ -110,10 +110,9 @@ class JointGroup:
         Returns:
             Configurations [rad or m], shape (n,) or (count, n).
         """
-        lower, upper = self.limits.lower, self.limits.upper
-        low = np.where(np.isfinite(lower), lower, -np.pi)
-        high = np.where(np.isfinite(upper), upper, np.pi)
-        size = (len(low),) if count is None else (count, len(low))
+        low = np.nan_to_num(self.limits.lower, neginf=-np.pi)
+        high = np.nan_to_num(self.limits.upper, posinf=np.pi)
+        size = low.shape if count is None else (count, len(low))
         return np.random.default_rng(seed).uniform(low, high, size)
 
     # ---- kinematics
@@ -295,18 +294,19 @@ class JointGroup:
         *,
         timeout: float = 5.0,
         seed: int = 123456,
+        constraints: Sequence[PathConstraint] = (),
         options: PlanOptions | None = None,
     ) -> MotionPlan:
         """Plan a collision-free motion within all limits.
 
         Args:
             start: configuration [rad or m], shape (n,), or a named state.
-            goal: configuration [rad or m], shape (n,); named state; pose of the tip in the group's
-                base, shape (4, 4); or goals with tolerances (:class:`JointGoal`,
-                :class:`PoseGoal`), any of which may be reached.
+            goal: the same; or pose of the tip in the group's base, (4, 4); or one or a tuple of
+                :class:`JointGoal` and :class:`PoseGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
-            seed: seed of the random numbers; equal requests give equal paths.
+            seed: of the random numbers; equal requests give equal paths.
+            constraints: along the path, :class:`TaskSpaceRegion` in the robot's base and others.
             options: planner and its settings, velocity and acceleration scaling.
 
         Returns:
@@ -318,9 +318,9 @@ class JointGroup:
             UnknownState: lists the states of this group.
             InvalidConfig: options out of range; a joint without limits.
         """
-        checker = self.checker(world)
-        q = self._inputs.configuration(start, "start")
-        request = PlanRequest(checker, q, self._inputs.goals(goal), timeout, seed)
+        q, goals = self._inputs.configuration(start, "start"), self._inputs.goals(goal)
+        checker, along = self.checker(world), tuple(constraints)
+        request = PlanRequest(checker, q, goals, timeout, seed, constraints=along)
         with announced_compilation():
             return plan(request, options)
 
@@ -390,11 +390,10 @@ class JointGroup:
         """Return the given condition combined with collision checks in a world."""
         if world is None:
             return condition
-        checker = self.checker(world)
+        exact = self.checker(world).exact
 
         def valid(q: Array) -> bool | str:
-            problems = () if checker.exact.is_free(q) else checker.exact.problems(q)
-            if problems:
+            if not exact.is_free(q) and (problems := exact.problems(q)):
                 return problems[0]
             return True if condition is None else condition(q)
 

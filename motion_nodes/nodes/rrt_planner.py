@@ -13,19 +13,31 @@ import traceback
 from collections import deque
 from typing import Any
 
-from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
-from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from moveit_msgs.msg import (
+    DisplayTrajectory,
+    MoveItErrorCodes,
+    PlanningScene,
+    RobotState,
+    RobotTrajectory,
+)
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan, GetMotionSequence
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
+from motion_nodes.nodes.planner.industrial_requests import (
+    fill_sequence,
+    plan_motion_sequence,
+    sequence_job,
+)
 from motion_nodes.nodes.planner.move_action import MoveActions
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_markers import PlannerMarkers
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planner_queries import PlannerQueries
 from motion_nodes.nodes.planner.planner_scenery import scenery_for
-from motion_nodes.nodes.planner.planning_requests import PlanJob, PlannedMotion, PlanningRequests
+from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.recover_service import RecoverService
 from motion_nodes.planning.warm_up import compile_apart
@@ -125,6 +137,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         threads.serve(
             GetCartesianPath, "compute_cartesian_path", self._cartesian, qos.ACTION_REQUESTS
         )
+        threads.serve(GetMotionSequence, "plan_sequence_path", self._sequence, qos.ACTION_REQUESTS)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         threads.start()
@@ -260,6 +273,22 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._counts["planned"] += 1
         set_code(response.error_code, Codes.SUCCESS, note, self.get_name())
         self._to_show.append((response.start_state, response.solution, None))
+        return response
+
+    def _sequence(self, request: Any, response: Any) -> Any:
+        answer = response.response
+        try:
+            require_active(self)
+            job = sequence_job(request.request, PlanningScene(), from_current=False)
+            planned = plan_motion_sequence(self.requests, request.request, job, self._cancelled)
+        except RequestRejected as error:
+            self._counts["failed"] += 1
+            set_code(answer.error_code, error.code, str(error), self.get_name())
+            return response
+        self._counts["planned"] += 1
+        fill_sequence(answer, planned)
+        set_code(answer.error_code, Codes.SUCCESS, planned.note, self.get_name())
+        self.show(planned)
         return response
 
     def _cancelled(self) -> bool:

@@ -56,6 +56,8 @@ class CartesianStop(enum.Enum):
     COLLISION = "collision"
     JUMP = "jump"
     """The joints would have to move far for a small step of the tool."""
+    CONSTRAINTS = "path constraints"
+    """A constraint along the path would be violated."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ class _Follower:
         self._space = JointSpace.of_robot(checker.robot, checker.joint_names)
         self._tool = np.eye(4) if X_LT is None else as_pose(X_LT, "X_LT")
         self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=1.0)
-        self._kinematics = _kinematics(checker)
+        self._kinematics = checker_kinematics(checker)
         self._path = [start]
         self._poses = self._steps([self._pose(start), *self._checked(poses)])
 
@@ -273,7 +275,7 @@ class _Follower:
         return steps
 
 
-def _kinematics(checker: CollisionChecker) -> Kinematics:
+def checker_kinematics(checker: CollisionChecker) -> Kinematics:
     """Return the kinematics of the checker's joints in the robot's base."""
     robot = checker.robot
     values = zip(robot.joint_names, checker.positions, strict=True)
@@ -345,6 +347,6 @@ def with_tool_speed(
         raise InvalidConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
     times = motion.sample_times(max(1e-3, motion.duration / 1000.0))
     q, v, _, _ = motion.states(times)
-    J = _kinematics(checker).jacobian_batch(q, link)[:, :3]
+    J = checker_kinematics(checker).jacobian_batch(q, link)[:, :3]
     fastest = float(np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1).max())
     return motion.stretched(fastest / max_speed) if fastest > max_speed else motion

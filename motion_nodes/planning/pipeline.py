@@ -172,10 +172,16 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed: wrong lengths,
             values that are not finite, an unknown link; limits that permit no motion.
     """
-    return _Run(request, options or PlanOptions()).run()
+    options = options or PlanOptions()
+    if request.constraints:
+        # Imported where needed: most processes never plan with constraints.
+        from motion_nodes.planning.constrained.constrained_plan import ConstrainedRun
+
+        return ConstrainedRun(request, options).run()
+    return PlanRun(request, options).run()
 
 
-class _Found(NamedTuple):
+class FoundMotion(NamedTuple):
     """Result of one search with the stages after it."""
 
     result: PlanResult
@@ -186,8 +192,8 @@ class _Found(NamedTuple):
     """Why the verification rejects it."""
 
 
-class _Run:
-    """State of one request."""
+class PlanRun:
+    """State of one request; planning with constraints replaces :meth:`_once`."""
 
     def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
         self._began = compute_time()
@@ -224,13 +230,13 @@ class _Run:
         if found.refused:
             words = f"the path that was found is refused by verification: {found.refused}"
             status = PlanStatus.INVALID_PATH
-            found = _Found(replace(found.result, status=status, path=None, reason=words))
+            found = FoundMotion(replace(found.result, status=status, path=None, reason=words))
         spent = compute_time() - self._began
         result = replace(found.result, time=spent)
         stages, notes = tuple(self._stages), tuple(self._notes)
         return MotionPlan(result, found.points, found.motion, stages, notes, spent, self._tree)
 
-    def _with_preferred_clearance(self) -> tuple[_Found | None, str]:
+    def _with_preferred_clearance(self) -> tuple[FoundMotion | None, str]:
         """Return a path with the preferred clearance, or None and why there is none."""
         margin, checker = self._options.preferred_clearance, self._request.checker
         if margin == 0.0 or any(_is_at(self._request.start, goal) for goal in self._request.goals):
@@ -255,11 +261,11 @@ class _Run:
             self._words = f"{len(points.times)} points"
         return points
 
-    def _once(self, request: PlanRequest, options: PlanOptions) -> _Found:
+    def _once(self, request: PlanRequest, options: PlanOptions) -> FoundMotion:
         """Search, shorten, time-parameterize, sample and verify."""
         ends, result = self._found(request, options)
         if result.path is None:
-            return _Found(result)
+            return FoundMotion(result)
         path = self._shortened(request, result.path) if options.shorten else result.path
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
@@ -270,7 +276,7 @@ class _Run:
         points = self._points(path, motion) if options.retime else None
         # The motion leaves the path only at its corners, within verified bounds.
         driven = path if motion is None or points is None else points.positions
-        return _Found(result, motion, points, self._refused(driven) if options.verify else "")
+        return FoundMotion(result, motion, points, self._refused(driven) if options.verify else "")
 
     def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[ExcessEnds, PlanResult]:
         """Return a path between ends that the spheres permit, and its connections."""

@@ -13,6 +13,10 @@ from motion_nodes.planning.classic.rrt import Rrt, RrtSettings
 from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.classic.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.classic.task_space_rrt import TaskSpaceRrt, pose_goals
+from motion_nodes.planning.constrained.constrained_search import (
+    ConstrainedRrt,
+    ConstrainedSettings,
+)
 from motion_nodes.planning.planning_problem import Planner, PlanRequest, PlanResult
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
@@ -66,6 +70,7 @@ _MAKERS: dict[str, tuple[Maker, Any]] = {
     RrtStar.name: (RrtStar, RrtStarSettings()),
     TaskSpaceRrt.name: (PosesOrJoints, RrtConfig()),
     AnytimeRrtConnect.name: (AnytimeRrtConnect, AnytimeSettings()),
+    ConstrainedRrt.name: (ConstrainedRrt, ConstrainedSettings()),
     DirectMotion.name: (_direct, None),
 }
 _OTHER_NAMES = {

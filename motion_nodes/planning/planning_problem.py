@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.scene.checker import CollisionChecker
 
 
@@ -54,9 +55,11 @@ class PlanStatus(enum.Enum):
     """The request has no goal."""
     START_IN_COLLISION = "start in collision"
     START_OUTSIDE_LIMITS = "start outside limits"
+    START_VIOLATES_CONSTRAINTS = "start violates path constraints"
     GOAL_IN_COLLISION = "goal in collision"
     """Every configuration that satisfies a goal is in collision."""
     GOAL_OUTSIDE_LIMITS = "goal outside limits"
+    GOAL_VIOLATES_CONSTRAINTS = "goal violates path constraints"
     GOAL_UNREACHABLE = "goal unreachable"
     """No configuration that satisfies a goal was found."""
     TIMED_OUT = "timed out"
@@ -84,6 +87,8 @@ class PlanRequest:
     """Equal seeds, requests and settings give equal paths (unless a timeout expires)."""
     cancelled: Callable[[], bool] = lambda: False
     """Polled every few milliseconds; True cancels planning."""
+    constraints: tuple[PathConstraint, ...] = ()
+    """All of which each configuration of the path satisfies."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -225,7 +225,19 @@ def pose_chain(checker: CollisionChecker, link: str) -> IkChain:
     Raises:
         UnknownFrame, InvalidConfig: as :func:`pose_solver`.
     """
-    return IkChain(checker.robot.tree, checker.robot.base_frame, link, moving_joints(checker, link))
+    robot, joints = checker.robot, moving_joints(checker, link)
+    fixed = dict(_others(checker, link, joints))
+    return IkChain(robot.tree, robot.base_frame, link, joints, limits=checker.limits, fixed=fixed)
+
+
+def _others(
+    checker: CollisionChecker, link: str, joints: tuple[str, ...]
+) -> tuple[tuple[str, float], ...]:
+    """Return the positions of the further joints that move a link, which are fixed."""
+    robot = checker.robot
+    names = _moving(robot, link).difference(joints)
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    return tuple((name, float(x)) for name, x in values if name in names)
 
 
 def pose_solver(
@@ -243,9 +255,7 @@ def pose_solver(
         InvalidConfig: none of the joints moves it.
     """
     robot, joints = checker.robot, moving_joints(checker, link)
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    others = _moving(robot, link).difference(joints)
-    fixed = tuple((name, float(x)) for name, x in values if name in others)
+    fixed = _others(checker, link, joints)
     columns = [checker.joint_names.index(name) for name in joints]
     if held is None:
         return _solver(robot, link, joints, fixed), columns

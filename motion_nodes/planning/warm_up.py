@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from motion_nodes.kernels import jit
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.planning.constrained.path_constraints import TaskSpaceRegion
 from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planners import planner_names
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
@@ -39,6 +41,7 @@ _DEFAULT, _ALL, _USED = "planning", "planning-all", "planning-used"
 """Markers in the cache: the default planner and its environment; all planners; one plan made."""
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
+_FAR = 1000.0  # [m]
 
 
 def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanRequest:
@@ -105,6 +108,18 @@ def announced_compilation() -> Iterator[None]:
         jit.mark_compiled(_USED)
 
 
+def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
+    """Compile or load what planning with path constraints needs.
+
+    Args:
+        checker: of a robot that motions will be planned for.
+        tip: link that its joints move.
+    """
+    anywhere = TaskSpaceRegion(tip, np.eye(4), (-_FAR,) * 6, (_FAR,) * 6)
+    with contextlib.suppress(MotionError):
+        plan(replace(small_motion(checker), constraints=(anywhere,), timeout=1.0))
+
+
 def load_planning(robot: Robot) -> None:
     """Load, or compile, what the default planner needs, for each group with a tip."""
     for group in robot.groups.values():
@@ -157,7 +172,9 @@ def main() -> None:
     load_planning(robot)
     for group in robot.groups.values():
         if group.tip is not None:
-            warm_up(CollisionChecker(robot, group.joints), planner_names())
+            checker = CollisionChecker(robot, group.joints)
+            warm_up(checker, planner_names())
+            warm_up_constraints(checker, group.tip)
     jit.mark_compiled(_ALL)
 
 

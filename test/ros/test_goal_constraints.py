@@ -24,9 +24,10 @@ from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
-from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
+from motion_nodes.ros.messages.goal_constraints import goals_of
 from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Codes = MoveItErrorCodes
@@ -327,30 +328,68 @@ def test_what_cannot_be_understood_is_refused(context, constraints):
 # ---- constraints along the way
 
 
-def test_path_constraints_that_hold_anyway_pass(context):
-    refuse_constraints_on_the_way(Constraints(), context)
+def test_path_constraints_that_hold_anyway_are_omitted(context):
+    assert path_constraints_of(Constraints(), context) == ()
     limits = ARM.limits
     wide = joint("panda_joint1", 0.0, -limits.lower[0] + 0.1, limits.upper[0] + 0.1)
-    refuse_constraints_on_the_way(Constraints(joint_constraints=[wide]), context)
     still = joint("panda_finger_joint1", 0.04, 0.01, 0.01)
-    refuse_constraints_on_the_way(Constraints(joint_constraints=[still]), context)
     any_turn = turn(within=(4.0, 4.0, 4.0))
-    refuse_constraints_on_the_way(Constraints(orientation_constraints=[any_turn]), context)
+    given = Constraints(joint_constraints=[wide, still], orientation_constraints=[any_turn])
+    assert path_constraints_of(given, context) == ()
+
+
+def test_path_constraints_become_regions(context):
+    given = Constraints(
+        joint_constraints=[joint("panda_joint1", 0.1, 0.5, 0.6)],
+        position_constraints=[region(CYLINDER, 0.4, 0.1), region(SPHERE, 0.3)],
+        orientation_constraints=[turn(within=(0.1, 0.2, 4.0))],
+    )
+    band, cylinder, ball, rotation = path_constraints_of(given, context)
+    assert (band.lower, band.upper) == pytest.approx((-0.4, 0.7))
+    assert cylinder.shape == "cylinder"
+    assert (cylinder.upper[0], cylinder.lower[2], cylinder.upper[2]) == (0.1, -0.2, 0.2)
+    assert (ball.shape, ball.upper[0]) == ("ball", 0.3)
+    assert rotation.rotation == "rotation_vector"
+    assert rotation.upper[3:] == (0.1, 0.2, math.inf)
+    several = region(BOX, 0.2, 0.2, 0.2)
+    several.constraint_region.primitives *= 2
+    (union,) = path_constraints_of(Constraints(position_constraints=[several]), context)
+    assert len(union.regions) == 2
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_a_visibility_constraint_becomes_a_line_of_sight(context, axis):
+    """The sensor on the hand looks along z, y or x of its frame."""
+    sight = VisibilityConstraint(target_radius=0.1, cone_sides=4, max_view_angle=0.5)
+    sight.sensor_view_direction = axis
+    sight.sensor_pose.header.frame_id = "panda_hand"
+    (found,) = path_constraints_of(Constraints(visibility_constraints=[sight]), context)
+    assert found.sensor_on_link
+    assert (found.max_view_angle, found.max_range_angle) == (0.5, math.inf)
+    assert np.asarray(found.X_LP)[:3, 2] == pytest.approx(np.eye(3)[2 - axis])
+    assert context.notes, "occlusion is not checked, which the client is told"
 
 
 @pytest.mark.parametrize(
-    ("kinds", "code"),
+    "kinds",
     [
-        ({"joint_constraints": [joint("panda_joint1", 0.0, 0.5, 0.5)]},
-         Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"joint_constraints": [joint("panda_joint1", 1.0, 0.5, 0.5)]},
-         Codes.START_STATE_VIOLATES_PATH_CONSTRAINTS),
-        ({"orientation_constraints": [turn()]}, Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"position_constraints": [region(SPHERE, 0.1)]}, Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"visibility_constraints": [VisibilityConstraint()]}, Codes.INVALID_GOAL_CONSTRAINTS),
+        {"position_constraints": [region(CONE, 0.1, 0.1)]},
+        {"position_constraints": [PositionConstraint(link_name="panda_hand")]},
+        {"orientation_constraints": [turn(within=(-0.1, 0.1, 0.1))]},
+        {"visibility_constraints": [VisibilityConstraint()]},
+        {"joint_constraints": [joint("panda_joint1", 0.0, -0.5, 0.5)]},
+        {"joint_constraints": [joint("panda_finger_joint1", 0.0)]},
     ],
-)  # fmt: skip
-def test_path_constraints_that_cannot_be_held_are_refused(context, kinds, code):
+)
+def test_invalid_path_constraints_are_refused(context, kinds):
     with pytest.raises(RequestRejected) as caught:
-        refuse_constraints_on_the_way(Constraints(**kinds), context)
-    assert caught.value.code == code
+        path_constraints_of(Constraints(**kinds), context)
+    assert caught.value.code == Codes.INVALID_GOAL_CONSTRAINTS
+
+
+def test_frames_of_path_constraints_do_not_move(context):
+    moving = turn()
+    moving.header.frame_id = "panda_link5"
+    with pytest.raises(RequestRejected) as caught:
+        path_constraints_of(Constraints(orientation_constraints=[moving]), context)
+    assert "panda_link5" in str(caught.value)

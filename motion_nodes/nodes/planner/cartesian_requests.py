@@ -10,7 +10,8 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests, tool_speed
+from motion_nodes.nodes.planner.plan_jobs import tool_speed
+from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
     CartesianStop,
@@ -18,10 +19,11 @@ from motion_nodes.planning.cartesian import (
     cartesian_path,
     with_tool_speed,
 )
+from motion_nodes.planning.constrained.constrained_plan import within_constraints
 from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.ros.messages.goal_constraints import refuse_constraints_on_the_way
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
+from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -50,7 +52,7 @@ def straight_path(
     group = requests.group(request.group_name)
     q = requests.start(request.start_state)
     context = GoalContext(requests.robot, group, q, requests.frames)
-    refuse_constraints_on_the_way(request.path_constraints, context)
+    constraints = path_constraints_of(request.path_constraints, context)
     link = context.link(request.link_name)
     speed = tool_speed(request, context)
     scene = requests.scenes.scene_with(PlanningScene(), request.start_state)
@@ -59,6 +61,8 @@ def straight_path(
         found = cartesian_path(
             checker, context.start, link, _poses(request, context), _options(request)
         )
+        if constraints and found.stop is not CartesianStop.START:
+            found = within_constraints(checker, found, constraints)
     except MotionError as error:
         code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
         raise RequestRejected(code, str(error)) from None

@@ -11,15 +11,21 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 
-from moveit_msgs.action import ExecuteTrajectory, MoveGroup
+from moveit_msgs.action import ExecuteTrajectory, MoveGroup, MoveGroupSequence
 from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
+from motion_nodes.nodes.planner.industrial_requests import (
+    fill_sequence,
+    plan_motion_sequence,
+    sequence_job,
+)
 from motion_nodes.nodes.planner.path_monitor import monitor_plan, monitor_trajectory
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_host import PlannerHost
-from motion_nodes.nodes.planner.planning_requests import PlanJob, PlannedMotion
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_execution import (
     ExecutedMotion,
@@ -67,6 +73,7 @@ class MoveActions:
             for kind, name, work in (
                 (MoveGroup, "move_action", self._move),
                 (ExecuteTrajectory, "execute_trajectory", self._execute),
+                (MoveGroupSequence, "sequence_move_group", self._sequence),
             )
         ]
         node.listen(String, "trajectory_execution_event", qos.REQUESTS, self._on_event)
@@ -137,7 +144,8 @@ class MoveActions:
         self, goal: ActionGoal, motion: ExecutedMotion, result: ExecutionResult
     ) -> None:
         node = self._host.node
-        set_code(goal.result.error_code, result.code, result.text, node.get_name())
+        message = goal.result.response if goal.kind is MoveGroupSequence else goal.result
+        set_code(message.error_code, result.code, result.text, node.get_name())
         outcome = ActionOutcome.ABORTED
         if result.code == Codes.SUCCESS:
             outcome = ActionOutcome.SUCCEEDED
@@ -220,6 +228,30 @@ class MoveActions:
                     raise RequestRejected(error.code, text) from None
             # The obstacle may clear; wait before the next attempt.
             delay = options.replan_delay or params.replan_delay
+
+    def _sequence(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
+        """Execute a MoveGroupSequence goal."""
+        sequence, options = goal.request.request, goal.request.planning_options
+        _send_feedback(goal, PLANNING)
+        executed = not options.plan_only
+        job = sequence_job(sequence, options.planning_scene_diff, from_current=executed)
+        if executed:
+            joints = self._host.requests.group(job.request.group_name).joints
+            self._host.execution.claim(motion, joints)
+            self._host.execution.settle(motion)
+        planned = plan_motion_sequence(
+            self._host.requests, sequence, job, lambda: motion.stopped is not None
+        )
+        motion.raise_if_stopped()
+        fill_sequence(goal.result.response, planned)
+        self._host.show(planned)
+        if not executed:
+            return ExecutionResult(Codes.SUCCESS, planned.note)
+        _send_feedback(goal, MONITOR)
+        monitor = monitor_plan(self._host.requests, planned)
+        message = planned.trajectory.joint_trajectory
+        result = self._host.execution.execute(motion, message, monitor)
+        return replace(result, text=result.text or planned.note)
 
     def _execute(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
         """Execute an ExecuteTrajectory goal."""

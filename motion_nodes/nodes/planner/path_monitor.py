@@ -9,7 +9,8 @@ import numpy as np
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.model.robot import Group
-from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests
+from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
+from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import seconds

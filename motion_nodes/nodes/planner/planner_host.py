@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
-from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests
+from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.node import MotionNode

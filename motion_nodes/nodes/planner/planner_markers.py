@@ -11,7 +11,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.planner.planning_requests import PlannedMotion
+from motion_nodes.nodes.planner.plan_jobs import PlannedMotion
 from motion_nodes.ros import qos
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.markers import Markers

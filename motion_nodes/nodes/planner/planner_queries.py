@@ -10,13 +10,12 @@ from moveit_msgs.srv import GetPlannerParams, QueryPlannerInterfaces, SetPlanner
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.planner.planner_host import PlannerHost
+from motion_nodes.planning.industrial.tool_motion import ToolMotion
 from motion_nodes.planning.planners import find_planner, planner_names
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-
-PIPELINE = "motion_nodes"
-"""Name of the planning pipeline."""
+from motion_nodes.ros.messages.pipelines import INDUSTRIAL, PIPELINE
 
 
 class PlannerQueries:
@@ -32,10 +31,13 @@ class PlannerQueries:
             threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
 
     def _query(self, _request: Any, response: Any) -> Any:
-        interface = PlannerInterfaceDescription(
-            name="motion_nodes", pipeline_id=PIPELINE, planner_ids=list(planner_names())
-        )
-        response.planner_interfaces = [interface]
+        response.planner_interfaces = [
+            PlannerInterfaceDescription(name=name, pipeline_id=name, planner_ids=planners)
+            for name, planners in (
+                (PIPELINE, list(planner_names())),
+                (INDUSTRIAL, [kind.value for kind in ToolMotion]),
+            )
+        ]
         return response
 
     def _get(self, request: Any, response: Any) -> Any:

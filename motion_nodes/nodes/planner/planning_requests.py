@@ -6,22 +6,23 @@ Requests run in several threads at once; each has its own scene and collision ch
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState, RobotTrajectory
+from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.planner.checker_cache import CheckerCache
+from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.planning.cartesian import with_tool_speed
+from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
@@ -29,13 +30,14 @@ from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.recovered_plan import RecoveredPlan, joined, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
-from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.planning.warm_up import load_planning
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
-from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
+from motion_nodes.ros.messages.goal_constraints import goals_of
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
+from motion_nodes.ros.messages.path_constraints import path_constraints_of
+from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     not_used,
@@ -54,58 +56,6 @@ ERROR_CODES: dict[type, int] = {
     UnknownFrame: Codes.INVALID_LINK_NAME,
 }
 """MoveIt error code by type of the planning core's error."""
-
-
-@dataclass(frozen=True)
-class PlanJob:
-    """A request with its scene."""
-
-    request: Any
-    """moveit_msgs/MotionPlanRequest."""
-    scene_diff: Any = field(default_factory=PlanningScene)
-    """Changes of the planning scene for this request only."""
-    from_current: bool = False
-    """Whether the plan must start at the current state, because it is to be executed."""
-
-
-@dataclass(frozen=True)
-class PlannedMotion:
-    """A plan as messages."""
-
-    job: PlanJob
-    group: Group
-    q: Array
-    """Positions of all joints at the start [rad or m], shape (n,)."""
-    start: RobotState
-    trajectory: RobotTrajectory
-    time: float
-    """Planning time [s]."""
-    note: str
-    """Note for the client; may be empty."""
-    recovery_points: int = 0
-    """Number of leading points that recover from an invalid start state."""
-    tree: SearchTree | None = None
-    """Search tree, for display."""
-
-
-def tool_speed(request: Any, context: GoalContext) -> tuple[str, float] | None:
-    """Return the Cartesian speed limit of a request.
-
-    Returns:
-        Link and max speed [m/s]; None without a limit.
-
-    Raises:
-        RequestRejected: unknown link, or a speed that is not finite and positive.
-    """
-    speed = request.max_cartesian_speed
-    if speed == 0.0:
-        return None
-    if not (math.isfinite(speed) and speed > 0.0):
-        raise RequestRejected(
-            Codes.INVALID_MOTION_PLAN,
-            f"max_cartesian_speed is {speed} m/s; give one above 0, or 0 for no limit",
-        )
-    return context.link(request.cartesian_speed_limited_link), speed
 
 
 class PlanningRequests:
@@ -196,17 +146,20 @@ class PlanningRequests:
         Raises:
             RequestRejected: an invalid request, or no plan was found.
         """
+        notes: list[str] = []
+        if requested_motion(job.request, notes) is not None:
+            return plan_tool_motion(self, job, cancelled)
         self.await_warm(cancelled)
         request, params = job.request, self.params()
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_current=job.from_current)
-        context = GoalContext(self.robot, group, q, self.frames, not_used(request))
+        context = GoalContext(self.robot, group, q, self.frames, [*notes, *not_used(request)])
         if request.trajectory_constraints.constraints:
             raise refused("trajectory constraints are not supported by these planners")
-        refuse_constraints_on_the_way(request.path_constraints, context)
+        constraints = path_constraints_of(request.path_constraints, context)
         speed = tool_speed(request, context)
         goals = goals_of(request.goal_constraints, context)
-        options = self._options(request, group)
+        options = self._options(request, group, bool(constraints))
         scene = self.scenes.scene_with(job.scene_diff, request.start_state)
         problem = PlanRequest(
             checker=self.checker(group, scene, q),
@@ -215,9 +168,12 @@ class PlanningRequests:
             timeout=planning_time(request.allowed_planning_time, params.allowed_planning_time),
             random_seed=params.random_seed,
             cancelled=cancelled,
+            constraints=constraints,
         )
+        # A recovery would not satisfy them.
+        recovery = None if constraints else self.recovery_settings()
         try:
-            recovered = plan_with_recovery(problem, options, self.recovery_settings())
+            recovered = plan_with_recovery(problem, options, recovery)
         except MotionError as error:
             code = ERROR_CODES.get(type(error), Codes.PLANNING_FAILED)
             raise RequestRejected(code, str(error)) from None
@@ -240,8 +196,10 @@ class PlanningRequests:
                     Codes.PREEMPTED, "cancelled while the planner was being compiled"
                 )
 
-    def _options(self, request: Any, group: Group) -> PlanOptions:
+    def _options(self, request: Any, group: Group, constrained: bool) -> PlanOptions:
         default = self.params().planner if group.tip is not None else DirectMotion.name
+        if constrained:
+            default = ConstrainedRrt.name
         requested = request.planner_id or default
         name, _ = find_planner(requested)
         known = name in self.settings.planners

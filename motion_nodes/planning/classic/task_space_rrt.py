@@ -13,13 +13,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.compute_clock import compute_time
-from motion_nodes.kernels.kinematic_arrays import pack, reroot
-from motion_nodes.kernels.robot_codegen import CodeGenerationError, RobotCode
 from motion_nodes.kernels.search.task_space_rrt import (
     Targets,
     TaskNodes,
@@ -31,6 +28,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.bidirectional_search import first_path
 from motion_nodes.planning.classic.rrt_config import RrtConfig
 from motion_nodes.planning.goal_sampling import goal_configurations
+from motion_nodes.planning.link_code import pose_and_jacobian
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.pose_samples import pose_solver
 from motion_nodes.planning.search_settings import RrtConnectSettings
@@ -125,7 +123,7 @@ class _Targets:
         checker = search.request.checker
         self._link, self._X_LT = goals[0].link, _frame(goals[0])
         self._solver, self._columns = pose_solver(checker, self._link)
-        self._tip = Tip(_both(search.request, self._link), np.ascontiguousarray(self._X_LT))
+        self._tip = Tip(pose_and_jacobian(checker, self._link), np.ascontiguousarray(self._X_LT))
         self._tolerances = [_final(goal.tolerance, config) for goal in goals]
         poses = [as_pose(goal.X_BT, f"the goal of {goal.link}") for goal in goals]
         for X in poses:
@@ -279,25 +277,3 @@ def _options(config: RrtConfig) -> TaskOptions:
         task.unexploited_nodes_culling_scalar,
         task.gradient_substep_size,
     )
-
-
-def _both(request: PlanRequest, link: str) -> int:
-    """Return the address of the link's pose and Jacobian over the request's joints.
-
-    Raises:
-        InvalidConfig: code cannot be generated on this machine.
-    """
-    checker = request.checker
-    robot = checker.robot
-    values = zip(robot.joint_names, checker.positions, strict=True)
-    above = {joint.name for joint in robot.chain(robot.tree.root, link)}
-    fixed = {n: float(x) for n, x in values if n in above and n not in checker.joint_names}
-    arrays = pack(robot.tree.packed, checker.joint_names, fixed)
-    base = robot.tree.frame_names.index(robot.base_frame)
-    if base:
-        arrays = reroot(arrays, base)
-    try:
-        row = arrays.frame_rows[robot.tree.frame_names.index(link)]
-        return RobotCode(arrays).address("both_one", row)
-    except CodeGenerationError as error:
-        raise InvalidConfig(f"the task-space planner needs generated code: {error}") from None

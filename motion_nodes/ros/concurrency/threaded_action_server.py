@@ -42,6 +42,8 @@ class ActionGoal:
         self._server = server
         self._handle = handle
         self._ended = threading.Event()
+        self.kind = server.kind
+        """Action type."""
         self.request = handle.request
         """The goal message."""
         self.result = server.kind.Result()

@@ -18,7 +18,7 @@ from motion_nodes.errors import UnknownJoint
 from motion_nodes.planning.planning_problem import Goal, JointGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
-from motion_nodes.ros.messages.pose_constraints import orientation_of, pose_goals
+from motion_nodes.ros.messages.pose_constraints import pose_goals
 
 Codes = MoveItErrorCodes
 
@@ -90,7 +90,7 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
     low, high = np.minimum(low, q), np.maximum(high, q)
     named: set[str] = set()
     for constraint in constraints:
-        lower, upper = _interval(constraint, context)
+        lower, upper = joint_interval(constraint, context)
         if constraint.joint_name not in group.joints:
             continue
         i = group.joints.index(constraint.joint_name)
@@ -108,7 +108,7 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
     return JointGoal(q, below=q - low, above=high - q)
 
 
-def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
+def joint_interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
     """Return the interval that a constraint allows [rad or m].
 
     Raises:
@@ -135,47 +135,3 @@ def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
                 f"{', '.join(context.group.joints)}"
             )
     return lower, upper
-
-
-# ---- path constraints
-
-
-def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
-    """Reject path constraints, unless every path satisfies them.
-
-    Args:
-        along: the ``path_constraints`` of a request.
-        context: robot, group and state of the request.
-
-    Raises:
-        RequestRejected: names the unsupported constraint.
-    """
-    for constraint in along.joint_constraints:
-        lower, upper = _interval(constraint, context)
-        if constraint.joint_name not in context.group.joints:
-            continue
-        i = context.group.joints.index(constraint.joint_name)
-        if lower <= context.group.limits.lower[i] and upper >= context.group.limits.upper[i]:
-            continue
-        if not lower <= context.start[i] <= upper:
-            raise RequestRejected(
-                Codes.START_STATE_VIOLATES_PATH_CONSTRAINTS,
-                f"{constraint.joint_name} starts at {context.start[i]:.4f}, outside its path "
-                f"constraint [{lower:.4f}, {upper:.4f}]",
-            )
-        raise _unsupported(f"of joint {constraint.joint_name}")
-    for constraint in along.orientation_constraints:
-        _, bounds = orientation_of(constraint, context)
-        if not all(map(math.isinf, bounds)):
-            raise _unsupported(f"on the orientation of {context.link(constraint.link_name)}")
-    for constraint in along.position_constraints:
-        raise _unsupported(f"on the position of {context.link(constraint.link_name)}")
-    if along.visibility_constraints:
-        raise _unsupported("on visibility")
-
-
-def _unsupported(what: str) -> RequestRejected:
-    return refused(
-        f"a path constraint {what} is not supported by these planners; leave path_constraints "
-        "empty or plan a straight line with compute_cartesian_path"
-    )

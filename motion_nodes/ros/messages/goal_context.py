@@ -36,6 +36,18 @@ class GoalContext:
         """Start positions of the group's joints [rad or m], shape (k,)."""
         return self.q[self.group.indices]
 
+    def moves(self, frame: str) -> bool:
+        """Return whether a frame is a link that joints of the group move.
+
+        Args:
+            frame: its name, possibly with the robot's frame prefix.
+        """
+        own, tree = self.frames.name_of(frame), self.robot.tree
+        if own not in tree.links:
+            return False
+        above = {joint.name for joint in tree.path(tree.root, own)}
+        return bool(above & set(self.group.joints))
+
     def link(self, name: str) -> str:
         """Return the link of a constraint.
 
@@ -56,8 +68,7 @@ class GoalContext:
             raise RequestRejected(
                 Codes.INVALID_LINK_NAME, str(UnknownFrame(name, tuple(links), self.robot.name))
             )
-        moved = {joint.name for joint in self.robot.tree.path(self.robot.tree.root, own)}
-        if not moved & set(self.group.joints):
+        if not self.moves(own):
             raise RequestRejected(
                 Codes.INVALID_LINK_NAME,
                 f"group '{self.group.name}' does not move link '{own}'; constrain another link",

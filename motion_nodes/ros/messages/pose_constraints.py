@@ -69,7 +69,7 @@ def pose_goals(
         X_BT = context.frames.pose(link, context.q).copy()
         X_BT[:3, :3] = R_BT
         return [PoseGoal(link, X_BT, _tolerance(math.inf, orientation))]
-    offset = _offset(positions[0])
+    offset = target_offset(positions[0])
     goals = []
     for X_BR, size in _regions(positions[0], context):
         X_BT = X_BR.copy()
@@ -93,7 +93,12 @@ def _narrowed(tolerance: Any, small: float) -> Any:
     return max(GOAL_SHARE * tolerance, MIN_TOLERANCE) if tolerance <= small else tolerance
 
 
-def _offset(constraint: Any) -> Array | None:
+def target_offset(constraint: Any) -> Array | None:
+    """Return the constrained point of a PositionConstraint in its link, (4, 4); None: its origin.
+
+    Raises:
+        RequestRejected: it is not finite.
+    """
     offset = constraint.target_point_offset
     point = np.array([offset.x, offset.y, offset.z])
     if not np.isfinite(point).all():
@@ -123,11 +128,7 @@ def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
     if note:
         context.notes.append(note)
     X_BF = context.frames.pose(constraint.header.frame_id, context.q)
-    tolerances = (
-        constraint.absolute_x_axis_tolerance,
-        constraint.absolute_y_axis_tolerance,
-        constraint.absolute_z_axis_tolerance,
-    )
+    tolerances = orientation_tolerances(constraint)
     if any(math.isnan(t) or t < 0.0 for t in tolerances):
         raise refused(f"orientation tolerances must not be negative: {tolerances}")
     known = (OrientationConstraint.XYZ_EULER_ANGLES, OrientationConstraint.ROTATION_VECTOR)
@@ -138,6 +139,15 @@ def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
         )
     euler = constraint.parameterization == OrientationConstraint.XYZ_EULER_ANGLES
     return X_BF[:3, :3] @ X_FT[:3, :3], rotation_vector_bounds(tolerances, euler)
+
+
+def orientation_tolerances(constraint: Any) -> tuple[float, float, float]:
+    """Return the tolerances of an OrientationConstraint about x, y and z [rad]."""
+    return (
+        constraint.absolute_x_axis_tolerance,
+        constraint.absolute_y_axis_tolerance,
+        constraint.absolute_z_axis_tolerance,
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -185,6 +195,22 @@ def _regions(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
 
     The size is a radius, or half the lengths along the primitive's axes [m].
     """
+    return [
+        (X_BR, _size(primitive, context))
+        for X_BR, primitive in region_primitives(constraint, context)
+    ]
+
+
+def region_primitives(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
+    """Return pose in the base frame and SolidPrimitive of each part of a PositionConstraint.
+
+    Args:
+        constraint: PositionConstraint.
+        context: robot, group and state of the request.
+
+    Raises:
+        RequestRejected: an empty region, meshes, or primitives that are invalid or unsupported.
+    """
     region = constraint.constraint_region
     if region.meshes:
         raise refused("meshes as region of a position constraint are not supported")
@@ -203,11 +229,12 @@ def _regions(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
             X_FR, note = pose_of(region.primitive_poses[i], "the region of a position constraint")
             if note:
                 context.notes.append(note)
-        regions.append((X_BF @ X_FR, _size(primitive, context)))
+        _check_primitive(primitive)
+        regions.append((X_BF @ X_FR, primitive))
     return regions
 
 
-def _size(primitive: Any, context: GoalContext) -> Any:
+def _check_primitive(primitive: Any) -> None:
     lengths = [float(length) for length in primitive.dimensions]
     counts = {SolidPrimitive.SPHERE: 1, SolidPrimitive.BOX: 3, SolidPrimitive.CYLINDER: 2}
     if primitive.type not in counts:
@@ -222,6 +249,10 @@ def _size(primitive: Any, context: GoalContext) -> Any:
             f"a region of type {primitive.type} needs {counts[primitive.type]} dimensions that are "
             f"not negative; it has {lengths}"
         )
+
+
+def _size(primitive: Any, context: GoalContext) -> Any:
+    lengths = [float(length) for length in primitive.dimensions]
     if primitive.type == SolidPrimitive.SPHERE:
         return max(lengths[0], MIN_TOLERANCE)
     if primitive.type == SolidPrimitive.BOX:

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests for PTP, LIN and CIRC motions, and for sequences of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from moveit_msgs.msg import MoveItErrorCodes, RobotState
+
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
+from motion_nodes.model.robot import Group
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
+from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
+from motion_nodes.planning.industrial.tool_motion import ToolMotion
+from motion_nodes.planning.planning_problem import PlanRequest
+from motion_nodes.ros.messages.goal_constraints import goals_of
+from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.path_constraints import path_constraints_of
+from motion_nodes.ros.messages.pipelines import INDUSTRIAL, arc_point, requested_motion
+from motion_nodes.ros.messages.plan_messages import (
+    PLAN_CODES,
+    not_used,
+    planning_time,
+    scaling,
+    state_message,
+    trajectory_message,
+)
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.planner.planning_requests import PlanningRequests
+
+Codes = MoveItErrorCodes
+
+
+def plan_tool_motion(
+    requests: PlanningRequests, job: PlanJob, cancelled: Callable[[], bool]
+) -> PlannedMotion:
+    """Plan one PTP, LIN or CIRC motion.
+
+    Raises:
+        RequestRejected: an invalid request, or an impossible motion.
+    """
+    return _plan(requests, job, [(job.request, 0.0)], cancelled)
+
+
+def plan_motion_sequence(
+    requests: PlanningRequests, sequence: Any, job: PlanJob, cancelled: Callable[[], bool]
+) -> PlannedMotion:
+    """Plan a MotionSequenceRequest.
+
+    Args:
+        requests: planning interface of the robot.
+        sequence: its items.
+        job: the first item's request, and the scene.
+        cancelled: returns whether to stop planning.
+
+    Raises:
+        RequestRejected: an invalid item, or an impossible motion.
+    """
+    items = [(item.req, item.blend_radius) for item in sequence.items]
+    return _plan(requests, job, items, cancelled)
+
+
+def sequence_job(sequence: Any, scene_diff: Any, *, from_current: bool) -> PlanJob:
+    """Return the job of a MotionSequenceRequest.
+
+    Raises:
+        RequestRejected: it has no items.
+    """
+    if not sequence.items:
+        raise RequestRejected(Codes.INVALID_MOTION_PLAN, "the sequence has no items")
+    return PlanJob(sequence.items[0].req, scene_diff, from_current)
+
+
+def fill_sequence(response: Any, planned: PlannedMotion) -> None:
+    """Fill in a MotionSequenceResponse, except its error code."""
+    response.sequence_start, response.planning_time = planned.start, planned.time
+    response.planned_trajectories = [planned.trajectory]
+
+
+def _plan(
+    requests: PlanningRequests,
+    job: PlanJob,
+    given: list[tuple[Any, float]],
+    cancelled: Callable[[], bool],
+) -> PlannedMotion:
+    requests.await_warm(cancelled)
+    group = requests.group(job.request.group_name)
+    q = requests.start(job.request.start_state, from_current=job.from_current)
+    context = GoalContext(requests.robot, group, q, requests.frames)
+    scene = requests.scenes.scene_with(job.scene_diff, job.request.start_state)
+    problem = PlanRequest(
+        requests.checker(group, scene, q),
+        context.start,
+        (),
+        planning_time(job.request.allowed_planning_time, requests.params().allowed_planning_time),
+        requests.params().random_seed,
+        cancelled,
+    )
+    items = []
+    for number, (request, radius) in enumerate(given, start=1):
+        try:
+            _check_item(requests, request, group, first=number == 1)
+            items.append(_item(request, radius, context, problem))
+        except RequestRejected as error:
+            where = f"item {number} of {len(given)}: " if len(given) > 1 else ""
+            raise RequestRejected(error.code, f"{where}{error}") from None
+    try:
+        plan = plan_sequence(items, requests.params().effort_share)
+    except InvalidCommand as error:
+        raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
+    except MotionError as error:
+        unknown = isinstance(error, UnknownFrame)
+        code = Codes.INVALID_LINK_NAME if unknown else Codes.PLANNING_FAILED
+        raise RequestRejected(code, str(error)) from None
+    notes = "; ".join(dict.fromkeys([*context.notes, *plan.notes]))
+    if plan.trajectory is None:
+        raise RequestRejected(
+            PLAN_CODES[plan.status], "; ".join(filter(None, [plan.reason, notes]))
+        )
+    frame = requests.robot.base_frame
+    positions = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
+    start = state_message(positions, requests.stamp(), frame)
+    trajectory = trajectory_message(plan.trajectory, frame)
+    return PlannedMotion(job, group, q, start, trajectory, plan.time, notes)
+
+
+def _check_item(requests: PlanningRequests, request: Any, group: Group, *, first: bool) -> None:
+    if requests.group(request.group_name).name != group.name:
+        raise RequestRejected(
+            Codes.INVALID_GROUP_NAME,
+            f"group '{request.group_name}' differs from '{group.name}' of the first item; a "
+            "sequence moves one group",
+        )
+    if not first and not _empty(request.start_state):
+        raise RequestRejected(
+            Codes.INVALID_ROBOT_STATE,
+            "only the first item of a sequence may have a start_state; the others start where the "
+            "one before ends",
+        )
+
+
+def _empty(state: RobotState) -> bool:
+    return not (state.joint_state.name or state.multi_dof_joint_state.joint_names)
+
+
+def _item(request: Any, radius: float, context: GoalContext, problem: PlanRequest) -> SequenceItem:
+    """Return an item of a sequence from its MotionPlanRequest."""
+    kind = requested_motion(request, context.notes)
+    if kind is None:
+        raise RequestRejected(
+            Codes.FAILURE,
+            f"planner '{request.planner_id}' cannot plan items of sequences; use pipeline_id "
+            f"'{INDUSTRIAL}' with PTP, LIN or CIRC",
+        )
+    context.notes.extend(not_used(request))
+    along, arc = request.path_constraints, None
+    if kind is ToolMotion.CIRC:
+        arc, along = arc_point(request, context), _without_positions(along)
+    goals = goals_of(request.goal_constraints, context)
+    link = context.link("")
+    return SequenceItem(
+        replace(problem, goals=goals, constraints=path_constraints_of(along, context)),
+        kind,
+        link,
+        arc,
+        radius,
+        scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
+        scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
+        tool_speed(request, context),
+    )
+
+
+def _without_positions(constraints: Any) -> Any:
+    """Return constraints without their positions, which define the arc of CIRC."""
+    return type(constraints)(
+        joint_constraints=constraints.joint_constraints,
+        orientation_constraints=constraints.orientation_constraints,
+        visibility_constraints=constraints.visibility_constraints,
+    )

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Blending of joint paths around the points where they meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.trajectory.joint_path import JointPath
+
+_BISECTIONS = 40
+_DEGREE = 5
+
+
+def chained(parts: Sequence[JointPath]) -> JointPath:
+    """Return consecutive paths as one, with stops between them."""
+    breaks, stops, coefficients = [np.zeros(1)], [np.empty(0)], []
+    for number, part in enumerate(parts):
+        start = breaks[-1][-1]
+        breaks.append(part.breaks[1:] + start)
+        stops.append(part.stops + start)
+        if number < len(parts) - 1:
+            stops.append(breaks[-1][-1:])
+        coefficients.append(_padded(part.coefficients))
+    return JointPath(
+        parts[0].joint_names,
+        np.concatenate(breaks),
+        np.concatenate(coefficients),
+        np.concatenate(stops),
+    )
+
+
+def blended(
+    before: JointPath, after: JointPath, distance: Callable[[Array], float], radius: float
+) -> tuple[JointPath, JointPath, JointPath]:
+    """Return two paths shortened around the point where they meet, and the blend between them.
+
+    The blend is a polynomial of degree five that continues position, first and second derivative.
+
+    Args:
+        before: path that ends at the point.
+        after: path that begins there, without stops within the radius.
+        distance: returns the distance of the tool from the point [m] at a configuration.
+        radius: distance at which the blend begins and ends [m].
+
+    Returns:
+        The first path, the blend, the second path.
+    """
+    leave = _place(before, distance, radius, from_end=True)
+    enter = _place(after, distance, radius, from_end=False)
+    first, second = _part(before, 0.0, leave), _part(after, enter, after.length)
+    span = (before.length - leave) + enter
+    ends = [
+        [path.evaluate([s], order)[0] for order in range(3)]
+        for path, s in ((before, leave), (after, enter))
+    ]
+    coefficients = _quintic(ends[0], ends[1], span)
+    blend = JointPath(
+        before.joint_names, np.array([0.0, span]), coefficients[np.newaxis], np.empty(0)
+    )
+    return first, blend, second
+
+
+def joined_smoothly(parts: Sequence[JointPath], stops: Sequence[bool]) -> JointPath:
+    """Return consecutive paths as one.
+
+    Args:
+        parts: at least one.
+        stops: whether the joints stop after each part but the last one.
+    """
+    whole = chained(parts)
+    ends = np.cumsum([part.length for part in parts])[:-1]
+    smooth = ends[~np.array(stops, bool)] if len(ends) else ends
+    kept = [s for s in whole.stops if not np.isclose(s, smooth, rtol=0.0, atol=1e-9).any()]
+    return JointPath(whole.joint_names, whole.breaks, whole.coefficients, np.array(kept))
+
+
+def _place(
+    path: JointPath, distance: Callable[[Array], float], radius: float, *, from_end: bool
+) -> float:
+    """Return the place nearest to the end (or start) at which the tool is at a distance."""
+    places = np.linspace(0.0, path.length, 201)
+    places = places[::-1] if from_end else places
+    far = places[-1]
+    near = places[0]
+    for s in places[1:]:
+        if distance(path.evaluate([s])[0]) >= radius:
+            far = s
+            break
+        near = s
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (near + far)
+        if distance(path.evaluate([middle])[0]) >= radius:
+            far = middle
+        else:
+            near = middle
+    return float(near)
+
+
+def _part(path: JointPath, begin: float, end: float) -> JointPath:
+    """Return the part of a path between two places."""
+    inner = path.breaks[(path.breaks > begin + 1e-12) & (path.breaks < end - 1e-12)]
+    breaks = np.concatenate([[begin], inner, [end]])
+    middles = 0.5 * (breaks[:-1] + breaks[1:])
+    piece = path.piece_at(middles)
+    # Taylor expansion of each piece around its new start.
+    degree = path.coefficients.shape[1] - 1
+    factorial = np.cumprod(np.append(1.0, np.arange(1, degree + 1)))
+    coefficients = np.stack(
+        [
+            path.evaluate(breaks[:-1], order, piece) / factorial[order]
+            for order in range(degree + 1)
+        ],
+        axis=1,
+    )
+    stops = path.stops[(path.stops > begin) & (path.stops < end)] - begin
+    return JointPath(path.joint_names, breaks - begin, coefficients, stops)
+
+
+def _quintic(start: Sequence[Array], end: Sequence[Array], span: float) -> Array:
+    """Return the polynomial with given derivatives of order 0, 1, 2 at both ends, (6, n)."""
+    h = span
+    p0, v0, a0 = start
+    p1, v1, a1 = end
+    gap = p1 - p0
+    return np.array(
+        [
+            p0,
+            v0,
+            0.5 * a0,
+            (10.0 * gap - (6.0 * v0 + 4.0 * v1) * h - (1.5 * a0 - 0.5 * a1) * h**2) / h**3,
+            (-15.0 * gap + (8.0 * v0 + 7.0 * v1) * h + (1.5 * a0 - a1) * h**2) / h**4,
+            (6.0 * gap - 3.0 * (v0 + v1) * h - 0.5 * (a0 - a1) * h**2) / h**5,
+        ]
+    )
+
+
+def _padded(coefficients: Array) -> Array:
+    missing = _DEGREE + 1 - coefficients.shape[1]
+    return np.pad(coefficients, ((0, 0), (0, missing), (0, 0))) if missing > 0 else coefficients
