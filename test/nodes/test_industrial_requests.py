@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTP, LIN, CIRC and sequences, as clients of Pilz's planner send them from another process."""
+"""PTP, LIN, CIRC, sequences and path constraints, sent by clients from another process."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from moveit_msgs.msg import (
     MotionPlanRequest,
     MotionSequenceItem,
     MoveItErrorCodes,
+    OrientationConstraint,
     PositionConstraint,
 )
 from moveit_msgs.srv import GetMotionSequence
@@ -23,6 +25,7 @@ from planner_client import Planner, at, end_of, pose_constraints, state
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes
 PILZ = "pilz_industrial_motion_planner"
@@ -53,12 +56,16 @@ def beside(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> Constraints:
     return pose_constraints(HERE[:3, 3] + (x, y, z), to_quat_xyzw(HERE))
 
 
-def tool_positions(trajectory: Any) -> np.ndarray:
+def tool_poses(trajectory: Any) -> np.ndarray:
     message = trajectory.joint_trajectory
     columns = [FRANKA.joint_names.index(name) for name in message.joint_names]
     Q = np.tile(FRANKA.home, (len(message.points), 1))
     Q[:, columns] = [point.positions for point in message.points]
-    return KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - HERE[:3, 3]
+    return KINEMATICS.pose_batch(Q, TIP)
+
+
+def tool_positions(trajectory: Any) -> np.ndarray:
+    return tool_poses(trajectory)[:, :3, 3] - HERE[:3, 3]
 
 
 def arc(name: str, x: float, y: float, z: float) -> Constraints:
@@ -173,3 +180,26 @@ def test_sequences_that_contradict_themselves_are_refused(planner):
         assert answer.error_code.val != Codes.SUCCESS
         assert answer.error_code.message
         assert not answer.planned_trajectories
+
+
+def test_the_hand_stays_upright_along_the_path(planner):
+    """As clients send it: an orientation constraint with a free yaw, in the base frame."""
+    upright = OrientationConstraint(
+        link_name=TIP,
+        absolute_x_axis_tolerance=0.1,
+        absolute_y_axis_tolerance=0.1,
+        absolute_z_axis_tolerance=2.0 * math.pi,
+        weight=1.0,
+    )
+    upright.header.frame_id = FRANKA.base_frame
+    upright.orientation = pose_message(HERE).orientation
+    goal = {**{name: HOME[name] for name in ARM}, "panda_joint1": 1.0}
+    constraints = Constraints(orientation_constraints=[upright])
+    status, result = planner.move(goal, path_constraints=constraints).result()
+    assert status == SUCCEEDED, result.error_code.message
+    axes = tool_poses(result.planned_trajectory)[:, :3, 2]
+    tilt = np.arccos(np.clip(axes @ HERE[:3, 2], -1.0, 1.0))
+    assert tilt.max() <= math.hypot(0.1, 0.1)
+    status, result = planner.move({name: HOME[name] for name in ARM}).result()
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()

@@ -190,32 +190,6 @@ def test_other_bad_requests_are_refused_in_words(planner):
     assert answer.error_code.val == Codes.SUCCESS, "it holds whatever the path"
 
 
-def test_the_hand_stays_upright_along_the_path(planner):
-    """As clients send it: an orientation constraint with a free yaw, in the base frame."""
-    upright = OrientationConstraint(
-        link_name=TIP,
-        absolute_x_axis_tolerance=0.1,
-        absolute_y_axis_tolerance=0.1,
-        absolute_z_axis_tolerance=2.0 * math.pi,
-        weight=1.0,
-    )
-    upright.header.frame_id = FRANKA.base_frame
-    X = KINEMATICS.pose(FRANKA.home, TIP)
-    upright.orientation = pose_message(X).orientation
-    goal = {**{name: HOME[name] for name in ARM}, "panda_joint1": 1.0}
-    constraints = Constraints(orientation_constraints=[upright])
-    status, result = planner.move(goal, path_constraints=constraints).result()
-    assert status == SUCCEEDED, result.error_code.message
-    names = result.planned_trajectory.joint_trajectory.joint_names
-    columns = [FRANKA.joint_names.index(name) for name in names]
-    Q = np.tile(FRANKA.home, (len(result.planned_trajectory.joint_trajectory.points), 1))
-    for q, point in zip(Q, result.planned_trajectory.joint_trajectory.points, strict=True):
-        q[columns] = point.positions
-    axes = KINEMATICS.pose_batch(Q, TIP)[:, :3, 2]
-    tilt = np.arccos(np.clip(axes @ X[:3, 2], -1.0, 1.0))
-    assert tilt.max() <= math.hypot(0.1, 0.1)
-
-
 # ---- compute_cartesian_path
 
 
