@@ -55,6 +55,8 @@ ARGUMENTS = (
     Argument("floor", "auto", "Add the floor to planning scenes; auto: in simulation.",
              ("auto", *YES_NO)),
     Argument("floor_height", "0.0", "Height of the floor in the world [m]."),
+    Argument("cameras", "",
+             "Depth cameras, separated by ';': [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]."),
     Argument("scene_bodies", "false", "Add objects of planning scenes to the simulation.", YES_NO),
     Argument("suction", "false", "The tool of each arm is a surface gripper (MuJoCo).", YES_NO),
     Argument("objects", "",
@@ -130,6 +132,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         ),
         suction=text["suction"] == "true",
         objects=tuple(word.strip() for word in text["objects"].split(";") if word.strip()),
+        cameras=tuple(word.strip() for word in text["cameras"].split(";") if word.strip()),
     )
 
 

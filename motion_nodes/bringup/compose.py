@@ -23,6 +23,7 @@ from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
     JOINT_CONTROLLER,
+    OCCUPANCY_MAPPER,
     PLANNER,
     REACTIVE_POLICY,
     under,
@@ -42,7 +43,8 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
-ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy", "robot_driver")
+ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy", "occupancy_mapper",
+         "robot_driver")
 """Executables whose computational load would delay the loops of other nodes in their process, and
 the driver, which must not be delayed by theirs."""
 
@@ -161,6 +163,9 @@ class BringupConfig:
     """Whether the tool of each arm is a surface gripper, in the MuJoCo simulation."""
     objects: tuple[str, ...] = ()
     """Free objects of the MuJoCo simulation: NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]."""
+    cameras: tuple[str, ...] = ()
+    """Depth cameras of arms, mapped for their planning scenes: in MuJoCo
+    ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -233,6 +238,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             cell["scene_bodies"] = config.scene_bodies
             cell |= {"objects": config.objects} if config.objects else {}
             cell |= {"surface_grippers": _suction_links(placements)} if config.suction else {}
+            if config.cameras:
+                cell["cameras"] = [_prefixed(config.namespace, word) for word in config.cameras]
         specs.append(_spec(config, executable, executable, "", cell))
     for place in placements:
         robot = load_description(place.robot)
@@ -276,9 +283,12 @@ def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, lis
     return {s.full_name.strip("/"): [s] for s in alone} | shared
 
 
+def _prefixed(namespace: str, name: str) -> str:
+    return "/".join(part for part in (namespace.strip("/"), name.strip()) if part)
+
+
 def _within(namespace: str, place: Placement) -> Placement:
-    prefix = namespace.strip("/")
-    inner = "/".join(part for part in (prefix, place.namespace) if part)
+    inner = _prefixed(namespace, place.namespace)
     return Placement(place.robot, inner, place.x, place.y, place.yaw)
 
 
@@ -336,7 +346,21 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
             "cell": [each.word for each in config.within_namespace],
         }
         specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, around))
+        images = _depth_topics(config, place)
+        if images:
+            seen = framed | {"depth_images": images}
+            specs.append(_spec(config, "occupancy_mapper", OCCUPANCY_MAPPER, place.namespace, seen))
     return specs
+
+
+def _depth_topics(config: BringupConfig, place: Placement) -> list[str]:
+    """Return the depth images of a robot's cameras, relative to its namespace."""
+    found = []
+    for word in config.cameras:
+        space, _, name = _prefixed(config.namespace, word).partition(":=")[0].rpartition("/")
+        if place.namespace == space:
+            found.append(f"{name}/depth/image_rect_raw")
+    return found
 
 
 def _spec(

@@ -154,6 +154,13 @@ def up(
             help="Free object (MuJoCo), as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]; repeatable.",
         ),
     ] = None,
+    camera: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Depth camera to map, several times: "
+            "[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]; with real cameras [NAMESPACE/]NAME."
+        ),
+    ] = None,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig, HardwareOptions
@@ -183,6 +190,7 @@ def up(
         scene_bodies=scene_bodies,
         suction=suction,
         objects=tuple(objects or ()),
+        cameras=tuple(camera or ()),
     )
     raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
 
@@ -190,7 +198,7 @@ def up(
 @app.command()
 def demo(
     show: Annotated[
-        str, typer.Argument(help="follow, journey, elbow, retract or wipe.")
+        str, typer.Argument(help="One of follow, journey, elbow, retract, surprise, wipe.")
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,

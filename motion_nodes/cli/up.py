@@ -33,6 +33,8 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
         viewer_port=port,
         log_level="warn" if headless else "info",
         scene_bodies=True,
+        cameras=show.cameras,
+        objects=show.objects,
     )
     check_libraries(config)
     signals.stop_quietly()

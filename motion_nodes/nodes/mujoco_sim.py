@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import dataclasses
 
-from motion_nodes.errors import InvalidConfig
+from geometry_msgs.msg import TransformStamped
+
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.placement import parse_placements
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.nodes.cell.camera_topics import CameraTopics
 from motion_nodes.nodes.cell.contact_report import ContactReport
 from motion_nodes.nodes.cell.object_markers import ObjectMarkers
 from motion_nodes.nodes.cell.scene_following import SceneFollowing
 from motion_nodes.nodes.cell.surface_gripper_topics import SurfaceGripperTopics, gripper_link
 from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
+from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.depth_camera import CameraSettings, parse_camera
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.sim.mujoco_world import MujocoWorld
@@ -47,6 +53,22 @@ class MujocoSimParams(SimulationParams):
         "rad, with the shapes box, sphere and cylinder: cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
         read_only=True,
     )
+    cameras: tuple[str, ...] = param(
+        (),
+        doc="Depth cameras on links, each as [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW] in m "
+        "and rad, looking along the x axis: camera:=panda_link0@1.3,0,0.9,0,0.6,3.14.",
+        read_only=True,
+    )
+    camera_rate: float = param(
+        5.0, name="camera.rate", doc="Image rate of the cameras.", unit="Hz", gt=0.0, le=60.0
+    )
+    camera_width: int = core_param(CameraSettings, "width", name="camera.width", read_only=True)
+    camera_height: int = core_param(CameraSettings, "height", name="camera.height", read_only=True)
+    camera_field_of_view: float = core_param(
+        CameraSettings, "field_of_view", name="camera.field_of_view", read_only=True
+    )
+    camera_max_range: float = core_param(CameraSettings, "max_range", name="camera.max_range")
+    camera_noise: float = core_param(CameraSettings, "noise", name="camera.noise")
     surface_grippers: tuple[str, ...] = param(
         (),
         doc="Links with a surface gripper, one for each robot, as [NAMESPACE/]LINK.",
@@ -95,6 +117,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._suction: list[SurfaceGripperTopics] = []
         self._objects: ObjectMarkers | None = None
         self._objects_at = -1.0
+        self._cameras: CameraTopics | None = None
 
     def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
         """Return a MuJoCo world."""
@@ -138,19 +161,29 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             SurfaceGripperTopics(self, self._world, name, by_robot[run.gripper.robot])
             for name, run in self._world.grippers.items()
         ]
+        cameras = [parse_camera(word) for word in self.params.cameras if word]
+        if cameras:
+            names = {place.namespace: name for name, place in by_robot.items()}
+            self._cameras = CameraTopics(self, self._world, cameras, names, list(by_robot.values()))
+        if self._world.objects:
+            self._moved = self.poll(TransformStamped, "~/move_object", qos.REQUESTS)
         if self.params.scene_bodies:
             places = parse_placements(self.params.robots)
             robots = list(zip(places, self._world.placements, strict=True))
             self._scenes = SceneFollowing(self, self._world, robots)
 
     def activate(self) -> None:
-        """Start the simulation and the updates of bodies."""
+        """Start the simulation, the updates of bodies and the cameras."""
         super().activate()
+        if self._cameras is not None:
+            self._cameras.start()
         if self._scenes is not None:
             self._scenes.start()
 
     def halt(self) -> None:
-        """Stop the updates of bodies."""
+        """Stop the updates of bodies and the cameras."""
+        if self._cameras is not None:
+            self._cameras.stop()
         if self._scenes is not None:
             self._scenes.stop()
         super().halt()
@@ -159,7 +192,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         """Destroy the subscriptions."""
         if self._scenes is not None:
             self._scenes.destroy()
-        self._scenes = None
+        self._scenes = self._cameras = None
         for gripper in self._suction:
             gripper.destroy()
         self._suction = []
@@ -169,13 +202,27 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         """Advance the simulation and record contacts."""
         if self._scenes is not None:
             self._scenes.tick()
+        if self._world.objects:
+            self._move_objects()
         super().tick(dt)
         self._contacts.tick()
+        if self._cameras is not None:
+            self._cameras.tick(self._stamp())
         for gripper in self._suction:
             gripper.tick()
         if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
             self._objects_at = self.cell.time
             self._objects.publish(self._stamp())
+
+    def _move_objects(self) -> None:
+        """Put objects at requested poses in the world."""
+        for message in self._moved.all():
+            t, q = message.transform.translation, message.transform.rotation
+            try:
+                X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+                self._world.place_object(message.child_frame_id, X)
+            except (MotionError, ValueError) as error:
+                self.warn("move_object", f"~/move_object: {error}")
 
     def parameters_changed(self, params: MujocoSimParams) -> None:
         """Apply real-time factor, latency, and the settings of surface grippers."""
@@ -196,6 +243,8 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._contacts.diagnose(report)
         if self._scenes is not None:
             self._scenes.diagnose(report)
+        if self._cameras is not None:
+            self._cameras.diagnose(report)
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:

@@ -20,6 +20,7 @@ NODES = {
     "ik_service": "IkServiceNode",
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
+    "occupancy_mapper": "OccupancyMapperNode",
     "rmpflow_policy": "RmpflowPolicyNode",
     "robot_driver": "RobotDriverNode",
     "robot_state": "RobotStateNode",

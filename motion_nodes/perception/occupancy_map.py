@@ -124,11 +124,16 @@ class OccupancyMap:
         self.revision += 1
         return ViewResult(len(cloud), valid, inside)
 
-    def elapse(self, time: float) -> None:
-        """Remove the voxels that are older than ``decay_time``; time [s] as of the views."""
-        if self.settings.decay_time > 0.0:
-            age = round(1e3 * self.settings.decay_time)
-            self._kernels.expire(self._grid, self._milliseconds(time) - age)
+    def elapse(self, time: float, decay_time: float | None = None) -> None:
+        """Remove old voxels.
+
+        Args:
+            time: as of the views [s].
+            decay_time: age above which they are removed, 0: never; default: the setting [s].
+        """
+        age = self.settings.decay_time if decay_time is None else decay_time
+        if age > 0.0:
+            self._kernels.expire(self._grid, self._milliseconds(time) - round(1e3 * age))
             self.revision += 1
 
     def clear(self) -> None:

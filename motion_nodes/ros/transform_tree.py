@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,6 +86,27 @@ class TransformTree:
         used = [*_until(of_child, common), *_until(of_parent, common)]
         stamps = [stamp for frame in used if (stamp := links[frame].stamp_ns) is not None]
         return inverse(X_RP) @ X_RC, min(stamps, default=None)
+
+    def fixed_to(self, frame: str, wanted: Callable[[str], bool]) -> tuple[str, Array] | None:
+        """Return the first ancestor that is wanted, if static transforms alone lead to it.
+
+        Args:
+            frame: the frame F.
+            wanted: whether a frame is wanted; the frame itself may be.
+
+        Returns:
+            The ancestor A and ``X_AF``, shape (4, 4); None if there is none.
+        """
+        with self._lock:
+            X = np.eye(4)
+            for name in _ancestors(self._links, frame):
+                if wanted(name):
+                    return name, X
+                link = self._links.get(name)
+                if link is None or link.stamp_ns is not None:
+                    return None
+                X = link.X_PC @ X
+        return None
 
     def is_below(self, frame: str, ancestor: str) -> bool:
         """Return whether a frame is ``ancestor`` or a descendant of it."""

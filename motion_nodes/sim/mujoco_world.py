@@ -21,7 +21,8 @@ from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_b
 from motion_nodes.sim.drive_targets import DriveTargets
 from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
-from motion_nodes.sim.placement import RobotPlacement, root_to_base
+from motion_nodes.sim.mjcf_shapes import quat_wxyz
+from motion_nodes.sim.placement import RobotPlacement, rigid_pose, root_to_base
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
 from motion_nodes.sim.surface_gripper import (
@@ -201,6 +202,20 @@ class MujocoWorld(RobotBackend):
         body, X = self.data.body(f"{FREE}{name}"), np.eye(4)
         X[:3, :3], X[:3, 3] = body.xmat.reshape(3, 3), body.xpos
         return X
+
+    def place_object(self, name: str, X_WO: Array) -> None:
+        """Put an object at rest at a pose in the world, shape (4, 4).
+
+        Raises:
+            UnknownObject: no object has the name.
+            InvalidConfig: the pose is not rigid.
+        """
+        if name not in self.objects:
+            raise UnknownObject(name, self.objects)
+        X = rigid_pose(X_WO, f"pose of object '{name}'")
+        joint = self.data.joint(f"{FREE}{name}")
+        joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
+        joint.qvel[:] = 0.0
 
     def object_shape(self, name: str) -> Box | Sphere | Cylinder:
         """Return the shape of an object.

@@ -102,7 +102,7 @@ class FollowClient(BaseClient):
         message = PoseStamped()
         message.header.frame_id = self.frame
         set_stamp(message, round(self.now * 1e9))
-        message.pose = _pose(position, DOWN)
+        message.pose = pose_at(position, DOWN)
         self._sent.append(stamp_ns(message))
         self._target.publish(message)
 
@@ -117,12 +117,12 @@ class FollowClient(BaseClient):
             return
         message = CollisionObject(id=BALL, operation=CollisionObject.MOVE)
         message.header.frame_id = self.frame
-        message.pose = _pose(position)
+        message.pose = pose_at(position)
         message.pose.orientation.w = 1.0
         if new:
             message.operation = CollisionObject.ADD
             solid = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[RADIUS])
-            message.primitives, message.primitive_poses = [solid], [_pose(np.zeros(3))]
+            message.primitives, message.primitive_poses = [solid], [pose_at(np.zeros(3))]
         self._objects.publish(message)
 
     def remove_obstacle(self) -> None:
@@ -145,7 +145,8 @@ class FollowClient(BaseClient):
             self.release(BALL)
 
 
-def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)) -> Pose:
+def pose_at(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)) -> Pose:
+    """Return a position [m], shape (3,), and a quaternion (x, y, z, w) as a message."""
     message = Pose()
     message.position.x, message.position.y, message.position.z = map(float, position)
     q = message.orientation

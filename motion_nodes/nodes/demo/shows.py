@@ -16,6 +16,7 @@ from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.journey import DemoClient, journey
+from motion_nodes.nodes.demo.surprise import CAMERA, OBJECT, SurpriseClient, show_surprise
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 
@@ -43,6 +44,10 @@ class Show:
     """Robots and objects that other clients may command."""
     ready_timeout: float = READY_TIMEOUT
     """Timeout of the suite's start [s]."""
+    cameras: tuple[str, ...] = ()
+    """Depth cameras, see :class:`~motion_nodes.bringup.compose.BringupConfig`."""
+    objects: tuple[str, ...] = ()
+    """Objects that move freely in MuJoCo."""
 
 
 SHOWS = {
@@ -56,6 +61,10 @@ SHOWS = {
     ),
     "retract": Show(
         ("franka:=franka",), "a Franka", ArmClient, show_retraction, frozenset({"arm"})
+    ),
+    "surprise": Show(
+        ("franka:=franka",), "a Franka", SurpriseClient, show_surprise, frozenset({"arm"}),
+        COMPILE_TIMEOUT, cameras=(CAMERA,), objects=(OBJECT,),
     ),
 }  # fmt: skip
 """Shows by name."""

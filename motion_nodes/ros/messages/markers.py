@@ -18,6 +18,7 @@ Colour = tuple[float, float, float, float]
 PATH: Colour = (0.1, 0.7, 0.2, 1.0)
 WAYPOINTS: Colour = (0.9, 0.5, 0.1, 1.0)
 TREE: Colour = (0.3, 0.4, 0.9, 0.5)
+VOXELS: Colour = (0.35, 0.55, 0.75, 0.9)
 SPHERES: Colour = (0.9, 0.8, 0.2, 0.4)
 AXES: tuple[Colour, ...] = ((0.9, 0.1, 0.1, 1.0), (0.1, 0.8, 0.1, 1.0), (0.1, 0.2, 0.9, 1.0))
 
@@ -45,6 +46,11 @@ class Markers:
         """Add a sphere of diameter ``size`` [m] at each point [m], shape (m, 3)."""
         marker = self._add(name, Marker.SPHERE_LIST, colour, size)
         marker.points = _points(points)
+
+    def cubes(self, name: str, points: Array, size: float, colour: Colour = VOXELS) -> None:
+        """Add a cube of an edge ``size`` [m] at each point [m], shape (m, 3)."""
+        if len(points):
+            self._add(name, Marker.CUBE_LIST, colour, size).points = _points(points)
 
     def tree(
         self,
@@ -94,7 +100,7 @@ class Markers:
         r, g, b, a = colour
         marker.color = ColorRGBA(r=r, g=g, b=b, a=a)
         marker.scale.x = size
-        if kind == Marker.SPHERE_LIST:
+        if kind in (Marker.SPHERE_LIST, Marker.CUBE_LIST):
             marker.scale.y = marker.scale.z = size
         self.message.markers.append(marker)
         return marker

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images of one camera: the newest one as points, until it is mapped or too old."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.perception.depth_camera import DepthProjection
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.depth_messages import depth_of, pinhole_of, points_of
+from motion_nodes.ros.node import MotionNode
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """One image."""
+
+    points: NDArray[np.float32]
+    """In the frame [m], shape (n, 3)."""
+    frame: str
+    stamp: float
+    """[s]; 0 if the camera gives none."""
+    arrived: float
+    """On ``time.monotonic()`` [s]."""
+
+
+class CameraInput:
+    """Reads clouds, or depth images with their camera info."""
+
+    def __init__(self, node: MotionNode[Any], topic: str, depth: bool) -> None:
+        """Subscribe.
+
+        Args:
+            node: the mapper.
+            topic: of the images.
+            depth: whether they are depth images.
+        """
+        self.topic, self._depth = topic, depth
+        self._images = node.poll(Image if depth else PointCloud2, topic)
+        self._infos = None
+        if depth:
+            beside = topic.rpartition("/")[0]
+            name = f"{beside}/camera_info" if beside else "camera_info"
+            self._infos = node.poll(CameraInfo, name, qos.NEWEST)
+        self._info: CameraInfo | None = None
+        self._projection: DepthProjection | None = None
+        self.pending: View | None = None
+        """The newest image, until it is mapped."""
+        self.fault = ""
+        """Why the last image was not mapped; empty if it was."""
+        self.mapped = 0
+        """Number of images that were mapped."""
+        self._mapped_at: float | None = None
+        self._begin = time.monotonic()
+
+    @property
+    def age(self) -> float:
+        """Time since the last image that was mapped, or since the start [s]."""
+        return time.monotonic() - (self._mapped_at or self._begin)
+
+    def restart(self) -> None:
+        """Count the age from now."""
+        self._begin, self._mapped_at, self.pending = time.monotonic(), None, None
+
+    def done(self) -> None:
+        """Note that the pending image was mapped."""
+        self.pending, self.fault, self._mapped_at = None, "", time.monotonic()
+        self.mapped += 1
+
+    def reject(self, why: str) -> None:
+        """Drop the pending image."""
+        self.pending, self.fault = None, why
+
+    def update(self) -> None:
+        """Read the newest image."""
+        if self._infos is not None:
+            self._info = self._infos.newest() or self._info
+        message = self._images.newest()
+        if message is None:
+            return
+        try:
+            points = self._points(message)
+        except InvalidCommand as error:
+            self.reject(str(error))
+            return
+        stamp = 1e-9 * stamp_ns(message)
+        self.pending = View(points, message.header.frame_id, stamp, time.monotonic())
+
+    def _points(self, message: Any) -> NDArray[np.float32]:
+        if not self._depth:
+            return points_of(message)
+        if self._info is None:
+            raise InvalidCommand("no camera_info was received")
+        camera = pinhole_of(self._info)
+        if self._projection is None or self._projection.camera != camera:
+            self._projection = DepthProjection(camera)
+        return self._projection.points(depth_of(message))

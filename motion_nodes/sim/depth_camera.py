@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Depth cameras of a simulated cell: ray casts against the collision geometry, without a GPU.
+
+A camera renders from a snapshot of the world, so that it can work in a thread beside the loop.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
+from motion_nodes.sim.mjcf_shapes import VISUAL_GROUP
+from motion_nodes.sim.mujoco_world import MujocoWorld
+
+R_BODY_OPTICAL = np.array([(0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)])
+"""Axes of the optical frame (z forward) in the body of a camera (x forward), REP-103."""
+_WORD = re.compile(r"(?:(?P<space>[\w/]+)/)?(?P<name>\w+):=(?P<link>[^@/]+)@(?P<at>.+)")
+
+
+@dataclass(frozen=True)
+class CameraSettings:
+    """Image and noise of the simulated cameras."""
+
+    width: int = setting(160, doc="Width of the images.", unit="pixels", ge=8, le=1920)
+    height: int = setting(120, doc="Height of the images.", unit="pixels", ge=8, le=1080)
+    field_of_view: float = setting(1.2, doc="Horizontal field of view.", unit="rad", ge=0.1, le=2.8)
+    max_range: float = setting(
+        5.0, doc="Range beyond which nothing is measured (inf).", unit="m", gt=0.0, le=100.0
+    )
+    noise: float = setting(
+        0.001, doc="Standard deviation of the depth at 1 m; it grows with the square of the depth.",
+        unit="m", ge=0.0, le=0.1,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        check_settings(self)
+
+    @property
+    def pinhole(self) -> Pinhole:
+        """The intrinsics."""
+        focal = 0.5 * self.width / math.tan(0.5 * self.field_of_view)
+        return Pinhole(
+            self.width, self.height, focal, focal, 0.5 * (self.width - 1), 0.5 * (self.height - 1)
+        )
+
+
+@dataclass(frozen=True)
+class MountedCamera:
+    """A camera on a robot's link."""
+
+    name: str
+    namespace: str
+    """Of the robot; empty for the only one."""
+    link: str
+    X_LC: Array = field(default_factory=lambda: frozen(np.eye(4)))
+    """Pose of the camera's body in the link, looking along x with z up, shape (4, 4)."""
+
+    @property
+    def X_LO(self) -> Array:
+        """Pose of the optical frame in the link, shape (4, 4)."""
+        X = np.array(self.X_LC)
+        X[:3, :3] = X[:3, :3] @ R_BODY_OPTICAL
+        return X
+
+
+def parse_camera(word: str) -> MountedCamera:
+    """Return the camera of a word ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]`` in m and rad.
+
+    The camera looks along the x axis of this pose, such as
+    ``camera:=panda_link0@1.3,0,0.9,0,0.6,3.14``.
+
+    Raises:
+        InvalidConfig: names the invalid part.
+    """
+    found = _WORD.fullmatch(word.strip())
+    if found is None:
+        raise InvalidConfig(
+            f"'{word}' is no camera; write [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW], such as "
+            "camera:=panda_link0@1.3,0,0.9,0,0.6,3.14"
+        )
+    try:
+        at = [float(x) for x in found["at"].split(",")]
+    except ValueError:
+        raise InvalidConfig(f"'{word}': the pose must be numbers [m, rad]") from None
+    if len(at) not in (3, 6) or not np.isfinite(at).all() or max(map(abs, at)) > 1e3:
+        raise InvalidConfig(f"'{word}': the pose must be 3 or 6 finite numbers [m, rad]")
+    X = from_xyz_rpy((at[0], at[1], at[2]), tuple(at[3:]) or (0.0, 0.0, 0.0))
+    return MountedCamera(found["name"], found["space"] or "", found["link"], frozen(X))
+
+
+class Snapshot(NamedTuple):
+    """The world at one time."""
+
+    model: mujoco.MjModel
+    time: float
+    """[s]"""
+    qpos: Array
+    mocap_pos: Array
+    mocap_quat: Array
+
+
+def snapshot(world: MujocoWorld) -> Snapshot:
+    """Return a copy of the state that images depend on; in the thread of the loop."""
+    data = world.data
+    return Snapshot(
+        world.model, world.time, data.qpos.copy(), data.mocap_pos.copy(), data.mocap_quat.copy()
+    )
+
+
+class SimulatedCamera:
+    """Renders the depth images of one camera."""
+
+    def __init__(self, world: MujocoWorld, robot: str, camera: MountedCamera) -> None:
+        """Create the camera.
+
+        Args:
+            world: the cell.
+            robot: name of the camera's robot in the cell.
+            camera: the camera.
+
+        Raises:
+            InvalidConfig: the robot has no such link.
+        """
+        links = next(p.robot for p in world.placements if p.name == robot).tree.frame_names
+        if camera.link not in links:
+            raise InvalidConfig(
+                f"camera '{camera.name}': robot '{robot}' has no link '{camera.link}'."
+                f"{did_you_mean(camera.link, links)}"
+            )
+        self.camera = camera
+        self._body = f"{robot}/{camera.link}"
+        self._groups = np.array([k != VISUAL_GROUP for k in range(6)], np.uint8)
+        self._data: tuple[mujoco.MjModel, mujoco.MjData] | None = None
+        self._rays: DepthProjection | None = None
+        self._rng = np.random.default_rng(0)
+
+    def render(self, seen: Snapshot, settings: CameraSettings) -> NDArray[np.float32]:
+        """Return the depth image of a snapshot [m], shape (h, w); inf where nothing is in range."""
+        if self._data is None or self._data[0] is not seen.model:
+            self._data = (seen.model, mujoco.MjData(seen.model))
+        model, data = self._data
+        data.qpos[:], data.mocap_pos[:], data.mocap_quat[:] = seen[2:]
+        mujoco.mj_kinematics(model, data)
+        if self._rays is None or self._rays.camera != settings.pinhole:
+            self._rays = DepthProjection(settings.pinhole)
+        body = data.body(self._body)
+        R = body.xmat.reshape(3, 3) @ self.camera.X_LO[:3, :3]
+        eye = body.xpos + body.xmat.reshape(3, 3) @ self.camera.X_LO[:3, 3]
+        # A ray per pixel with depth 1, so that distances along it are depths.
+        rays = np.asarray(self._rays.rays, np.float64)
+        lengths = np.linalg.norm(rays, axis=1)
+        directions = (rays / lengths[:, None]) @ R.T
+        count = len(rays)
+        geoms, distance = np.empty(count, np.int32), np.empty(count)
+        mujoco.mj_multiRay(
+            model, data, eye, directions.ravel(), self._groups, True, -1, geoms, distance, None,
+            count, settings.max_range,
+        )  # fmt: skip
+        depth = np.where(geoms < 0, np.inf, distance / lengths)
+        # The cutoff does not apply to planes.
+        depth[depth > settings.max_range] = np.inf
+        hit = np.flatnonzero(np.isfinite(depth))
+        depth[hit] += settings.noise * depth[hit] ** 2 * self._rng.normal(size=len(hit))
+        return depth.reshape(settings.height, settings.width).astype(np.float32)
