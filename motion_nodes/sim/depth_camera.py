@@ -36,7 +36,7 @@ class CameraSettings:
     height: int = setting(120, doc="Height of the images.", unit="pixels", ge=8, le=1080)
     field_of_view: float = setting(1.2, doc="Horizontal field of view.", unit="rad", ge=0.1, le=2.8)
     max_range: float = setting(
-        5.0, doc="Range beyond which nothing is measured (inf).", unit="m", gt=0.0, le=100.0
+        5.0, doc="Depth beyond which nothing is measured (inf).", unit="m", gt=0.0, le=100.0
     )
     noise: float = setting(
         0.001, doc="Standard deviation of the depth at 1 m; it grows with the square of the depth.",
@@ -166,10 +166,9 @@ class SimulatedCamera:
         geoms, distance = np.empty(count, np.int32), np.empty(count)
         mujoco.mj_multiRay(
             model, data, eye, directions.ravel(), self._groups, True, -1, geoms, distance, None,
-            count, settings.max_range,
+            count, settings.max_range * lengths.max(),
         )  # fmt: skip
         depth = np.where(geoms < 0, np.inf, distance / lengths)
-        # The cutoff does not apply to planes.
         depth[depth > settings.max_range] = np.inf
         hit = np.flatnonzero(np.isfinite(depth))
         depth[hit] += settings.noise * depth[hit] ** 2 * self._rng.normal(size=len(hit))

@@ -144,6 +144,24 @@ def test_the_planner_knows_the_robots_of_its_cell():
     assert parameters["cell"] == ["lab/a:=franka@1,0,0", "lab/b:=ur10e@0,1,0"]
 
 
+def test_cameras_are_simulated_and_mapped_for_their_robots():
+    words = ("a/left:=panda_link0@1,0,1", "a/right:=panda_link0@1,1,1", "c/top:=base@0,0,1")
+    robots = ("a:=franka", "b:=ur10e@1,0", "c:=jetbot@2,0")
+    specs = nodes_for(config(*robots, namespace="lab", cameras=words))
+    simulation = next(spec for spec in specs if spec.is_simulation)
+    assert simulation.parameters["cameras"] == [f"lab/{word}" for word in words]
+    mappers = [spec for spec in specs if spec.executable == "occupancy_mapper"]
+    assert [spec.full_name for spec in mappers] == ["/lab/a/occupancy_mapper"]
+    assert mappers[0].stands_alone
+    assert mappers[0].parameters["depth_images"] == [
+        "left/depth/image_rect_raw", "right/depth/image_rect_raw",
+    ]  # fmt: skip
+    real = nodes_for(config("franka", backend="hardware", cameras=("camera",)))
+    assert any(spec.executable == "occupancy_mapper" for spec in real)
+    with pytest.raises(InvalidConfig, match="objects"):
+        config("franka", backend="mock", objects=("box",))
+
+
 def test_scene_bodies_are_for_mujoco():
     specs = nodes_for(config("franka", scene_bodies=True, floor_height=0.2))
     simulation = next(spec for spec in specs if spec.is_simulation)

@@ -37,6 +37,7 @@ def test_every_argument_has_an_effect():
         "scene_bodies": "true",
         "suction": "true",
         "objects": "box:=box:0.1,0.1,0.1:1.5@1,0,0.05; ball:=sphere:0.05:0.1@1,1,0.05",
+        "cameras": "camera:=panda_link0@1,0,1",
     }
     # How nodes share processes, and what becomes of these, is no matter of the configuration.
     assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The occupancy mapper over DDS: images of all kinds in, octomaps out, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import TransformStamped
+from octomap_msgs.msg import Octomap
+from octomap_msgs.srv import GetOctomap
+from perception.boxes_seen import camera, depth_of, looking
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import SetParameters
+from rclpy.qos import QoSProfile
+from ros_processes import LATCHED, RELIABLE
+from sensor_msgs.msg import CameraInfo, Image, JointState, PointCloud2
+from std_msgs.msg import Empty as EmptyMessage
+from std_srvs.srv import Empty
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.perception.depth_camera import DepthProjection
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message
+from motion_nodes.ros.scene.octomaps import voxels_of
+from motion_nodes.ros.transforms import fill_transform
+
+FRANKA = load_robot("franka")
+EYE = looking((1.4, 0.0, 0.9), (0.4, 0.0, 0.3))
+BOX = np.array([[(0.5, -0.1, 0.1), (0.7, 0.1, 0.3)]])
+PINHOLE = camera()
+DEPTH = depth_of(BOX, EYE, PINHOLE)
+FAR = np.full_like(DEPTH, np.inf)
+
+
+class Cameras:
+    """A robot at rest and two cameras at one place, as their drivers publish them."""
+
+    def __init__(self, client) -> None:
+        self.client = client
+        node = client.node
+        self.states = client.publisher(JointState, "/joint_states")
+        self.images = client.publisher(Image, "/left/image")
+        self.infos = client.publisher(CameraInfo, "/left/camera_info")
+        self.clouds = client.publisher(PointCloud2, "/right/points")
+        self.heard = client.listen(Octomap, "/occupancy_mapper/octomap_binary", LATCHED)
+        static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
+        entry = TransformStamped(child_frame_id="eye")
+        entry.header.frame_id = "panda_link0"
+        fill_transform(entry.transform, EYE, to_quat_xyzw(EYE))
+        static.publish(TFMessage(transforms=[entry]))
+        self.lag = 0.0
+
+    def stamp(self, message) -> None:
+        set_stamp(message, self.client.node.get_clock().now().nanoseconds - round(1e9 * self.lag))
+
+    def state(self) -> None:
+        message = JointState(name=list(FRANKA.joint_names), position=FRANKA.home.tolist())
+        set_stamp(message, self.client.node.get_clock().now().nanoseconds)
+        self.states.publish(message)
+
+    def show(self, depth, millimetres=False, frame="eye", info=True) -> None:
+        self.state()
+        message = depth_message(depth.astype(np.float32), frame, Image().header.stamp)
+        if millimetres:
+            whole = np.where(np.isfinite(depth), 1e3 * depth, 0.0).round().astype("<u2")
+            message.encoding, message.step = "16UC1", 2 * depth.shape[1]
+            message.data = whole.tobytes()
+        self.stamp(message)
+        if info:
+            self.infos.publish(info_message(PINHOLE, frame, message.header.stamp))
+        self.images.publish(message)
+
+    def show_points(self, points, frame="eye") -> None:
+        self.state()
+        message = cloud_message(np.asarray(points, np.float32), frame, Image().header.stamp)
+        self.stamp(message)
+        self.clouds.publish(message)
+
+    @property
+    def centres(self):
+        solid = None if self.heard.newest is None else voxels_of(self.heard.newest)
+        return np.empty((0, 3)) if solid is None else (solid.cells + 0.5) * solid.resolution
+
+    @property
+    def report(self) -> str:
+        status = self.client.diagnostics("/occupancy_mapper")
+        return "" if status is None else status.message
+
+    def set(self, **values) -> None:
+        kinds = {float: (ParameterType.PARAMETER_DOUBLE, "double_value"),
+                 str: (ParameterType.PARAMETER_STRING, "string_value")}  # fmt: skip
+        request = SetParameters.Request()
+        for name, value in values.items():
+            kind, field = kinds[type(value)]
+            request.parameters.append(
+                Parameter(name=name, value=ParameterValue(type=kind, **{field: value}))
+            )
+        answer = self.client.call(SetParameters, "/occupancy_mapper/set_parameters", request)
+        assert all(result.successful for result in answer.results)
+
+    def clear(self) -> None:
+        self.client.repeat(
+            lambda: self.client.call(Empty, "/occupancy_mapper/clear"),
+            lambda: not len(self.centres), "an empty map",
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def cameras(module_suite, module_client):
+    module_suite.node(
+        "occupancy_mapper", robot="franka", depth_images=["/left/image"],
+        point_clouds=["/right/points"], camera_timeout=1.0,
+    )  # fmt: skip
+    made = Cameras(module_client)
+    module_client.repeat(made.state, lambda: made.report, "the mapper", within=60.0)
+    return made
+
+
+def occupied(cameras, publish, what):
+    """Publish until the box is mapped, and check where."""
+    cameras.client.repeat(publish, lambda: len(cameras.centres) > 50, what, within=20.0)
+    low, high = BOX[0]
+    assert np.all((cameras.centres > low - 0.03) & (cameras.centres < high + 0.03))
+
+
+def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
+    occupied(cameras, lambda: cameras.show(DEPTH), "metres")
+    got = cameras.client.call(GetOctomap, "/occupancy_mapper/get_octomap").map
+    assert voxels_of(got).equals(voxels_of(cameras.heard.newest))
+    client = cameras.client
+    client.repeat(
+        lambda: cameras.show(FAR), lambda: not len(cameras.centres), "seen through", within=20.0
+    )
+    occupied(cameras, lambda: cameras.show(DEPTH, millimetres=True), "millimetres")
+    cameras.clear()
+    points = DepthProjection(PINHOLE).points(DEPTH)
+    occupied(cameras, lambda: cameras.show_points(points), "clouds")
+    cleared = client.publisher(EmptyMessage, "/octomap_cleared", QoSProfile(depth=10))
+    client.repeat(
+        lambda: cleared.publish(EmptyMessage()), lambda: not len(cameras.centres), "the clearing"
+    )
+
+
+def test_bad_images_are_dropped_with_their_reasons(cameras):
+    cameras.clear()
+    nothing = np.full((1000, 3), np.nan)
+    points = DepthProjection(PINHOLE).points(DEPTH)
+    for publish, reason in (
+        (lambda: cameras.show_points(points, "moon"), "moon"),
+        (lambda: cameras.show_points(points, ""), "frame_id"),
+        (lambda: cameras.show(DEPTH[:50]), "pixels"),
+    ):
+        cameras.client.repeat(publish, lambda r=reason: r in cameras.report, reason, within=20.0)
+    for lag, reason in ((7200.0, "s old"), (-3600.0, "in the future")):
+        cameras.lag = lag
+        cameras.client.repeat(
+            lambda: cameras.show_points(points),
+            lambda r=reason: r in cameras.report, reason, within=20.0,
+        )  # fmt: skip
+    cameras.lag = 0.0
+    assert not len(cameras.centres)
+    cameras.show_points(nothing)
+    cameras.show_points(np.empty((0, 3)))
+    many = np.tile(points, (2, 1))
+    occupied(cameras, lambda: cameras.show_points(many), "clouds again")
+
+
+def test_a_camera_that_stops(cameras):
+    client = cameras.client
+    occupied(cameras, lambda: cameras.show(DEPTH), "the box")
+    client.repeat(cameras.state, lambda: "no image mapped for" in cameras.report, "the age")
+    assert len(cameras.centres)
+    cameras.set(camera_stopped="decay")
+    client.repeat(cameras.state, lambda: not len(cameras.centres), "the decay")
+    stops = client.listen(EmptyMessage, "/stop", RELIABLE)
+    cameras.set(camera_stopped="block")
+    client.repeat(cameras.state, lambda: stops.newest is not None, "the stop")
+    client.repeat(cameras.state, lambda: "blocked" in cameras.report, "the report")
