@@ -33,9 +33,12 @@ def test_quality_of_service_with_depth(ros, entry):
         args += ["-p", "port:=0"] if executable == "browser_viewer" else []
         if simulated:
             args += ["-p", "scene_bodies:=true", "-p", "objects:=['ball:=sphere:0.05:1@2,0,1']",
-                     "-p", "surface_grippers:=['r/panda_hand']"]  # fmt: skip
+                     "-p", "surface_grippers:=['r/panda_hand']",
+                     "-p", "cameras:=['r/camera:=panda_link0@1,0,1']"]  # fmt: skip
     else:
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
+        if executable == "occupancy_mapper":
+            args += ["-p", "depth_images:=['camera/depth/image_rect_raw']"]
     node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])
     try:
         node.trigger_configure()
