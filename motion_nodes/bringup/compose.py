@@ -43,8 +43,13 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
-ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy", "occupancy_mapper",
-         "robot_driver")
+ALONE = (
+    "rrt_planner",
+    "trajectory_generator",
+    "rmpflow_policy",
+    "occupancy_mapper",
+    "robot_driver",
+)
 """Executables whose computational load would delay the loops of other nodes in their process, and
 the driver, which must not be delayed by theirs."""
 
