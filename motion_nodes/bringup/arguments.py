@@ -57,6 +57,9 @@ ARGUMENTS = (
     Argument("floor_height", "0.0", "Height of the floor in the world [m]."),
     Argument("cameras", "",
              "Depth cameras, separated by ';': [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]."),
+    Argument("policy", "",
+             "Learned policies in place of joint controllers, separated by ';': "
+             "[NAMESPACE:=]POLICY."),
     Argument("scene_bodies", "false", "Add objects of planning scenes to the simulation.", YES_NO),
     Argument("suction", "false", "The tool of each arm is a surface gripper (MuJoCo).", YES_NO),
     Argument("objects", "",
@@ -122,6 +125,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         log_level=text["log_level"],
         floor=auto[text["floor"]],
         floor_height=floor_height,
+        policies=tuple(word.strip() for word in text["policy"].split(";") if word.strip()),
         scene_bodies=text["scene_bodies"] == "true",
         hardware=HardwareOptions(
             driver=text["driver"],

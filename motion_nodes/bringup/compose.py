@@ -25,6 +25,7 @@ from motion_nodes.ros.names import (
     JOINT_CONTROLLER,
     OCCUPANCY_MAPPER,
     PLANNER,
+    POLICY_CONTROLLER,
     REACTIVE_POLICY,
     under,
 )
@@ -48,6 +49,7 @@ ALONE = (
     "trajectory_generator",
     "rmpflow_policy",
     "occupancy_mapper",
+    "policy_controller",
     "robot_driver",
 )
 """Executables whose computational load would delay the loops of other nodes in their process, and
@@ -160,6 +162,9 @@ class BringupConfig:
     """Whether planning scenes contain the floor; None: true with a simulation, false without."""
     floor_height: float = 0.0
     """Height of the floor in the world, in planning scenes and in MuJoCo [m]."""
+    policies: tuple[str, ...] = ()
+    """Learned policies, each as [NAMESPACE:=]POLICY: a file, folder or published name. Without a
+    namespace for the only robot. They take the place of the joint controller and the planners."""
     scene_bodies: bool = False
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
@@ -187,6 +192,7 @@ class BringupConfig:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m"
             )
+        self.policy_of("")
         if self.hardware != HardwareOptions():
             if self.backend != "hardware":
                 raise InvalidConfig(
@@ -208,6 +214,28 @@ class BringupConfig:
     def has_floor(self) -> bool:
         """Whether planning scenes contain the floor."""
         return self.simulated if self.floor is None else self.floor
+
+    def policy_of(self, namespace: str) -> str:
+        """Return the learned policy of the robot of a namespace; empty: none.
+
+        Raises:
+            InvalidConfig: a policy of no robot, or several of one.
+        """
+        found: dict[str, str] = {}
+        known = [place.namespace for place in self.within_namespace]
+        for word in self.policies:
+            name, given, policy = word.rpartition(":=")
+            if not given and len(known) == 1:
+                name = known[0]
+            name = name.strip("/")
+            if name not in known or name in found or not policy:
+                raise InvalidConfig(
+                    f"policy '{word}' must be POLICY for one robot, or NAMESPACE:=POLICY for one "
+                    f"of {', '.join(filter(None, known)) or 'the robots without a namespace'}, "
+                    "once for each"
+                )
+            found[name] = policy
+        return found.get(namespace, "")
 
     @property
     def within_namespace(self) -> tuple[Placement, ...]:
@@ -258,6 +286,14 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             "port": config.viewer_port,
             "host": config.viewer_host,
         }
+        walking = [
+            place.namespace or load_description(place.robot).name
+            for place in placements
+            if config.policy_of(place.namespace)
+        ]
+        # ROS cannot tell the type of an empty list.
+        if walking:
+            settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     return specs
 
@@ -314,6 +350,17 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
+    policy = config.policy_of(place.namespace)
+    if policy:
+        played = settings | {
+            "policy": policy,
+            "stamped_cmd_vel": config.stamped_cmd_vel,
+            "odometry_topic": "ground_truth" if config.simulated else "odom",
+        }
+        return [
+            *specs,
+            _spec(config, POLICY_CONTROLLER, POLICY_CONTROLLER, place.namespace, played),
+        ]
     if robot.arm_joints:
         # Drives of real arms compensate gravity; plain PD drives do not.
         physics = config.backend == "mujoco"

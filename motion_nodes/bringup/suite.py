@@ -23,6 +23,7 @@ from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.placement import Placement
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import signals
+from motion_nodes.ros.names import POLICY_CONTROLLER, under
 
 PERIOD, PERIOD_STARTING = 0.2, 0.02
 """[s] Between two looks at the processes, once all nodes are ready and before."""
@@ -86,12 +87,15 @@ def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool)
 
 def _next_steps(config: BringupConfig) -> str:
     """Return a command for a suite that is up."""
-    moves = [move for place in config.within_namespace if (move := _a_move(place))]
+    moves = [move for place in config.within_namespace if (move := _a_move(config, place))]
     return f"In a second terminal: {moves[0]}" if moves else ""
 
 
-def _a_move(place: Placement) -> str:
+def _a_move(config: BringupConfig, place: Placement) -> str:
     """Return a command that moves a robot; empty for one without joints to move."""
+    if config.policy_of(place.namespace):
+        topic = "/" + under(place.namespace, f"{POLICY_CONTROLLER}/cmd_vel_unstamped")
+        return f"ros2 topic pub -r 10 {topic} geometry_msgs/msg/Twist '{{linear: {{x: 0.5}}}}'"
     robot = load_description(place.robot)
     named = f"{place.namespace}:={place.robot}" if place.namespace else place.robot
     if robot.base is not None:

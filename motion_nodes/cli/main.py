@@ -24,6 +24,7 @@ from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
 from motion_nodes.cli.plot import plot
+from motion_nodes.cli.policy import policy
 from motion_nodes.cli.record import record
 from motion_nodes.cli.recover import recover
 from motion_nodes.cli.spheres import spheres
@@ -76,6 +77,7 @@ Robots = Annotated[
 ]
 
 app.add_typer(hardware, name="hardware")
+app.add_typer(policy, name="policy")
 
 
 @app.command()
@@ -161,6 +163,14 @@ def up(
             "[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]; with real cameras [NAMESPACE/]NAME."
         ),
     ] = None,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            help="Learned policy in place of joint controllers, such as go2_walk, a file or a "
+            "folder; with several robots NAMESPACE:=POLICY, once for each.",
+        ),
+    ] = None,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig, HardwareOptions
@@ -191,6 +201,7 @@ def up(
         suction=suction,
         objects=tuple(objects or ()),
         cameras=tuple(camera or ()),
+        policies=tuple(policies or ()),
     )
     raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
 

@@ -3,7 +3,8 @@
 
 Several controllers publish to one topic, each for its own joints; a joint belongs to the stream
 that contained it last. Streams are resampled by their stamps
-(:mod:`motion_nodes.control.stream_resampler`); efforts alone act immediately.
+(:mod:`motion_nodes.control.stream_resampler`); those of control loops over the robot
+(efforts alone, or drives whose gains were set) act immediately.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
-class _Efforts(NamedTuple):
-    """The newest sample of an effort stream."""
+class _Immediate(NamedTuple):
+    """The newest sample of a stream that acts immediately."""
 
     joints: Mask
     stamp_ns: int
@@ -46,7 +47,7 @@ class ReferenceTracks:
         self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
         """By the joints that a stream contains: those assigned to it, and its resampler."""
-        self._efforts: _Efforts | None = None
+        self._immediate: _Immediate | None = None
 
     @property
     def streaming(self) -> bool:
@@ -55,26 +56,26 @@ class ReferenceTracks:
 
     @property
     def driven(self) -> bool:
-        """Whether any joint is assigned to a stream, of references or of efforts alone."""
-        return self.streaming or self._efforts is not None
+        """Whether any joint is assigned to a stream, resampled or immediate."""
+        return self.streaming or self._immediate is not None
 
     @property
     def covered_ns(self) -> int | None:
         """Time up to which all streams have references [ns]; None: no bound.
 
-        See :attr:`StreamResampler.covered_ns`; efforts for the latency, as their control loops do
-        not tolerate much more.
+        See :attr:`StreamResampler.covered_ns`; immediate ones for the latency, as their control
+        loops do not tolerate much more.
         """
         times = [resampler.covered_ns for _, resampler in self._tracks.values()]
-        times.append(self._efforts_covered_ns)
+        times.append(self._immediate_covered_ns)
         return min((time for time in times if time is not None), default=None)
 
     @property
-    def _efforts_covered_ns(self) -> int | None:
-        latency, efforts = round(self._settings.latency * 1e9), self._efforts
-        if efforts is None or not 0 < efforts.period_ns <= latency + 1000:
+    def _immediate_covered_ns(self) -> int | None:
+        latency, newest = round(self._settings.latency * 1e9), self._immediate
+        if newest is None or not 0 < newest.period_ns <= latency + 1000:
             return None
-        return efforts.stamp_ns + latency
+        return newest.stamp_ns + latency
 
     def end_late(self, time_ns: int, *, resting: bool) -> None:
         """Regard the streams that do not cover a time as ended until their next sample.
@@ -87,9 +88,14 @@ class ReferenceTracks:
             covered = resampler.covered_ns
             if covered is not None and covered <= time_ns and not (resting and resampler.moving):
                 resampler.end()
-        covered = self._efforts_covered_ns
-        if self._efforts is not None and covered is not None and covered <= time_ns and not resting:
-            self._efforts = self._efforts._replace(period_ns=0)
+        covered = self._immediate_covered_ns
+        if (
+            self._immediate is not None
+            and covered is not None
+            and covered <= time_ns
+            and not resting
+        ):
+            self._immediate = self._immediate._replace(period_ns=0)
 
     @property
     def extrapolated(self) -> int:
@@ -99,7 +105,7 @@ class ReferenceTracks:
     def clear(self) -> None:
         """Remove all streams."""
         self._tracks.clear()
-        self._efforts = None
+        self._immediate = None
 
     def push(self, stamp_ns: int, sample: StreamSample, named: Mask) -> None:
         """Add a sample, and assign its joints to its stream.
@@ -117,23 +123,23 @@ class ReferenceTracks:
             self._tracks[key] = track
         track[1].push(stamp_ns, sample)
 
-    def push_efforts(self, stamp_ns: int, joints: Mask) -> None:
-        """Note a sample of efforts alone, and remove its joints from other streams.
+    def push_immediate(self, stamp_ns: int, joints: Mask) -> None:
+        """Note a sample that acts immediately, and remove its joints from other streams.
 
         Args:
             stamp_ns: time stamp [ns].
             joints: that the sample contains, shape (n,).
         """
-        last = self._efforts
+        last = self._immediate
         known = last is not None and np.array_equal(last.joints, joints)
         self.drop(joints)
         period_ns = stamp_ns - last.stamp_ns if last is not None and known else 0
-        self._efforts = _Efforts(joints.copy(), stamp_ns, period_ns)
+        self._immediate = _Immediate(joints.copy(), stamp_ns, period_ns)
 
     def drop(self, joints: Mask) -> None:
         """Remove joints, shape (n,), from their streams."""
-        if self._efforts is not None and bool((self._efforts.joints & joints).any()):
-            self._efforts = None
+        if self._immediate is not None and bool((self._immediate.joints & joints).any()):
+            self._immediate = None
         for key, (owned, _) in list(self._tracks.items()):
             owned &= ~joints
             if not owned.any():

@@ -37,6 +37,10 @@ class BrowserViewerParams(NodeParams):
     robots: tuple[str, ...] = param(
         doc="Robots to display, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.", read_only=True
     )
+    policies: tuple[str, ...] = param(
+        (), doc="Names of the robots that are moved by a policy controller: they get a drive pad.",
+        read_only=True,
+    )  # fmt: skip
     port: int = param(8080, doc="TCP port of the page; 0 selects any free port.", ge=0, le=65535,
                       read_only=True)  # fmt: skip
     port_search: int = param(
@@ -82,7 +86,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         places = parse_placements(params.robots)
         frames = self._frames = TransformTree(self)
         jobs = self._executor_jobs = ExecutorQueue(self)
-        watched = [WatchedRobot(self, place, frames, jobs) for place in places]
+        watched = [WatchedRobot(self, place, frames, jobs, params.policies) for place in places]
         self._watched = {robot.name: robot for robot in watched}
         self._viewer = BrowserViewer(
             [watched.viewed for watched in self._watched.values()],

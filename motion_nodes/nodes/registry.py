@@ -21,6 +21,7 @@ NODES = {
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
     "occupancy_mapper": "OccupancyMapperNode",
+    "policy_controller": "PolicyControllerNode",
     "rmpflow_policy": "RmpflowPolicyNode",
     "robot_driver": "RobotDriverNode",
     "robot_state": "RobotStateNode",

@@ -27,7 +27,7 @@ from motion_nodes.nodes.policy.policy_config import (
     stuck_settings,
 )
 from motion_nodes.nodes.policy.policy_escape import Escape
-from motion_nodes.nodes.policy.policy_inputs import PolicyInputs
+from motion_nodes.nodes.policy.policy_inputs import RmpflowInputs
 from motion_nodes.nodes.policy.policy_params import PolicyParams
 from motion_nodes.nodes.policy.policy_reports import PolicyReports
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
@@ -130,7 +130,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._robot = PolicyRobot(self, policy, robot.joint_names)
         self._sender, self._motion, self._preemption_check_at = "", 0, 0.0
         self._transforms_requested, self._transforms_ready = -np.inf, False
-        self._inputs = PolicyInputs(
+        self._inputs = RmpflowInputs(
             self,
             follower,
             robot_frames,

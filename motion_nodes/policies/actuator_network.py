@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,6 +44,41 @@ class ActuatorNetworkSettings:
     def __post_init__(self) -> None:
         """Check the values."""
         check_settings(self)
+
+
+class Actuators(Protocol):
+    """Turns position errors and velocities into efforts, at each step of the physics."""
+
+    def reset(self) -> None:
+        """Reset the state."""
+
+    def efforts(self, error: ArrayLike, velocity: ArrayLike) -> Array:
+        """Return the efforts [N m or N], shape (n,).
+
+        Args:
+            error: target minus measured positions [rad or m], shape (n,).
+            velocity: measured velocities [rad/s or m/s], shape (n,).
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class PdActuators:
+    """PD drives, saturated: ``clip(kp error - kd velocity)``, as Isaac Lab's IdealPDActuator."""
+
+    stiffness: Array
+    """[N m/rad or N/m], shape (n,)."""
+    damping: Array
+    """[N m s/rad or N s/m], shape (n,)."""
+    limit: Array
+    """Effort limits [N m or N], shape (n,), may be inf."""
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+    def efforts(self, error: ArrayLike, velocity: ArrayLike) -> Array:
+        """Return the efforts; see :class:`Actuators`."""
+        effort = self.stiffness * np.asarray(error) - self.damping * np.asarray(velocity)
+        return np.asarray(effort.clip(-self.limit, self.limit))
 
 
 class ActuatorNetwork:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -15,7 +13,7 @@ from motion_nodes.model.tree import Array
 class CommandShaper:
     """Follows a target command within its limits."""
 
-    def __init__(self, max_command: Sequence[float], max_rate: Sequence[float]) -> None:
+    def __init__(self, max_command: ArrayLike, max_rate: ArrayLike) -> None:
         """Start at zero.
 
         Args:

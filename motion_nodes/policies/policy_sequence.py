@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy with what is around it: standing up, holding, sitting down, damping after faults.
 
-Modes: damped -> standing up -> holding <-> running, and back by sitting down. In all modes but
-damped and running, joints are held by the drives' own gains. Faults of the policy or of its inputs
+Modes: damped -> standing up -> holding <-> running, and back by sitting down. Where the policy does
+not run, joints are held by the drives' own gains. Faults of the policy or of its inputs
 hold the last targets for a moment and then damp the motors; a fall damps them at once.
 """
 
@@ -19,16 +19,20 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
-from motion_nodes.policies.actuator_network import ActuatorNetwork
+from motion_nodes.policies.actuator_network import Actuators
 from motion_nodes.policies.network import NetworkFault
 from motion_nodes.policies.observations import PolicyInputs, gravity_direction
 from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
 
-CLOSE = 0.3
+CLOSE = 0.5
 """Deviation from the default positions below which standing up needs no folding [rad or m]."""
 
 
-class Mode(enum.Enum):
+STOP_TIME = 1.0
+"""Time from a stop to holding, for policies that are never idle [s]."""
+
+
+class PolicyMode(enum.Enum):
     """What the joints do."""
 
     DAMPED = "damped"
@@ -39,6 +43,8 @@ class Mode(enum.Enum):
     RUNNING = "running"
     """The policy commands."""
     SITTING_DOWN = "sitting down"
+    STOPPED = "stopped"
+    """Standing up or sitting down was stopped; the joints are held where they were."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,12 +89,14 @@ class SequenceSettings:
         check_settings(self)
 
 
-class JointReference(NamedTuple):
+class SequenceOutput(NamedTuple):
     """What the drives of all joints shall do; NaN: no command."""
 
     targets: PolicyTargets
-    trained_gains: bool
-    """Whether the drives have the gains of training, else their own."""
+    trained_stiffness: float
+    """Share of the stiffness of training in that of the drives, 0 (their own) to 1."""
+    trained_damping: float
+    """Share of the damping of training in that of the drives, 0 (their own) to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +130,7 @@ class PolicySequence:
         upper: Array,
         *,
         sitting: Array | None = None,
-        actuators: ActuatorNetwork | None = None,
+        actuators: Actuators | None = None,
         settings: SequenceSettings | None = None,
     ) -> None:
         """Start damped.
@@ -150,7 +158,7 @@ class PolicySequence:
         self._runner, self._dt, self._lower, self._upper = runner, dt, lower, upper
         self._sitting, self._actuators = sitting, actuators
         self._now = 0.0
-        self.mode = Mode.DAMPED
+        self.mode = PolicyMode.DAMPED
         self.reason = "not started"
         """Why the motors are damped, or what faults the policy has now; empty if none."""
         self.inference_time = 0.0
@@ -161,6 +169,8 @@ class PolicySequence:
         self._motion: _Motion | None = None
         self._count = 0
         self._idle = self._faulty = 0.0
+        self._stopping = False
+        self._stiffness = self._damping = 0.0
 
     # ---- requests
 
@@ -181,7 +191,7 @@ class PolicySequence:
         points = [position, default]
         if self._sitting is not None and np.abs(position - default).max() > CLOSE:
             points.insert(1, self._sitting)
-        self._begin(Mode.STANDING_UP, points, self.settings.stand_up_time)
+        self._begin(PolicyMode.STANDING_UP, points, self.settings.stand_up_time)
 
     def sit_down(self, inputs: PolicyInputs) -> None:
         """Move to the sitting posture, if there is one, and damp the motors there.
@@ -189,13 +199,13 @@ class PolicySequence:
         Raises:
             InvalidCommand: the motors are damped already.
         """
-        if self.mode is Mode.DAMPED:
+        if self.mode is PolicyMode.DAMPED:
             raise InvalidCommand("the motors are damped already")
         position = np.asarray(inputs.position, dtype=np.float64)
         if self._sitting is None or not np.isfinite(position).all():
             self.damp("sat down")
             return
-        self._begin(Mode.SITTING_DOWN, [position, self._sitting], self.settings.sit_down_time)
+        self._begin(PolicyMode.SITTING_DOWN, [position, self._sitting], self.settings.sit_down_time)
 
     def run(self) -> None:
         """Let the policy command.
@@ -203,32 +213,46 @@ class PolicySequence:
         Raises:
             InvalidCommand: the robot does not stand.
         """
-        if self.mode is Mode.RUNNING:
+        if self.mode is PolicyMode.RUNNING:
             return
-        if self.mode is not Mode.HOLDING:
+        if self.mode is not PolicyMode.HOLDING:
             raise InvalidCommand(f"the robot is {self.mode.value}; it must stand first")
         self._runner.reset()
         if self._actuators is not None:
             self._actuators.reset()
-        self.mode, self._count, self._idle, self._faulty = Mode.RUNNING, 0, 0.0, 0.0
+        self.mode, self._count, self._idle, self._faulty = PolicyMode.RUNNING, 0, 0.0, 0.0
 
     def hold(self, inputs: PolicyInputs) -> None:
         """Replace the policy by holding its default positions, with a short transition."""
-        if self.mode is not Mode.RUNNING:
+        if self.mode is not PolicyMode.RUNNING:
             return
         position = np.asarray(inputs.position, dtype=np.float64)
         target = self._clipped(self._runner.default_position(position))
-        self._begin(Mode.HOLDING, [position, target], self.settings.blend_time)
+        self._begin(PolicyMode.HOLDING, [position, target], self.settings.blend_time)
+
+    def stop(self) -> None:
+        """Bring the robot to rest: the command must be zero from now on.
+
+        The policy is replaced by holding after ``idle_time``, or after a second if that is 0.
+        """
+        self._stopping = True
+        if self.mode in (PolicyMode.STANDING_UP, PolicyMode.SITTING_DOWN):
+            self.mode, self._motion = PolicyMode.STOPPED, None
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether neither the policy nor a motion moves the joints."""
+        return self._motion is None and self.mode is not PolicyMode.RUNNING
 
     def damp(self, reason: str) -> None:
         """Damp the motors, with the reason as text."""
-        self.mode, self.reason, self._motion = Mode.DAMPED, reason, None
+        self.mode, self.reason, self._motion = PolicyMode.DAMPED, reason, None
 
     # ---- loop
 
     def step(
         self, inputs: PolicyInputs, *, moving: bool, fault: str = "", evaluate: bool = True
-    ) -> JointReference:
+    ) -> SequenceOutput:
         """Advance by one period.
 
         Args:
@@ -243,20 +267,39 @@ class PolicySequence:
         """
         self._now += self._dt
         fallen = not fault and self._fallen(inputs)
-        if fallen and self.mode is not Mode.DAMPED:
+        if fallen and self.mode is not PolicyMode.DAMPED:
             self.damp("the robot fell")
-        elif fault and self.mode in (Mode.RUNNING, Mode.STANDING_UP):
+        elif fault and self.mode in (PolicyMode.RUNNING, PolicyMode.STANDING_UP):
             self._hold_fault(fault)
-        elif self.mode is Mode.RUNNING:
+        elif self.mode is PolicyMode.RUNNING:
             self._play(inputs, moving, evaluate)
-        elif self.mode is Mode.HOLDING and moving and self._motion is None and not fault:
+        elif self.mode is PolicyMode.HOLDING and moving and self._motion is None and not fault:
             self.run()
             self._play(inputs, moving, evaluate)
-        if self._motion is not None and not (fault and self.mode is Mode.STANDING_UP):
+        if self._motion is not None and not (fault and self.mode is PolicyMode.STANDING_UP):
             self._follow(self._motion)
-        if self.mode is Mode.DAMPED:
-            return _damped(self._lower.size)
-        return JointReference(self._targets, self.mode is Mode.RUNNING)
+        self._blend_gains()
+        targets = self._targets
+        if self.mode is PolicyMode.DAMPED:
+            nan = np.full(self._lower.shape, np.nan)
+            targets = PolicyTargets(nan, np.where(self._runner.commanded, 0.0, np.nan), nan)
+        return SequenceOutput(targets, self._stiffness, self._damping)
+
+    def _blend_gains(self) -> None:
+        """Follow the gains of the mode; stiffer ones come gradually.
+
+        Drives receive gains and targets by different ways: stiff gains must not meet the targets of
+        soft ones, which are far from the joints.
+        """
+        if self.mode is PolicyMode.RUNNING:
+            self._stiffness = self._damping = 1.0
+        elif self.mode is PolicyMode.DAMPED:
+            # The stiffness has no effect, and remains.
+            self._damping = 0.0
+        else:
+            change = self._dt / self.settings.blend_time
+            self._stiffness = max(self._stiffness - change, 0.0)
+            self._damping = max(self._damping - change, 0.0)
 
     def _play(self, inputs: PolicyInputs, moving: bool, evaluate: bool) -> None:
         """Evaluate the policy if it is due; hold and damp at its faults."""
@@ -274,16 +317,17 @@ class PolicySequence:
             self._hold_fault(str(error))
             return
         self._faulty, self.reason = 0.0, ""
+        self._stopping = self._stopping and not moving
         self._idle = 0.0 if moving else self._idle + self._dt
-        if self.settings.idle_time and self._idle >= self.settings.idle_time:
+        idle_time = self.settings.idle_time or (STOP_TIME if self._stopping else math.inf)
+        if self._idle >= idle_time:
             self.hold(inputs)
 
     def _actuated(self, policy: PolicyTargets, inputs: PolicyInputs) -> PolicyTargets:
         """Return the drives' targets: positions within limits, or efforts of the actuators."""
         position = self._clipped(policy.position)
-        velocity = np.where(np.isfinite(position) & np.isnan(policy.velocity), 0.0, policy.velocity)
         if self._actuators is None:
-            return PolicyTargets(position, velocity, policy.effort)
+            return policy._replace(position=position)
         columns = np.flatnonzero(np.isfinite(position))
         error = position - np.asarray(inputs.position)
         speed = np.asarray(inputs.velocity, dtype=np.float64)
@@ -304,19 +348,17 @@ class PolicySequence:
         position, ended = motion.at(self._now)
         mask = self._runner.commanded
         nan = np.full(position.shape, np.nan)
-        self._targets = PolicyTargets(
-            np.where(mask, position, np.nan), np.where(mask, 0.0, np.nan), nan
-        )
+        self._targets = PolicyTargets(np.where(mask, position, np.nan), nan, nan)
         self._faulty = 0.0
         if not ended:
             return
         self._motion = None
-        if self.mode is Mode.STANDING_UP:
-            self.mode = Mode.HOLDING
-        elif self.mode is Mode.SITTING_DOWN:
+        if self.mode is PolicyMode.STANDING_UP:
+            self.mode = PolicyMode.HOLDING
+        elif self.mode is PolicyMode.SITTING_DOWN:
             self.damp("sat down")
 
-    def _begin(self, mode: Mode, points: list[Array], duration: float) -> None:
+    def _begin(self, mode: PolicyMode, points: list[Array], duration: float) -> None:
         self.mode, self.reason, self._faulty = mode, "", 0.0
         self._motion = _Motion(points, self._now, duration / (len(points) - 1))
 
@@ -327,9 +369,3 @@ class PolicySequence:
         if inputs.R_WB is None:
             return False
         return bool(-gravity_direction(inputs.R_WB)[2] < math.cos(self.settings.max_tilt))
-
-
-def _damped(n: int) -> JointReference:
-    """Return the reference of damped motors: a velocity of zero and no position."""
-    nan = np.full(n, np.nan)
-    return JointReference(PolicyTargets(nan, np.zeros(n), nan), trained_gains=False)

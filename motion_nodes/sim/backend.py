@@ -149,8 +149,9 @@ class RobotBackend(ABC):
     def stream(self, name: str, targets: JointTargets, stamp_ns: int) -> None:
         """Add a sample of a stamped reference stream, effective at its stamp plus the latency.
 
-        :meth:`advance` plays the streams back. Joints with an effort alone are commanded
-        immediately, because its sender closes a control loop over the robot.
+        :meth:`advance` plays the streams back. Joints with an effort alone, and all joints of a
+        robot whose gains are set, are commanded immediately, because the sender closes a control
+        loop over the robot.
 
         Args:
             name: the robot.
@@ -163,12 +164,12 @@ class RobotBackend(ABC):
         """
         current = self.targets(name)
         channels = current.check(targets)
-        streamed = _commanded(channels[:2])
         given = _commanded(channels)
-        effort_only = given & ~streamed
-        if effort_only.any():
-            self._tracks[name].push_efforts(stamp_ns, effort_only)
-            current.merge(*np.where(effort_only, channels, np.nan))
+        streamed = _commanded(channels[:2]) & (not current.gains_are_set)
+        immediate = given & ~streamed
+        if immediate.any():
+            self._tracks[name].push_immediate(stamp_ns, immediate)
+            current.merge(*np.where(immediate, channels, np.nan))
             self._targets_changed(name)
         if streamed.any():
             sample = StreamSample(*np.where(streamed, channels, np.nan))

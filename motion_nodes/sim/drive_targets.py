@@ -182,6 +182,14 @@ class DriveTargets:
         self._stiffness, self._damping = gains
         self._set_modes(self._mode)
 
+    @property
+    def gains_are_set(self) -> bool:
+        """Whether any gain was set at run time: a controller closes a loop over these drives."""
+        table = self.table
+        return bool(
+            (self._stiffness != table.stiffness).any() or (self._damping != table.damping).any()
+        )
+
     def feed(self) -> Array:
         """Return ``kp q* + kd v* + effort``, the drive law without the state [N m or N], (n,)."""
         return self._kp * self._position + self._kd * self._velocity + self._effort

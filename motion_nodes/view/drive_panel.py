@@ -66,7 +66,8 @@ class DrivePanel:
             hint="Off: the base moves while a button is held. On: a click starts a motion that "
             "continues until Stop is pressed or the page is closed.",
         )
-        extra = {"holonomic": _HOLONOMIC, "ackermann": _STEERED}.get(viewed.model.kind, {})
+        extras = {"holonomic": _HOLONOMIC, "floating": _HOLONOMIC, "ackermann": _STEERED}
+        extra = extras.get(viewed.model.kind, {})
         for label, (direction, icon) in (_COMMON | extra).items():
             self._add_direction(gui, label, direction, icon)
         self._steering = tuple(map(viewed.model.joint_names.index, viewed.steering))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -173,6 +174,13 @@ class ViewedRobot:
             max_linear=speeds[0],
             max_angular=speeds[1],
         )
+
+    def driven_by_policy(self) -> ViewedRobot:
+        """Return the robot with a drive pad in place of what moves single joints and the tool."""
+        return dataclasses.replace(
+            self, drive=True, sliders=(), named_states=(), followers=(), gripper={}, tool="",
+            edits_scene=False,
+        )  # fmt: skip
 
     def _slider_joints(self, drive: bool) -> tuple[str, ...]:
         """Return the joints with a slider."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from contracts.declared_interfaces import PER_CELL, Endpoint, Quality, expected, load, ours
+from policies.standing_policy import write_standing_policy
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 
 from motion_nodes.nodes.registry import node_class
@@ -16,12 +17,13 @@ EXAMPLES = {
     "differential": "jetbot",
     "holonomic": "kaya",
     "ackermann": "leatherback",
+    "floating": "go2",
 }
 """A robot of each kind that entries are for."""
 
 
 @pytest.mark.parametrize("entry", load(), ids=lambda entry: entry["node"])
-def test_quality_of_service_with_depth(ros, entry):
+def test_quality_of_service_with_depth(ros, entry, tmp_path):
     """A node in this process, configured and not active, tells all of its profiles."""
     kind = entry.get("robots", "arms").replace("wheeled", "differential")
     robot = EXAMPLES[kind]
@@ -39,6 +41,8 @@ def test_quality_of_service_with_depth(ros, entry):
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
         if executable == "occupancy_mapper":
             args += ["-p", "depth_images:=['camera/depth/image_rect_raw']"]
+        if executable == "policy_controller":
+            args += ["-p", f"policy:={write_standing_policy(tmp_path)}"]
     node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])
     try:
         node.trigger_configure()

@@ -98,4 +98,11 @@ def test_the_file_itself():
         for entry in node["endpoints"]:
             assert entry["kind"] in KINDS
             assert entry["text"].strip().endswith((".", "?"))
-            assert entry.get("of") in (None, "wheeled", "arms", "real", *BASE_CONTROLLERS)
+            assert entry.get("of") in (
+                None,
+                "wheeled",
+                "arms",
+                "floating",
+                "real",
+                *BASE_CONTROLLERS,
+            )

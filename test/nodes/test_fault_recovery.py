@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 from control_msgs.action import FollowJointTrajectory
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
+from policies.standing_policy import write_standing_policy
 from rclpy.action import ActionClient
 from ros_processes import BEST_EFFORT, RosClient, values_of, wait_until
 from sensor_msgs.msg import JointState
@@ -39,7 +41,7 @@ class Fault(Exception):
     """What is injected."""
 
 
-def nodes_of_all_kinds() -> list[tuple[str, list[str]]]:
+def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
     """Return the executable and ROS arguments of at least one node of each class."""
     config = BringupConfig(placements=parse_placements(ROBOTS), backend="mock",
                            use_sim_time=False, viewer_port=18480)  # fmt: skip
@@ -55,18 +57,20 @@ def nodes_of_all_kinds() -> list[tuple[str, list[str]]]:
     cell = json.dumps(["other:=jetbot@9,0,0"])
     found.append(("mujoco_sim", ["--ros-args", "-p", f"robots:={cell}", "-p",
                                  "publish_clock:=false"]))  # fmt: skip
+    policy = ["-p", "robot:=go2", "-p", f"policy:={write_standing_policy(folder)}"]
+    found.append(("policy_controller", ["--ros-args", *policy]))
     robots = json.dumps(["arm:=franka"])
     found.append(("articulation_graph", ["--ros-args", "-p", f"robots:={robots}"]))
     return found
 
 
 @pytest.fixture(scope="module")
-def nodes(ros) -> Iterator[dict[str, MotionNode[Any]]]:
+def nodes(ros, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, MotionNode[Any]]]:
     """One node of each class, active, served as in a process of the suite."""
     patch = pytest.MonkeyPatch()
     patch.setattr(fault_recovery, "PAUSES", (0.05, 0.05, 0.05))
     made: dict[str, MotionNode[Any]] = {}
-    for executable, args in nodes_of_all_kinds():
+    for executable, args in nodes_of_all_kinds(tmp_path_factory.mktemp("policy")):
         made[executable] = node_class(executable)(ros_args=args)
     assert set(made) == set(NODES)
     executor = GuardedExecutor()

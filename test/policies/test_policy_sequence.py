@@ -13,11 +13,11 @@ from motion_nodes.policies.command_shaper import CommandShaper
 from motion_nodes.policies.descriptor_file import read_descriptor
 from motion_nodes.policies.network import NetworkFault
 from motion_nodes.policies.observations import PolicyInputs
-from motion_nodes.policies.policy_sequence import Mode, PolicySequence, SequenceSettings
+from motion_nodes.policies.policy_sequence import PolicyMode, PolicySequence, SequenceSettings
 from motion_nodes.policies.runner import PolicyRunner
 
 JOINTS = ["hip", "knee"]
-Q0 = np.array([0.2, -0.4])
+Q0 = np.array([0.2, -0.6])
 DT = 0.01
 
 
@@ -71,12 +71,12 @@ def advance(sequence, seconds, state=None, *, moving=False, **options):
 def standing(sequence):
     sequence.stand_up(inputs())
     advance(sequence, 2.1)
-    assert sequence.mode is Mode.HOLDING
+    assert sequence.mode is PolicyMode.HOLDING
 
 
 def test_it_starts_damped_and_commands_no_position(sequence):
     reference = advance(sequence, 0.1, moving=True)
-    assert sequence.mode is Mode.DAMPED
+    assert sequence.mode is PolicyMode.DAMPED
     assert np.isnan(reference.targets.position).all()
     np.testing.assert_array_equal(reference.targets.velocity, 0.0)
 
@@ -91,23 +91,24 @@ def test_standing_up_folds_first_and_ends_at_the_defaults(sequence):
     assert np.abs(path - [0.9, -0.9]).max(axis=1).min() < 1e-3
     np.testing.assert_allclose(path[-1], Q0, atol=1e-9)
     assert np.abs(np.diff(path, axis=0)).max() < 0.02
-    assert sequence.mode is Mode.HOLDING
+    assert sequence.mode is PolicyMode.HOLDING
 
 
 def test_policy_runs_at_its_period_while_commanded_and_then_holds(sequence, network):
     standing(sequence)
     network.action = np.array([1.0, 2.0])
     reference = advance(sequence, 0.4, moving=True)
-    assert sequence.mode is Mode.RUNNING
+    assert sequence.mode is PolicyMode.RUNNING
     assert network.calls == 20  # The policy's period is 0.02 s.
-    assert reference.trained_gains
+    assert (reference.trained_stiffness, reference.trained_damping) == (1.0, 1.0)
     np.testing.assert_allclose(reference.targets.position, Q0 + 0.2 * network.action)
-    np.testing.assert_array_equal(reference.targets.velocity, 0.0)
+    # A velocity would be fed forward at each step of the target.
+    assert np.isnan(reference.targets.velocity).all()
     advance(sequence, 0.9)
-    assert sequence.mode is Mode.RUNNING
+    assert sequence.mode is PolicyMode.RUNNING
     reference = advance(sequence, 0.6)
-    assert sequence.mode is Mode.HOLDING
-    assert not reference.trained_gains
+    assert sequence.mode is PolicyMode.HOLDING
+    assert (reference.trained_stiffness, reference.trained_damping) == (0.0, 0.0)
     np.testing.assert_allclose(reference.targets.position, Q0, atol=1e-9)
 
 
@@ -125,15 +126,15 @@ def test_faulty_networks_hold_and_then_damp(sequence, network, action):
     held = advance(sequence, 0.1, moving=True).targets.position
     network.action = action
     reference = advance(sequence, 0.1, moving=True)
-    assert sequence.mode is Mode.RUNNING
+    assert sequence.mode is PolicyMode.RUNNING
     assert sequence.reason
     np.testing.assert_array_equal(reference.targets.position, held)
     reference = advance(sequence, 0.2, moving=True)
-    assert sequence.mode is Mode.DAMPED
+    assert sequence.mode is PolicyMode.DAMPED
     assert np.isnan(reference.targets.position).all()
     network.action = np.ones(2)
     advance(sequence, 1.0, moving=True)
-    assert sequence.mode is Mode.DAMPED  # Until it is told to stand up.
+    assert sequence.mode is PolicyMode.DAMPED  # Until it is told to stand up.
     standing(sequence)
 
 
@@ -143,19 +144,38 @@ def test_a_short_fault_of_the_inputs_is_bridged(sequence, network):
     advance(sequence, 0.1, moving=True, fault="no IMU")
     assert sequence.reason == "no IMU"
     advance(sequence, 0.1, moving=True)
-    assert (sequence.mode, sequence.reason) == (Mode.RUNNING, "")
+    assert (sequence.mode, sequence.reason) == (PolicyMode.RUNNING, "")
     advance(sequence, 0.3, moving=True, fault="no IMU")
-    assert (sequence.mode, sequence.reason) == (Mode.DAMPED, "no IMU")
+    assert (sequence.mode, sequence.reason) == (PolicyMode.DAMPED, "no IMU")
 
 
 def test_a_fall_damps_at_once_and_must_be_righted_before_standing_up(sequence):
     standing(sequence)
     advance(sequence, 0.1, moving=True)
     sequence.step(inputs(tilt=1.2), moving=True)
-    assert sequence.mode is Mode.DAMPED
+    assert sequence.mode is PolicyMode.DAMPED
     with pytest.raises(InvalidCommand):
         sequence.stand_up(inputs(tilt=1.2))
     sequence.stand_up(inputs(tilt=0.5))
+
+
+@pytest.mark.parametrize("idle_time", [0.0, 0.5])
+def test_a_stop_ends_motions_and_leads_the_policy_to_holding(sequence, idle_time):
+    sequence.settings = SequenceSettings(idle_time=idle_time)
+    sequence.stand_up(inputs())
+    before = advance(sequence, 0.5).targets.position
+    sequence.stop()
+    np.testing.assert_array_equal(advance(sequence, 1.0).targets.position, before)
+    assert sequence.mode is PolicyMode.STOPPED
+    with pytest.raises(InvalidCommand):
+        sequence.run()
+    standing(sequence)
+    advance(sequence, 1.0, moving=True)
+    sequence.stop()
+    assert not sequence.at_rest
+    advance(sequence, 1.6)
+    assert sequence.mode is PolicyMode.HOLDING
+    assert sequence.at_rest
 
 
 def test_a_network_that_is_not_ready_keeps_its_targets(sequence, network):
@@ -170,6 +190,18 @@ def test_a_network_that_is_not_ready_keeps_its_targets(sequence, network):
     assert network.calls == calls + 1
 
 
+def test_gains_become_stiffer_gradually_and_never_in_damping(sequence):
+    standing(sequence)
+    advance(sequence, 1.2, moving=True)
+    advance(sequence, 0.99)
+    shares = [sequence.step(inputs(), moving=False).trained_stiffness for _ in range(50)]
+    assert shares[-1] == 0.0
+    assert np.abs(np.diff([1.0, *shares])).max() < 0.03
+    advance(sequence, 0.1, moving=True)
+    reference = sequence.step(inputs(tilt=1.5), moving=True)
+    assert (reference.trained_stiffness, reference.trained_damping) == (1.0, 0.0)
+
+
 def test_requests_in_the_wrong_mode_are_refused(sequence):
     with pytest.raises(InvalidCommand):
         sequence.run()
@@ -180,7 +212,7 @@ def test_requests_in_the_wrong_mode_are_refused(sequence):
     standing(sequence)
     sequence.sit_down(inputs())
     advance(sequence, 2.1)
-    assert sequence.mode is Mode.DAMPED
+    assert sequence.mode is PolicyMode.DAMPED
 
 
 def test_periods_must_divide_that_of_the_policy(sequence):

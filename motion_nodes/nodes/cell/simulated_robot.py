@@ -11,6 +11,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.nodes.cell.floating_base import FloatingBaseTopics
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
 from motion_nodes.ros.messages.joint_channels import JointChannels
@@ -47,6 +48,10 @@ class SimulatedRobot:
         self._truth.header.frame_id = "world"
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
+        robot = next(p.robot for p in cell.placements if p.name == name)
+        self._floating: FloatingBaseTopics | None = None
+        if robot.kind == "floating":
+            self._floating = FloatingBaseTopics(node, cell, robot, name, prefix)
 
     def take_commands(self, now_ns: int, oldest: float, latest_ns: int | None = None) -> None:
         """Apply received commands; invalid ones are ignored.
@@ -58,6 +63,8 @@ class SimulatedRobot:
             latest_ns: commands with a later stamp are from before a reset and dropped [ns]; None:
                 all are used.
         """
+        if self._floating is not None:
+            self._floating.take_gains()
         for message in self._commands.all():
             stamp = stamp_ns(message)
             if latest_ns is not None and stamp > latest_ns:
@@ -80,7 +87,9 @@ class SimulatedRobot:
                 self._warn(f"command {self.name}", f"joint_command ignored: {error}")
 
     def publish(self, nanoseconds: int) -> None:
-        """Publish ``joint_states``, at a time [ns]."""
+        """Publish ``joint_states``, and the IMU of a floating robot, at a time [ns]."""
+        if self._floating is not None:
+            self._floating.publish(nanoseconds)
         sample = self._cell.state(self.name)
         self._writer.position[:] = sample.position
         self._writer.velocity[:] = sample.velocity

@@ -57,7 +57,7 @@ class _Input:
         return self.topic.topic
 
 
-class PolicyInputs:
+class RmpflowInputs:
     """Subscriptions of the policy's inputs, read once per cycle."""
 
     def __init__(

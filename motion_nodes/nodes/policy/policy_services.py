@@ -9,7 +9,7 @@ from typing import Any
 from moveit_msgs.srv import ServoCommandType
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.nodes.policy.policy_inputs import SERVO_NAMES, PolicyInputs
+from motion_nodes.nodes.policy.policy_inputs import SERVO_NAMES, RmpflowInputs
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active
@@ -19,7 +19,7 @@ from motion_nodes.ros.node import MotionNode
 class PolicyServices:
     """Services whose requests are processed in the loop."""
 
-    def __init__(self, node: MotionNode[Any], follower: Follower, inputs: PolicyInputs) -> None:
+    def __init__(self, node: MotionNode[Any], follower: Follower, inputs: RmpflowInputs) -> None:
         """Create the services."""
         self._node, self._follower, self._inputs = node, follower, inputs
         self._trigger("~/reset", self._reset)

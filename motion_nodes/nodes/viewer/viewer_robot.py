@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,12 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
+from motion_nodes.ros.names import (
+    BASE_CONTROLLERS,
+    JOINT_CONTROLLER,
+    POLICY_CONTROLLER,
+    under,
+)
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
@@ -43,8 +49,17 @@ class WatchedRobot:
         place: Placement,
         frames: TransformTree,
         jobs: ExecutorQueue,
+        policies: Sequence[str] = (),
     ) -> None:
-        """Create the endpoints in the robot's namespace."""
+        """Create the endpoints in the robot's namespace.
+
+        Args:
+            node: the viewer.
+            place: the robot.
+            frames: transforms.
+            jobs: queue of the executor.
+            policies: names of robots that a policy controller moves.
+        """
         self._node = node
         namespace = place.namespace
         robot = self.robot = load_description(place.robot)
@@ -52,6 +67,9 @@ class WatchedRobot:
             robot, namespace or robot.name, place.X_WR, followers=FOLLOWERS, edits_scene=True
         )
         self.name = self.viewed.name
+        by_policy = self.name in policies
+        if by_policy:
+            self.viewed = self.viewed.driven_by_policy()
         self._X_WO = place.X_WR
         states = node.poll(JointState, under(namespace, "joint_states"), qos.STATES)
         self.state = JointStateReader(states, robot.joint_names)
@@ -67,7 +85,7 @@ class WatchedRobot:
         if robot.kind == "arm":
             self.suction = WatchedSuction(node, self.name, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
-        if group is not None:
+        if group is not None and not by_policy:
             # Without generated code: few frames are computed, and the viewer starts sooner.
             kinematics = Kinematics(
                 robot.tree, robot.joint_names, base=robot.base_frame, generic=True
@@ -83,6 +101,9 @@ class WatchedRobot:
             # Nothing measures the pose of a floating base yet; only a simulation knows it.
             self._odom = node.poll(Odometry, under(namespace, "ground_truth"))
             self._X_WO = np.eye(4)
+        if by_policy:
+            controller = under(namespace, POLICY_CONTROLLER)
+            self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
 
     def show(self, viewer: BrowserViewer) -> None:
         """Update the page with the newest state."""

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion policy``: checks of learned policies."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from motion_nodes.policies.runner import PolicyRunner
+
+policy = typer.Typer(help="Learned policies.", no_args_is_help=True)
+
+TOLERANCE = 1e-6
+"""Difference of actions above which a replay diverges."""
+
+
+@policy.command()
+def check(
+    file: Annotated[str, typer.Argument(help="Network, folder or published policy.")],
+    robot: Annotated[str, typer.Argument(help="Robot: name, folder or file.")],
+    description: Annotated[
+        str | None, typer.Option(help="IO_descriptors.yaml or env.yaml; default: beside the file.")
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Recording (.npz) with observations (k, n) and actions (k, m)."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="SVG file of the divergence of the replay.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Compare what a policy expects with what a robot has; exit code 1 at an error.
+
+    Reported are orders of joints, missing joints, inputs and their frames, inputs without an
+    effect, scales that look like degrees, gains and rates. A recording is played through the
+    network, and its actions are compared.
+    """
+    from motion_nodes.cli.printing import print_json
+    from motion_nodes.policies.policy_check import check_policy
+    from motion_nodes.policies.policy_files import load_policy
+    from motion_nodes.robot_setup.derived_robot import load_description
+
+    described = load_description(robot)
+    runner = load_policy(file, described, description=description)
+    findings = check_policy(runner, described)
+    result = _replayed(runner, replay, plot) if replay is not None else {}
+    if json:
+        print_json({"findings": [dataclasses.asdict(f) for f in findings], **result})
+    else:
+        for finding in findings:
+            print(f"{finding.level:8} {finding.topic}: {finding.text}")
+        for name, value in result.items():
+            print(f"{'replay':8} {name}: {value}")
+    failed = any(f.level == "error" for f in findings) or result.get("diverges", False)
+    raise typer.Exit(1 if failed else 0)
+
+
+def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[str, object]:
+    """Return figures of a replay, and write its plot."""
+    import numpy as np
+
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.policies.policy_check import replay_divergence
+    from motion_nodes.policies.replay_plot import divergence_svg
+
+    try:
+        with np.load(recording, allow_pickle=False) as data:
+            observations, actions = data["observations"], data["actions"]
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidCommand(
+            f"{recording}: is no recording (.npz with observations and actions): {error}"
+        ) from None
+    differences = np.abs(replay_divergence(runner, observations, actions))
+    largest = differences.max(axis=1)
+    beyond = np.flatnonzero(largest > TOLERANCE)
+    if plot is not None:
+        plot.write_text(divergence_svg(differences, runner.period), encoding="utf-8")
+    return {
+        "steps": len(largest),
+        "max difference of actions": float(largest.max()),
+        "action with the largest": int(differences.max(axis=0).argmax()),
+        "first step that differs": int(beyond[0]) if beyond.size else None,
+        "diverges": bool(beyond.size),
+    }

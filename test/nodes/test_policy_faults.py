@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Falls, lost measurements, faulty networks and unusable files, with a scripted robot."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from policies.standing_policy import STANDING, write_standing_policy
+from policies.walker import NODE, Walker
+from sensor_msgs.msg import Imu, JointState
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.policy_controller import PolicyControllerNode
+from motion_nodes.policies.onnx_writer import OnnxGraph
+
+pytestmark = pytest.mark.timeout(180)
+JOINTS = load_robot("go2").joint_names
+
+
+class ScriptedGo2:
+    """Joint states and IMU of a robot without a simulation."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.imu_on, self.tilt, self.covariance = True, 0.0, 0.0
+        self._states = client.publisher(JointState, "/joint_states")
+        self._imu = client.publisher(Imu, "/imu")
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(0.01):
+            now = self.client.node.get_clock().now().to_msg()
+            state = JointState(name=list(JOINTS), position=STANDING, velocity=[0.0] * 12)
+            state.header.stamp = now
+            self._states.publish(state)
+            if self.imu_on:
+                imu = Imu()
+                imu.header.stamp = now
+                imu.orientation.x = math.sin(0.5 * self.tilt)
+                imu.orientation.w = math.cos(0.5 * self.tilt)
+                imu.orientation_covariance[0] = self.covariance
+                self._imu.publish(imu)
+
+
+def broken(robot: ScriptedGo2, fault: str) -> None:
+    """Break a measurement."""
+    if fault == "stale IMU":
+        robot.imu_on = False
+    elif fault == "fall":
+        robot.tilt = 1.3
+    else:
+        robot.covariance = -1.0
+
+
+def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
+    folder = write_standing_policy(tmp_path)
+    suite.node(
+        "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2, max_tilt=1.0
+    )
+    robot = ScriptedGo2(client)
+    try:
+        walker = Walker(client)
+        walker.wait("holding", 60.0)
+        for fault in ("stale IMU", "fall", "no orientation"):
+            walker.drive(0.5, "running")
+            broken(robot, fault)
+            walker.drive(0.5, "damped")
+            assert not walker.ask("stand_up").success
+            robot.imu_on, robot.tilt, robot.covariance = True, 0.0, 0.0
+            for _ in range(100):
+                if walker.ask("stand_up").success:
+                    break
+                client.spin(0.05)
+            walker.wait("holding")
+    finally:
+        robot.close()
+
+
+def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
+    folder = write_standing_policy(tmp_path)
+    graph = OnnxGraph()
+    graph.add_input("obs", (1, 45))
+    # The square root of -vx.
+    pick = np.zeros((45, 12))
+    pick[6] = 1.0
+    graph.add_node("MatMul", ["obs", graph.add_constant("pick", pick)], ["vx"])
+    graph.add_node("Neg", ["vx"], ["minus"])
+    graph.add_node("Sqrt", ["minus"], ["actions"])
+    graph.add_output("actions", (1, 12))
+    (folder / "policy.onnx").write_bytes(graph.to_bytes())
+    suite.node("policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2)
+    robot = ScriptedGo2(client)
+    try:
+        walker = Walker(client)
+        walker.wait("holding", 60.0)
+        walker.drive(0.5, "damped")
+        status = client.wait_for_diagnosis(NODE, "", within=10.0)
+        assert status.level != b"\x00"
+    finally:
+        robot.close()
+
+
+BAD_POLICIES = ("missing", "pickle", "empty folder")
+
+
+@pytest.mark.parametrize("kind", BAD_POLICIES)
+def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
+    path = {"missing": "/no/such/policy.onnx", "empty folder": str(tmp_path)}.get(kind)
+    if path is None:
+        file = write_standing_policy(tmp_path) / "policy.onnx"
+        file.write_bytes(b"\x80\x04K\x01.")
+        path = str(file)
+    node = PolicyControllerNode(
+        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={path}", "-p",
+                  "autostart:=false"]
+    )  # fmt: skip
+    try:
+        node.trigger_configure()
+        assert node.failure is not None
+    finally:
+        node.destroy_node()

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The published Go2 policy walks in MuJoCo: on flat ground, in all directions, over 3 cm steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.policies.policy_files import load_policy
+from motion_nodes.policies.policy_sequence import PolicyMode
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf_shapes import Obstacle
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.sim.policy_trial import PolicyTrial
+
+
+def trial_on(obstacles=()):
+    robot = load_robot("go2")
+    try:
+        runner = load_policy("go2_walk", robot)
+    except MotionError as error:
+        pytest.skip(f"the policy is not there: {error}")
+    world = MujocoWorld([RobotPlacement(robot, "go2")], WorldConfig(obstacles=obstacles))
+    return world, PolicyTrial(world, "go2", runner)
+
+
+def test_twists_are_followed_and_zero_holds():
+    _, trial = trial_on()
+    for command in ((0.6, 0.0, 0.0), (-0.4, 0.0, -0.8), (0.3, 0.3, 0.6)):
+        result = trial.walk(command, 3.0)
+        assert not result.fell
+        assert np.abs(result.velocity - command)[:2].max() < 0.15
+        assert abs(result.velocity[2] - command[2]) < 0.25
+    result = trial.walk((0.0, 0.0, 0.0), 3.0)
+    assert trial.sequence.mode is PolicyMode.HOLDING
+    assert np.abs(trial._velocity()).max() < 0.05
+
+
+def test_steps_of_three_centimetres_are_climbed():
+    steps = tuple(
+        Obstacle(f"step{i}", Box((0.4, 2.0, 0.06)), from_xyz_rpy((0.8 + 0.8 * i, 0, 0), (0, 0, 0)))
+        for i in range(3)
+    )
+    world, trial = trial_on(steps)
+    result = trial.walk((0.6, 0.0, 0.0), 6.0)
+    assert not result.fell
+    assert world.base_pose("go2")[0, 3] > 2.0
