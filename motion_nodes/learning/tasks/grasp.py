@@ -47,7 +47,7 @@ class Grasp(FrankaCell):
         self._cube_q = int(self.model.joint(f"{PREFIX}cube").qposadr[0])
         self._contacts = [self.sensor(f"contact{i}").start for i in range(2)]
         self._reward = PickReward(
-            gamma=1.0, distance=12.0, grasp=3.0, place=6.0, torque=0.001, reach=0.27
+            gamma=1.0, distance=12.0, grasp=3.0, place=6.0, torque=0.001, reach=0.32
         )
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
@@ -144,5 +144,7 @@ class Grasp(FrankaCell):
         memory["grasp_due"] &= ~now.grasped
         memory["place_due"] &= ~now.placed
         change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
+        # Commands that alternate neither hold nor release: they wear the gripper, and hide success.
+        turned = (after.actions[:, 7] >= 0.0) != (before.actions[:, 7] >= 0.0)
         lost = np.linalg.norm(now.item[:, :2] - _CENTRE, axis=1) > _LOST
-        return reward - 5e-4 * change, lost, now.placed
+        return reward - 5e-4 * change - 0.03 * turned, lost, now.placed

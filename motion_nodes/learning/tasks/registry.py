@@ -43,14 +43,16 @@ TASKS = {
     "grasp": TaskEntry(
         "grasp:Grasp",
         "pick a cube and carry it to a target",
-        TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
+        TrainingConfig(
+            num_envs=64, log_std=-0.7, ppo=replace(_SHAPED, minibatches=4, target_kl=0.03)
+        ),
         20.0,
     ),
     "drawer": TaskEntry(
         "drawer:Drawer",
         "pull a drawer open by its handle",
         TrainingConfig(num_envs=128, log_std=-0.7, ppo=_SHAPED),
-        20.0,
+        6.0,
     ),
 }
 
