@@ -37,7 +37,8 @@ PATIENCE = 0.2
 class GraspState(enum.Enum):
     """State of a grasp."""
 
-    CLOSING = "closing"
+    EMPTY = "empty"
+    """Nothing is held."""
     HOLDING = "holding"
     OVERLOADED = "overloaded"
     """It slips, or its load needs more force than allowed."""
@@ -93,7 +94,7 @@ class GraspForce:
         """Effort limit of each finger [N or N m]."""
         self.friction = settings.friction
         """Coefficient of friction, corrected by slips."""
-        self.state = GraspState.CLOSING
+        self.state = GraspState.EMPTY
         self.reason = ""
         """Why it is overloaded or lost."""
         self.slips = 0

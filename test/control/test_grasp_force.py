@@ -36,7 +36,7 @@ def test_it_begins_with_the_grasp_force_within_the_max():
     grasp = GraspForce(SETTINGS, 20.0, 2)
     assert [grasp.pushing(effort) for effort in (NAN, 0.0, 1.9, 2.1)] == [False, False, False, True]
     run(grasp, 1.0, effort=0.0)
-    assert grasp.state is GraspState.CLOSING, "nothing is held yet"
+    assert grasp.state is GraspState.EMPTY, "nothing is held yet"
 
 
 def test_what_rests_between_the_fingers_is_held_with_the_same_force():

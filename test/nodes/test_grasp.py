@@ -80,7 +80,7 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
     assert (status, result.reached_goal, result.stalled) == (
         GoalStatus.STATUS_SUCCEEDED, True, False,
     )  # fmt: skip
-    assert hand.status == "closing"
+    assert hand.status == "empty"
 
 
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):

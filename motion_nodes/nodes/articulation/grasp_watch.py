@@ -33,16 +33,16 @@ class GraspWatch:
         controller = host.runner.controller
         self._host = host
         self._indices = np.array([controller.joint_names.index(joint) for joint in joints])
-        self._max = float(controller.limits.effort[self._indices].min())
         self.settings = GraspSettings()
         self.grasp: GraspForce | None = None
         """The current grasp, until another command takes the fingers."""
         self._out = host.node.advertise(DiagnosticStatus, STATUS, qos.STATUS)
-        self._published: object = None
+        self._published: object = self  # unlike anything that is published
 
     def begin(self, claim: Claim, max_effort: float) -> GraspForce:
         """Begin a grasp of claimed fingers with a max effort of each [N or N m]; in the loop."""
-        grasp = GraspForce(self.settings, min(max_effort, self._max), len(self._indices))
+        limits = self._host.runner.controller.limits.effort[self._indices]
+        grasp = GraspForce(self.settings, min(max_effort, float(limits.min())), len(limits))
         self.grasp = grasp
         if self.settings.grasp_force > 0.0:
             self._host.runner.effort_bounds[claim.joints] = grasp.force
@@ -81,9 +81,9 @@ class GraspWatch:
         grasp = self.grasp
         state = "" if grasp is None else grasp.state.value
         now = None if grasp is None else (grasp.state, grasp.slips, round(grasp.force, 1))
-        if self._published is not None and now == self._published[0]:  # type: ignore[index]
+        if now == self._published:
             return
-        self._published = (now,)
+        self._published = now
         failed = grasp is not None and grasp.state in (GraspState.LOST, GraspState.OVERLOADED)
         message = DiagnosticStatus(
             level=DiagnosticStatus.WARN if failed else DiagnosticStatus.OK,
