@@ -267,6 +267,8 @@ class PolicySequence:
         """
         self._now += self._dt
         fallen = not fault and self._fallen(inputs)
+        if not fault and self.mode not in (PolicyMode.DAMPED, PolicyMode.RUNNING):
+            self.reason = ""
         if fallen and self.mode is not PolicyMode.DAMPED:
             self.damp("the robot fell")
         elif fault and self.mode in (PolicyMode.RUNNING, PolicyMode.STANDING_UP):

@@ -9,6 +9,7 @@ from policies.descriptors import descriptor, write_descriptor
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.policies.actuator_network import PdActuators
 from motion_nodes.policies.command_shaper import CommandShaper
 from motion_nodes.policies.descriptor_file import read_descriptor
 from motion_nodes.policies.network import NetworkFault
@@ -149,6 +150,15 @@ def test_a_short_fault_of_the_inputs_is_bridged(sequence, network):
     assert (sequence.mode, sequence.reason) == (PolicyMode.DAMPED, "no IMU")
 
 
+def test_a_fault_that_ended_is_no_longer_reported(sequence):
+    sequence.stand_up(inputs())
+    advance(sequence, 0.5)
+    advance(sequence, 0.1, fault="no IMU")
+    assert sequence.reason == "no IMU"
+    advance(sequence, 2.5)
+    assert (sequence.mode, sequence.reason) == (PolicyMode.HOLDING, "")
+
+
 def test_a_fall_damps_at_once_and_must_be_righted_before_standing_up(sequence):
     standing(sequence)
     advance(sequence, 0.1, moving=True)
@@ -213,6 +223,18 @@ def test_requests_in_the_wrong_mode_are_refused(sequence):
     sequence.sit_down(inputs())
     advance(sequence, 2.1)
     assert sequence.mode is PolicyMode.DAMPED
+
+
+def test_efforts_of_pd_actuators_at_each_step(sequence, network):
+    sequence._actuators = PdActuators(np.full(2, 20.0), np.full(2, 0.5), np.full(2, 5.0))
+    standing(sequence)
+    network.action = np.array([0.5, -5.0])
+    state = inputs((0.2, -0.6))
+    state.velocity = np.array([1.0, 0.0])
+    targets = advance(sequence, 0.05, state, moving=True).targets
+    assert np.isnan(targets.position).all()
+    # 20 (0.2 + 0.1 - 0.2) - 0.5; the second target is limited to -1, its effort to -5.
+    np.testing.assert_allclose(targets.effort, [1.5, -5.0], atol=1e-9)
 
 
 def test_periods_must_divide_that_of_the_policy(sequence):

@@ -93,3 +93,21 @@ def test_accelerometer_is_the_derivative_of_the_velocity(world):
         np.testing.assert_allclose(measured * world.time_step, v1 - v0, atol=2e-4)
         checked += np.abs(v1 - v0).max() > 1e-3
     assert checked > 5
+
+
+def test_streams_to_drives_with_set_gains_act_at_once(world):
+    target = world.state("go2").position + 0.1
+
+    def sent(stamp_ns):
+        world.stream("go2", JointTargets(target), stamp_ns)
+        return np.array_equal(world.targets("go2").position, target)
+
+    # A stream is delayed by the latency, unless a controller closes a loop over the drives.
+    assert not sent(5_000_000)
+    world.set_gains("go2", np.full(12, 20.0), NAN)
+    assert sent(10_000_000)
+    assert sent(15_000_000)
+    assert world.covered_ns() == 15_000_000 + 8_000_000
+    world.set_gains("go2", NAN, NAN)
+    target = target + 0.01
+    assert not sent(20_000_000)

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot that a policy moves has a drive pad on the page, and nothing that moves single joints."""
+
+from __future__ import annotations
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+
+def test_a_robot_with_a_policy_has_a_drive_pad_only():
+    plain = ViewedRobot.of(load_robot("go2"), "dog", followers=("ik",), edits_scene=True)
+    assert not plain.drive
+    assert plain.sliders
+    walking = plain.driven_by_policy()
+    assert walking.drive
+    assert walking.name == "dog"
+    for part in ("sliders", "named_states", "followers", "tool", "gripper"):
+        assert not getattr(walking, part)
