@@ -46,7 +46,7 @@ TASKS = {
         TrainingConfig(
             num_envs=64, log_std=-0.7, ppo=replace(_SHAPED, minibatches=4, target_kl=0.03)
         ),
-        20.0,
+        10.0,
     ),
     "drawer": TaskEntry(
         "drawer:Drawer",
