@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal configurations that satisfy the constraints of a path, or why there are none.
 
-Poses are goals by projection: the goal's pose is a further task constraint, and seeds are projected
-onto all constraints together.
+The pose of a goal is a further task constraint: solutions of inverse kinematics, then random seeds,
+are projected onto all constraints together.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from motion_nodes.planning.planning_problem import (
     PlanStatus,
     PoseGoal,
 )
+from motion_nodes.planning.pose_samples import PoseSampler
 from motion_nodes.planning.start_state import configuration, in_words
 
 _GOALS = 8
 """Max number of configurations per goal."""
+_SOLUTIONS = 12
+"""Max number of solutions of inverse kinematics that are projected first."""
 _SEEDS, _BATCHES = 32, 40
 """Number of seeds that are projected at once, and max number of such batches."""
 _SHARE = 0.4
@@ -96,10 +99,14 @@ def _of_goal(
     region = goal_region(goal) if isinstance(goal, PoseGoal) else None
     both = constraints.with_goal(region, low, high)
     seeds = _Seeds(start, low, high, rng)
+    solutions = np.empty((0, len(start)))
+    if isinstance(goal, PoseGoal):
+        solutions = _ik_solutions(request, goal, start, rng, end)
     found: list[Array] = []
     nearest, collision = None, ""
     for batch in range(_BATCHES):
-        points, converged = both.projected(seeds.draw(_SEEDS if batch else 1))
+        drawn = seeds.draw(_SEEDS) if batch else np.vstack([start, solutions])
+        points, converged = both.projected(drawn)
         for q in points[converged]:
             if any(np.abs(q - known).max() < _SAME for known in found):
                 continue
@@ -119,6 +126,24 @@ def _of_goal(
             f"every goal that satisfies the path constraints is in collision: {collision}",
         )
     return [], _why_none(request, goal, start, both, nearest)
+
+
+def _ik_solutions(
+    request: PlanRequest, goal: PoseGoal, start: Array, rng: np.random.Generator, end: float
+) -> Array:
+    """Return solutions of inverse kinematics as seeds, shape (m, n): random ones rarely converge.
+
+    A solution may violate the path constraints, if the goal leaves room for them.
+    """
+    sampler, found = PoseSampler(request.checker, goal, start, rng), []
+    for number in range(_SOLUTIONS):
+        left = end - compute_time()
+        if left <= 0.0 or sampler.impossible:
+            break
+        q = sampler.draw(first=number == 0, timeout=left)
+        if q is not None:
+            found.append(q)
+    return np.array(found).reshape(-1, len(start))
 
 
 def _exactly(request: PlanRequest, goal: JointGoal, constraints: ConstraintSet) -> _Found:
