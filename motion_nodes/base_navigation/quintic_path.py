@@ -183,7 +183,7 @@ def plan_quintic(
         raise InvalidCommand(
             "start and goal are at one place and at rest; there is no path to plan"
         )
-    search = _Search(start, goal, max_acceleration, max_jerk)
+    search = _DurationSearch(start, goal, max_acceleration, max_jerk)
     if durations is None:
         found = search.first(max_duration)
     else:
@@ -193,7 +193,7 @@ def plan_quintic(
     return QuinticPath(start, goal, found)
 
 
-class _Search:
+class _DurationSearch:
     """Search for the shortest duration, in terms of its inverse ``u = 1/T``.
 
     Over normalised time acceleration is ``A d u^2 + (B v0 + C v1) u + (E a0 + F a1)`` and jerk is

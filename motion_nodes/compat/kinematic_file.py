@@ -46,7 +46,7 @@ class _Motor:
 
 
 @dataclass(frozen=True)
-class _Link:
+class _FileLink:
     name: str
     parent: str | None = None
     motor: _Motor | None = None
@@ -54,7 +54,7 @@ class _Link:
 
 @dataclass(frozen=True)
 class _File:
-    links: list[_Link]
+    links: list[_FileLink]
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     return found
 
 
-def _check_links(links: list[_Link], where: str) -> None:
+def _check_links(links: list[_FileLink], where: str) -> None:
     """Validate names and parents; loops are detected when the tree is built."""
     first: dict[str, int] = {}
     for index, link in enumerate(links):
@@ -172,7 +172,7 @@ def _check_links(links: list[_Link], where: str) -> None:
     _check_loops(links, where)
 
 
-def _check_loops(links: list[_Link], where: str) -> None:
+def _check_loops(links: list[_FileLink], where: str) -> None:
     """Follow every link's parents up to the root."""
     parent = {link.name: link.parent for link in links}
     for index, link in enumerate(links):
@@ -188,7 +188,7 @@ def _check_loops(links: list[_Link], where: str) -> None:
             above = parent[above]
 
 
-def _joint(link: _Link, path: str, where: str) -> Joint | None:
+def _joint(link: _FileLink, path: str, where: str) -> Joint | None:
     """Return the joint between a link and its parent; None for a root at the origin."""
     motor = link.motor or _Motor("constant", {"pose": {}})
     kind, X, axis, limits = _motion(motor, path, where)

@@ -61,7 +61,7 @@ class GoalConfigurations:
 
 
 @dataclass
-class _Found:
+class _SampledStates:
     """Configurations found for one goal."""
 
     Q: list[Array] = field(default_factory=list)
@@ -92,7 +92,7 @@ def goal_configurations(
         return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
     began = compute_time()
     latest = began + min(options.patience, options.share * request.timeout)
-    all_found: list[_Found] = []
+    all_found: list[_SampledStates] = []
     for number, goal in enumerate(request.goals):
         if request.cancelled():
             return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
@@ -113,7 +113,7 @@ def goal_configurations(
     return GoalConfigurations(np.empty((0, n)), (), status, reason)
 
 
-def _why_none(all_found: Sequence[_Found]) -> tuple[PlanStatus, str]:
+def _why_none(all_found: Sequence[_SampledStates]) -> tuple[PlanStatus, str]:
     """Return the status of the goal that came closest to success, and all reasons."""
     order = (
         PlanStatus.TIMED_OUT,
@@ -134,20 +134,20 @@ def _configurations(
     rng: np.random.Generator,
     options: GoalOptions,
     end: float,
-) -> _Found:
+) -> _SampledStates:
     if isinstance(goal, JointGoal):
         return _of_joint_goal(checker, goal, rng, options, end)
     return _of_pose_goal(checker, goal, start, rng, options, end)
 
 
-def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
+def _exactly(checker: CollisionChecker, goal: Goal) -> _SampledStates | None:
     """Return the simple case, a collision-free joint goal without tolerance; None otherwise."""
     if not isinstance(goal, JointGoal) or not is_exact(goal):
         return None
     q = configuration(checker, goal.q, "a joint goal")
     if not (checker.limits.within(q) and checker.is_free(q) and checker.exact.is_free(q)):
         return None
-    return _Found([q])
+    return _SampledStates([q])
 
 
 def is_exact(goal: JointGoal) -> bool:
@@ -161,8 +161,8 @@ def _of_joint_goal(
     rng: np.random.Generator,
     options: GoalOptions,
     end: float,
-) -> _Found:
-    found, room = _Found(), joint_range(checker, goal)
+) -> _SampledStates:
+    found, room = _SampledStates(), joint_range(checker, goal)
     if room.fault:
         found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault
         return found
@@ -201,8 +201,8 @@ def _of_pose_goal(
     rng: np.random.Generator,
     options: GoalOptions,
     end: float,
-) -> _Found:
-    found = _Found()
+) -> _SampledStates:
+    found = _SampledStates()
     sampler = PoseSampler(checker, goal, start, rng)
     k, last = 0, options.samples
     while k < last and len(found.Q) < options.configurations:
@@ -223,6 +223,6 @@ def _of_pose_goal(
     return found
 
 
-def _add(found: _Found, q: Array) -> None:
+def _add(found: _SampledStates, q: Array) -> None:
     if all(np.abs(q - known).max() > _SAME for known in found.Q):
         found.Q.append(q)

@@ -133,7 +133,7 @@ def recover(
     Raises:
         InvalidCommand: wrong number of joint positions.
     """
-    return _Search(checker, settings or RecoverySettings(), random_seed, cancelled).run(
+    return _RecoverySearch(checker, settings or RecoverySettings(), random_seed, cancelled).run(
         configuration(checker, start, "the start")
     )
 
@@ -167,7 +167,7 @@ def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
     return "" if not monotone.depths else f"it ends in collision: {in_words(checker, points[-1])}"
 
 
-class _Search:
+class _RecoverySearch:
     """One search; not thread-safe."""
 
     def __init__(

@@ -17,7 +17,7 @@ from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.wheeled_base import BaseGuess
 
 if TYPE_CHECKING:
-    from motion_nodes.robot_setup.mjcf_drives import JointDrive
+    from motion_nodes.robot_setup.mjcf_drives import MjcfDrive
 
 _STIFF_ENOUGH = 15.0
 """Natural frequency of a drive that follows references [rad/s]."""
@@ -28,7 +28,7 @@ def drive_block(
     base: BaseGuess,
     groups: Groups,
     geometries: Mapping[str, LinkGeometry],
-    stated: Mapping[str, JointDrive],
+    stated: Mapping[str, MjcfDrive],
     findings: Notes,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _add_body(tree: KinematicTree, groups: Groups, mass: float, felt: dict[str, 
 
 def _take_stated(
     block: list[dict[str, Any]],
-    stated: Mapping[str, JointDrive],
+    stated: Mapping[str, MjcfDrive],
     felt: Mapping[str, float],
     findings: Notes,
 ) -> None:

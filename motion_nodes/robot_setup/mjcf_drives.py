@@ -13,7 +13,7 @@ _TRANSMISSION = mujoco.mjtTrn
 
 
 @dataclass(frozen=True)
-class JointDrive:
+class MjcfDrive:
     """A joint's actuator; control law as in robot.yaml."""
 
     stiffness: float
@@ -26,14 +26,14 @@ class JointDrive:
     """None: unlimited [N m or N]."""
 
 
-def joint_drives(model: mujoco.MjModel, names: Sequence[str]) -> dict[str, JointDrive]:
+def joint_drives(model: mujoco.MjModel, names: Sequence[str]) -> dict[str, MjcfDrive]:
     """Return the drives of the joints that an actuator moves, directly or through a tendon.
 
     Args:
         model: the model.
         names: of its joints.
     """
-    found: dict[str, JointDrive] = {}
+    found: dict[str, MjcfDrive] = {}
     for a in range(model.nu):
         gear = float(model.actuator_gear[a, 0])
         for joint, ratio in _joints_of(model, a):
@@ -60,7 +60,7 @@ def _joints_of(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
     ]
 
 
-def _drive(model: mujoco.MjModel, actuator: int, joint: int, ratio: float) -> JointDrive:
+def _drive(model: mujoco.MjModel, actuator: int, joint: int, ratio: float) -> MjcfDrive:
     gain, bias = model.actuator_gainprm[actuator], model.actuator_biasprm[actuator]
     affine = model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_AFFINE
     stiffness = -float(bias[1]) * ratio**2 if affine else 0.0
@@ -74,7 +74,7 @@ def _drive(model: mujoco.MjModel, actuator: int, joint: int, ratio: float) -> Jo
     if model.jnt_actfrclimited[joint]:
         limits.append(np.abs(model.jnt_actfrcrange[joint]).max())
     dof = int(model.jnt_dofadr[joint])
-    return JointDrive(
+    return MjcfDrive(
         max(stiffness, 0.0),
         max(damping, 0.0),
         float(model.dof_armature[dof]),

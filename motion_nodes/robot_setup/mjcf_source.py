@@ -21,7 +21,7 @@ from lxml import etree  # type: ignore[import-untyped]
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy, rotation_about
 from motion_nodes.model.tree import Array
-from motion_nodes.robot_setup.mjcf_drives import JointDrive, joint_drives
+from motion_nodes.robot_setup.mjcf_drives import MjcfDrive, joint_drives
 from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
 from motion_nodes.robot_setup.notes import Notes, listed
 
@@ -43,7 +43,7 @@ class MjcfSource:
     """Whether the root link moves freely."""
     home: dict[str, float] = field(default_factory=dict)
     """Positions of a keyframe, by joint; empty without one [rad or m]."""
-    drives: dict[str, JointDrive] = field(default_factory=dict)
+    drives: dict[str, MjcfDrive] = field(default_factory=dict)
     """Drives by joint."""
     passive: tuple[str, ...] = ()
     """Joints without an actuator, if others have one."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The core works without ROS, and nothing in the tree is longer than it should be."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -46,4 +47,14 @@ def test_files_stay_short_and_say_their_licence(folder):
     for file in (ROOT / folder).rglob("*.py"):
         text = file.read_text("utf-8")
         assert "SPDX-License-Identifier: Apache-2.0" in text[:200], file
-        assert len(text.splitlines()) <= 500, f"{file} is longer than 500 lines"
+        most = 500 if folder == "test" else 400
+        assert len(text.splitlines()) <= most, f"{file} is longer than {most} lines"
+
+
+def test_a_class_name_stands_once_in_the_package():
+    places: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "motion_nodes").rglob("*.py")):
+        for node in ast.parse(file.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

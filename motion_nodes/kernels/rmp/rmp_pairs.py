@@ -47,7 +47,7 @@ def _sums(at: FieldLayout, spheres: int) -> list[int]:
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
-class _Pair:
+class _ObstaclePair:
     """The formulas of a sphere and an obstacle of one shape, added to the sphere's sums."""
 
     def __init__(self, shape: ShapeFormula, coefficients: int) -> None:
@@ -78,7 +78,7 @@ def _pair_loop(
     flow, n, pair = (
         FunctionBuilder(lanes, **arguments),
         lanes.count,
-        _Pair(shape, len(coefficients)),
+        _ObstaclePair(shape, len(coefficients)),
     )
     memory, first, count = flow.pointer("memory"), flow.argument("first"), flow.argument("count")
     flow.return_if(count.equals(0))

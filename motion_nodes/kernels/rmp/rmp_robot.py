@@ -43,7 +43,7 @@ _Terms = list[Value]
 
 
 @dataclass(frozen=True)
-class _Motion:
+class _LinkMotion:
     """Velocity of a link, and its acceleration at zero joint accelerations."""
 
     turn: Vector
@@ -61,7 +61,7 @@ class RmpTracer:
         self._tree = KinematicsTracer(model.arrays)
         self.tape = self._tree.tape
         zero: Vector = [0.0, 0.0, 0.0]
-        self._motions = {0: _Motion(zero, zero, zero, zero)}
+        self._motions = {0: _LinkMotion(zero, zero, zero, zero)}
         self._columns: dict[int, tuple[Vector, Vector]] = {}
 
     def _in(self, field: str, index: int = 0) -> Value:
@@ -84,7 +84,7 @@ class RmpTracer:
                 self._columns[row] = ([0.0, 0.0, 0.0], axis)
         return self._columns[row]
 
-    def motion(self, row: int) -> _Motion:
+    def motion(self, row: int) -> _LinkMotion:
         """Return the motion of a row."""
         if row in self._motions:
             return self._motions[row]
@@ -97,7 +97,7 @@ class RmpTracer:
         turn, linear = (scaled(qd, part) for part in self.column(row))
         bend = cross(above.turn, turn)
         linear_bend = plus(cross(above.turn, linear), cross(above.linear, turn))
-        self._motions[row] = _Motion(
+        self._motions[row] = _LinkMotion(
             plus(above.turn, turn),
             plus(above.linear, linear),
             plus(above.bend, bend),

@@ -47,7 +47,7 @@ class LinkTables:
     """Fixed spheres: position [m], velocity and bias (both 0), shape (9, f)."""
 
 
-class _Pair:
+class _LinkPair:
     """The formulas of two spheres."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class _Pair:
         return Program(self.tape, _RADIUS + 2 + _PARAMETERS, (results,))
 
 
-class _Writer:
+class _LinkPairsWriter:
     """Writes ``rmp_links(memory)``."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
@@ -87,7 +87,7 @@ class _Writer:
 
     def text(self) -> str:
         """Return the function."""
-        flow, pair = self.flow, _Pair()
+        flow, pair = self.flow, _LinkPair()
         gap = LlvmFunction(pair.program(pair.length), flow, self._load, 1)
         body = LlvmFunction(
             pair.program(pair.x, pair.force, pair.weight, *pair.wrench), flow, self._load, 1
@@ -164,4 +164,4 @@ class _Writer:
 
 def links_text(model: RmpModel, at: FieldLayout) -> str:
     """Return the function ``rmp_links(memory)``: adds all pairs of links to M and rhs."""
-    return _Writer(model, at).text()
+    return _LinkPairsWriter(model, at).text()

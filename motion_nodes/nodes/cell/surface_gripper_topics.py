@@ -35,7 +35,7 @@ OPENING = 1e-3
 
 
 @dataclass(eq=False)
-class _Grip:
+class _SurfaceGrip:
     """Execution of a goal."""
 
     goal: ActionGoal
@@ -48,12 +48,12 @@ class _Grip:
         return self.canceled or self.topics.state is not GripState.CLOSING
 
 
-class _GripServer(LoopActionServer[_Grip]):
+class _GripServer(LoopActionServer[_SurfaceGrip]):
     def __init__(self, topics: SurfaceGripperTopics, node: MotionNode[Any], name: str) -> None:
         self._topics = topics
         super().__init__(node, [(GripperCommand, name)])
 
-    def start(self, goal: ActionGoal) -> _Grip | None:
+    def start(self, goal: ActionGoal) -> _SurfaceGrip | None:
         position = float(goal.request.command.position)
         if not np.isfinite(position):
             self._topics.node.warn(
@@ -63,13 +63,13 @@ class _GripServer(LoopActionServer[_Grip]):
             return None
         closing = position <= OPENING
         self._topics.node.in_loop(lambda: self._topics.set(closing))
-        return _Grip(goal, self._topics, closing)
+        return _SurfaceGrip(goal, self._topics, closing)
 
-    def stop(self, work: _Grip) -> None:
+    def stop(self, work: _SurfaceGrip) -> None:
         self._topics.set(False)
         work.canceled = True
 
-    def answer(self, work: _Grip) -> None:
+    def answer(self, work: _SurfaceGrip) -> None:
         result, held = work.goal.result, bool(self._topics.gripped)
         result.reached_goal = not work.closing or held
         result.stalled = work.closing and held
