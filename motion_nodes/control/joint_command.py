@@ -180,3 +180,29 @@ def _spread(
 
 def _list(names: Sequence[str], mask: NDArray[np.bool_]) -> str:
     return ", ".join(name for name, hit in zip(names, mask, strict=True) if hit)
+
+
+def check_modes(checked: CheckedCommand, names: Sequence[str], modes: Sequence[str]) -> None:
+    """Reject a command to a channel that a joint's control mode does not use.
+
+    Args:
+        checked: the command.
+        names: of all joints.
+        modes: their control modes: ``position``, ``velocity`` or ``effort``.
+
+    Raises:
+        InvalidCommand: names the first such joint.
+    """
+    used = {"position": "pv", "velocity": "v", "effort": "e"}
+    channels = (
+        (checked.positions, "p", "a position"),
+        (checked.velocities, "v", "a velocity"),
+        (checked.efforts, "e", "an effort"),
+    )
+    for values, channel, what in channels:
+        for i in np.flatnonzero(~np.isnan(values)).tolist():
+            if channel not in used[modes[i]]:
+                raise InvalidCommand(
+                    f"joint {names[i]} is given {what}, but is under {modes[i]} control; "
+                    "switch its mode first"
+                )

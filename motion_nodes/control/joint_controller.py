@@ -11,7 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.joint_command import CheckedCommand, JointCommand, check_command
+from motion_nodes.control.joint_command import (
+    CheckedCommand,
+    JointCommand,
+    check_command,
+    check_modes,
+)
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
@@ -171,7 +176,7 @@ class ArticulationController:
         if not self._ready:
             raise MotionError(_UNKNOWN_STATE)
         checked = check_command(command, self.limits)
-        self._check_modes(checked)
+        check_modes(checked, self.joint_names, [mode.value for mode in self._modes])
         return checked
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
@@ -390,18 +395,3 @@ class ArticulationController:
             np.where(self._effort, efforts, np.nan),
             np.where(self._effort, np.nan, accelerations),
         )
-
-    def _check_modes(self, checked: CheckedCommand) -> None:
-        rules = (
-            (checked.positions, ~self._position, "a position"),
-            (checked.velocities, self._effort, "a velocity"),
-            (checked.efforts, ~self._effort, "an effort"),
-        )
-        for values, unfit, what in rules:
-            wrong = ~np.isnan(values) & unfit
-            if wrong.any():
-                i = int(np.argmax(wrong))
-                raise InvalidCommand(
-                    f"joint {self.joint_names[i]} is given {what}, but is under "
-                    f"{self._modes[i].value} control; switch its mode first"
-                )

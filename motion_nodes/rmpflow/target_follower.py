@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command arbitration of a policy: targets, velocities, stops, hand-over to other controllers.
 
-The newest command is followed. Without one the robot is not commanded, so that other controllers
-may move it. A motion begins at the current reference of the robot, and ends with a damped stop with
-obstacle avoidance.
+The newest command is followed; without one, other controllers may move the robot. A motion begins
+at the robot's current reference and ends with a damped stop with obstacle avoidance.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.rmpflow.arrival import ArrivalCheck
-from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.escape import EscapeAttempts
 from motion_nodes.rmpflow.follower_settings import SILENT, FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.sent_reference import AT_REST, SentReference, stop_positions
+from motion_nodes.rmpflow.policy_motion import MotionStep, PolicyMotion
+from motion_nodes.rmpflow.sent_reference import AT_REST, stop_positions
 from motion_nodes.rmpflow.status import Errors
 from motion_nodes.rmpflow.targets import (
     FollowerCommand,
@@ -61,11 +60,8 @@ class Follower:
         """Reason of the phase; often empty."""
         self.motions = 0
         """Number of motions begun: each is a deliberate command to the joints."""
-        self._sent = SentReference()
-        self._guard = BrakingGuard(policy)
-        self._owed = self._stopping_for = 0.0
-
-    # ---- inputs
+        self._motion = PolicyMotion(policy)
+        self._stopping_for = 0.0
 
     def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:
         """Move the tool to a pose in the world, shape (4, 4), or to its position only.
@@ -100,12 +96,9 @@ class Follower:
         """
         names = self.policy.active_joints
         posture = frozen(joint_numbers(q, names, "posture"))
-        limits = self.policy.robot.limits.select(names)
-        for name, x, low, high in zip(names, posture, limits.lower, limits.upper, strict=True):
-            if not low <= x <= high:
-                raise InvalidCommand(
-                    f"the posture has {name} at {x:.4g}; its limits are {low:.4g} and {high:.4g}."
-                )
+        faults = self.policy.robot.limits.select(names).violations(posture)
+        if faults:
+            raise InvalidCommand(f"the posture is outside the joint limits: {faults[0]}.")
         self._posture = posture
         if isinstance(self.command, PoseCommand):
             self._escape_attempts.brought = False
@@ -193,8 +186,6 @@ class Follower:
         self.command = None
         self._rest(Phase.IDLE)
 
-    # ---- what it does
-
     @property
     def errors(self) -> Errors:
         """Distance of the robot from its target."""
@@ -208,7 +199,7 @@ class Follower:
     @property
     def leading(self) -> bool:
         """Whether a motion has begun and not ended."""
-        return self._sent.positions is not None and not self.silent
+        return self._motion.positions is not None and not self.silent
 
     @property
     def posture(self) -> Array:
@@ -223,10 +214,8 @@ class Follower:
     @property
     def escape_target(self) -> PoseCommand | None:
         """Target of a planner request, if any; the follower waits for :meth:`hand_back`."""
-        command = self.command
-        return (
-            command if self.phase is Phase.ESCAPING and isinstance(command, PoseCommand) else None
-        )
+        waits = self.phase is Phase.ESCAPING and isinstance(self.command, PoseCommand)
+        return self.command if waits else None  # type: ignore[return-value]
 
     def hand_back(self, now: float, fault: str = "", *, impossible: bool = False) -> None:
         """Resume after an escape.
@@ -248,14 +237,11 @@ class Follower:
         """Allow another escape to a target that was in collision or unreachable."""
         self._escape_attempts.scene_changed(self.settings, now)
 
-    # ---- steps
-
     def step(self, robot: RobotMotion | None, dt: float, now: float) -> tuple[Array, Array] | None:
         """Return references of the active joints, (n,) each; None: no change.
 
         Args:
-            robot: the newest state of the robot, None if none arrived since the last step; required
-                for a motion to begin.
+            robot: the newest state; None if none arrived since the last step.
             dt: time since the last step [s]; nothing moves unless it is above 0.
             now: time [s].
 
@@ -265,20 +251,21 @@ class Follower:
         self._check_age(now)
         if robot is not None and not self.silent:
             self._check_robot(robot, now)
-        if self.silent or dt <= 0.0 or (robot is None and self._sent.positions is None):
+        if self.silent or dt <= 0.0 or (robot is None and self._motion.positions is None):
             self.policy.elapse(max(dt, 0.0))
             return None
-        if self._sent.positions is None:
+        if self._motion.positions is None:
             assert robot is not None
             self._begin(robot)
-        self._owed += dt
-        if robot is None and not self.policy.ignores_state_updates:
-            return None  # the next step starts at a state that is not measured yet
-        q, qd = self._compute(robot, now)
-        passed, self._owed = self._owed, 0.0
-        self._stopping_for += passed
-        q, qd = self._guard.admitted(q, qd, passed)
-        return self._reference_to_send(q, qd, passed, now)
+
+        def set_goal(here: Array, period: float) -> None:
+            if self.command is not None and self.phase is not Phase.STOPPING:
+                goal = self.command.goal_at(self.policy, here, period, now)
+                retreating = self._escape_attempts.retreating
+                self.policy.set_goal(Goal(self._posture) if retreating else goal)
+
+        step = self._motion.step(robot, dt, self.settings.max_tracking_error, set_goal)
+        return None if step is None else self._reference_to_send(step, now)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
         """Stop immediately; return the rest positions and zero velocities; None: already at rest.
@@ -286,14 +273,12 @@ class Follower:
         Args:
             dt: steps in which the stop is computed [s].
         """
-        q = None if self.silent else self._sent.positions
+        q = None if self.silent else self._motion.positions
         if q is not None:
             q = stop_positions(self.policy, q, dt, _LONGEST_STOP)
         self.command = None
         self._rest(Phase.IDLE)
         return None if q is None else (q, np.zeros(len(q)))
-
-    # ---- inside
 
     def _take(self, command: FollowerCommand) -> None:
         if self.phase is Phase.ESCAPING:
@@ -315,7 +300,7 @@ class Follower:
         """Stop, then enter a phase."""
         if not keep:
             self.command = None
-        if self.silent or self._sent.positions is None:
+        if self.silent or self._motion.positions is None:
             self._rest(after, reason)
         else:
             self.policy.stop()
@@ -329,8 +314,7 @@ class Follower:
         self.phase = Phase.PAUSED if idle and self.paused else phase
         self.reason = reason
         self._arrival.forget()
-        self._sent.clear()
-        self._owed = 0.0
+        self._motion.end()
 
     def _check_age(self, now: float) -> None:
         command, settings = self.command, self.settings
@@ -345,72 +329,40 @@ class Follower:
     def _check_robot(self, robot: RobotMotion, now: float) -> None:
         """Release a robot that is moved by another controller, or does not follow."""
         own = self.policy.get_internal_robot_joint_states()
-        if self._sent.positions is None or own is None:
+        if self._motion.positions is None or own is None:
             return
         if robot.reference_q is not None:
             self._arrival.behind = float(np.abs(robot.reference_q - own[0]).max())
-        if self._sent.is_superseded(robot, now):
+        if self._motion.is_superseded(robot, now):
             self.command = None
             self._rest(Phase.IDLE, "another command leads the joints")
             return
-        if self.policy.ignores_state_updates and self.phase is not Phase.STOPPING:
-            lag = np.abs(robot.q - own[0])
-            i = int(lag.argmax())
-            if lag[i] > self.settings.max_tracking_error:
-                self.lose(
-                    f"the robot does not follow: {self.policy.active_joints[i]} is "
-                    f"{lag[i]:.3g} from its reference"
-                )
+        if self.phase is not Phase.STOPPING:
+            fault = self._motion.tracking_fault(robot, own[0], self.settings.max_tracking_error)
+            if fault:
+                self.lose(fault)
 
     def _begin(self, robot: RobotMotion) -> None:
-        """Start at the robot's current reference, to avoid jumps, else at its measured state."""
-        q, qd = robot.q, robot.qd
-        if robot.reference_q is not None and robot.reference_qd is not None:
-            q, qd = robot.reference_q, robot.reference_qd
-        watched = robot.watched_q, robot.watched_qd
-        self.policy.set_internal_robot_joint_states(q, qd, *watched)
-        self.policy.forget_progress()
-        self._guard.begin(q, qd)
+        start = self._motion.begin(robot)
         self.motions += 1
-        self._sent.positions = q
         if self._escape_attempts.brought and isinstance(self.command, PoseCommand):
-            self.command.posture = q.copy()
+            self.command.posture = start.copy()
         self._escape_attempts.brought = False
 
-    def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
-        policy = self.policy
-        own = policy.get_internal_robot_joint_states()
-        assert own is not None
-        state = own if robot is None else robot[:4]
-        here = own[0] if policy.ignores_state_updates else state[0]
-        if self.command is not None and self.phase is not Phase.STOPPING:
-            goal = self.command.goal_at(policy, here, self._owed, now)
-            policy.set_goal(Goal(self._posture) if self._escape_attempts.retreating else goal)
-        if policy.ignores_state_updates:
-            return policy.compute_joint_targets(*state, frame_duration=self._owed)
-        most = self.settings.max_tracking_error
-        return policy.compute_reference(*state, frame_duration=self._owed, most_ahead=most)
-
-    def _reference_to_send(
-        self, q: Array, qd: Array, dt: float, now: float
-    ) -> tuple[Array, Array] | None:
+    def _reference_to_send(self, step: MotionStep, now: float) -> tuple[Array, Array] | None:
         """Update the phase, and return the reference to send."""
-        still = float(np.abs(qd).max()) < AT_REST
+        self._stopping_for += step.period
+        still = float(np.abs(step.qd).max()) < AT_REST
         if self.phase is Phase.STOPPING:
             if still or self._stopping_for > _LONGEST_STOP:
                 self._rest(*self._next)
-                return q, np.zeros(len(q))
+                return step.q, np.zeros(len(step.q))
         else:
-            due = self._arrival.due(dt)
+            due = self._arrival.due(step.period)
             if due > 0.0:
-                self._update_phase(qd, due, now)
+                self._update_phase(step.qd, due, now)
         resting = still and self.phase in (Phase.ARRIVED, Phase.STUCK)
-        reference = self._sent.update(q, qd, now, resting=resting)
-        if reference is None and not self.policy.ignores_state_updates:
-            # References that are not sent must not accumulate to a jump.
-            assert self._sent.positions is not None
-            self.policy.hold_reference(self._sent.positions)
-        return reference
+        return self._motion.to_send(step, now, resting=resting)
 
     def _update_phase(self, qd: Array, dt: float, now: float) -> None:
         place = None if self.command is None else self.command.place()
@@ -434,7 +386,7 @@ class Follower:
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
         self.reason = self._escape_attempts.fault or (
-            "a link would touch another" if self._guard.braking else "the target comes no nearer"
+            "a link would touch another" if self._motion.braking else "the target comes no nearer"
         )
         if not isinstance(self.command, PoseCommand):
             return

@@ -124,7 +124,7 @@ def test_a_posture_by_names_in_any_order(policy):
     policy.client.spin(1.0)
     assert policy.arm.away(goal) < 0.011
     policy.tend(["panda_joint1"], [7.0])
-    policy.wait_for_warning("its limits are")
+    policy.wait_for_warning("outside the joint limits")
     policy.tend(["panda_joint9"], [0.0])
     policy.wait_for_warning("panda_joint9")
 
