@@ -103,15 +103,21 @@ def test_a_control_msgs_action_gives_feedback_and_result(client):
     goal.trajectory.joint_names = ["j1", "j2"]
     goal.trajectory.points = [JointTrajectoryPoint(positions=[0.5, 0.75])]
     seen = []
-    handle = client.result(
-        action.send_goal_async(goal, lambda message: seen.append(message.feedback)), "acceptance"
-    )
-    assert handle.accepted
-    answer = client.result(handle.get_result_async(), "the result")
-    assert answer.status == GoalStatus.STATUS_ABORTED
-    assert answer.result.error_code == FollowJointTrajectory.Result.GOAL_TOLERANCE_VIOLATED == -5
-    assert answer.result.error_string == "j1, j2"
-    client.wait(lambda: seen, "feedback")
+
+    def sent():
+        handle = client.result(
+            action.send_goal_async(goal, lambda message: seen.append(message.feedback)),
+            "acceptance",
+        )
+        assert handle.accepted
+        answer = client.result(handle.get_result_async(), "the result")
+        assert answer.status == GoalStatus.STATUS_ABORTED
+        codes = FollowJointTrajectory.Result
+        assert answer.result.error_code == codes.GOAL_TOLERANCE_VIOLATED == -5
+        assert answer.result.error_string == "j1, j2"
+        return seen  # feedback of the first goals may find nobody
+
+    client.wait(sent, "feedback")
     assert list(seen[0].joint_names) == ["j1", "j2"]
     assert list(seen[0].desired.positions) == [0.5, 0.75]
 

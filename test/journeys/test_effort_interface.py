@@ -282,9 +282,16 @@ def test_paused_simulation(arm):
         arm.pause("/mujoco_sim", False)
     moved, stands = Time.from_msg(arm.states.newest.header.stamp), arm.now
     arm.states.clear()
-    arm.client.wait(lambda: arm.states and arm.now > stands, "time to go on")
-    first = next(m for m in arm.states.messages if Time.from_msg(m.header.stamp) > moved)
-    assert abs(max(map(abs, first.velocity)) - before) < 0.1, "it goes on as it was, without a blow"
+
+    def later() -> list[JointState]:
+        return [m for m in arm.states.messages if Time.from_msg(m.header.stamp) > moved]
+
+    arm.client.wait(lambda: later() and arm.now > stands, "time to go on")
+    # The first states may not have come through: the trajectory accelerates by 6 d / T^2 = 2.4 at most.
+    first = later()[0]
+    gap = (Time.from_msg(first.header.stamp) - moved).nanoseconds * 1e-9
+    change = abs(max(map(abs, first.velocity)) - before)
+    assert change < 0.1 + 2.5 * gap, "it goes on as it was, without a blow"
     assert call.result()[0] == SUCCEEDED
     settled(arm)
     assert arm.away({J1: 0.4}) < 5e-3

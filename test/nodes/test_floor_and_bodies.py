@@ -69,10 +69,12 @@ def cell(module_suite, module_client):
     made.wait_for_bodies(0)
     # The inverse kinematics gets the scene from the planner, on a busy machine some time later.
     below = GetStateValidity.Request(robot_state=state(BELOW))
-    module_client.wait(
-        lambda: not module_client.call(GetStateValidity, "/check_state_validity", below).valid,
-        "the floor in the scene of the inverse kinematics",
-    )
+
+    def floor_known() -> bool:  # not only a contact of the robot with itself
+        answer = module_client.call(GetStateValidity, "/check_state_validity", below)
+        return FLOOR in {contact.contact_body_2 for contact in answer.contacts}
+
+    module_client.wait(floor_known, "the floor in the scene of the inverse kinematics")
     module_client.wait(
         lambda: made.scene().robot_state.joint_state.position, "the planner to know the arm's state"
     )

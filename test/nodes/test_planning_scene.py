@@ -275,7 +275,9 @@ def test_thousands_of_objects_sent_one_by_one(scene):
         scene.client.spin(0.01)
         del batch
     scene.client.wait(
-        lambda: len(scene.get(C.WORLD_OBJECT_NAMES).world.collision_objects) == 3000, "all of them"
+        lambda: len(scene.get(C.WORLD_OBJECT_NAMES).world.collision_objects) == 3000,
+        "all of them",
+        within=60.0,
     )
     assert scene.apply(requests.emptied(scene.get()))
 
