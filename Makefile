@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo              set up what is missing, start robots in MuJoCo, show them in the browser
-# make demo HEADLESS=1   the same journey without a person: checks it, prints what happened, exits
+# make demo HEADLESS=1   the same without a display: checks the results, prints them, exits
 # make test              set up what is missing, run all checks
 PYTHON ?= python3
 BIN := .venv/bin
@@ -32,7 +32,7 @@ types: setup-test
 layers: setup-test
 	@echo "== import-linter" && $(BIN)/lint-imports
 
-# Compiled once before, so that the workers need not all do it at the same time.
+# Compiled once, before several workers need the kernels at the same time.
 kernels: setup-test
 	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.warm_up franka
 
@@ -40,11 +40,10 @@ unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest
 
 # Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Journeys run in
-# real time, and on a busy machine one may come late. What fails is run once more by itself; what
-# fails twice has failed.
+# real time and may time out on a loaded machine: failed tests are repeated once, one after the other.
 pytest:
 	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
-		echo "== pytest: what failed, once more" && \
+		echo "== pytest: failed tests, second run" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }
 
 # Hostile messages to every endpoint of a running suite (test/fuzz); limits, processes and answers are
@@ -53,7 +52,7 @@ MESSAGES ?= 20000
 fuzz: setup-test
 	@PYTHONPATH=test $(BIN)/python -m fuzz --messages $(MESSAGES) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
 
-# Participants that come and are killed while a supervised suite runs; does it stay reachable?
+# Checks that a supervised suite stays reachable while DDS participants start and are killed.
 LISTENERS ?= 1000
 dying-listeners: setup-test
 	@$(BIN)/python benchmarks/bench_dying_listeners.py --listeners $(LISTENERS) $(LISTENER_ARGS)
@@ -70,7 +69,7 @@ MINUTES ?= 120
 soak: setup-test
 	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
-# Robots that nobody here prepared, made and tried (benchmarks/sweep_packages.txt).
+# Robots of other packages (benchmarks/sweep_packages.txt): created and tried in simulation.
 sweep: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
 		--target build/sweep -r benchmarks/sweep_packages.txt

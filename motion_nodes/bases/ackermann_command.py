@@ -88,9 +88,9 @@ class CarCommand:
         if self._drive is not None:
             state = self._ramps.step(self._drive, dt)
             self.note = "; ".join(state.notes if dt > 0.0 else ())
-            wished = base.twist_at(state.speed, state.steering_angle)
-            twist = self._limits.within_velocity(wished)
-            if twist.vx != wished.vx:
+            requested = base.twist_at(state.speed, state.steering_angle)
+            twist = self._limits.within_velocity(requested)
+            if twist.vx != requested.vx:
                 # If the ramp continued beyond the limits, the car would brake late.
                 self._ramps.start(twist.vx, self._ramps.steering_angle)
             base.aim = base.geometry.curvature(state.steering_angle)

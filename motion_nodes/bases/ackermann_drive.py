@@ -269,9 +269,9 @@ def _bound(limit: float) -> float:
     return abs(limit) or math.inf
 
 
-def _rate(asked: float, limit: float) -> float:
+def _rate(requested: float, limit: float) -> float:
     """Return the rate of a ramp: the requested one within the limit; infinite for none."""
-    return min(_bound(asked), _bound(limit))
+    return min(_bound(requested), _bound(limit))
 
 
 def _toward(start: float, goal: float, rate: float, dt: float) -> float:

@@ -251,7 +251,7 @@ class BaseController:
         return self.base.twist_from_wheels(clipped), clipped
 
 
-def _difference(asked: Twist2, driven: Twist2) -> str:
+def _difference(requested: Twist2, driven: Twist2) -> str:
     """Return which part of a twist is infeasible, as text; empty if none.
 
     A lateral velocity that was not commanded results from a base frame off the unsteered axle.
@@ -259,7 +259,7 @@ def _difference(asked: Twist2, driven: Twist2) -> str:
     parts = [
         f"{name} {a:.3g} as {d:.3g} {unit}"
         for name, a, d, unit in zip(
-            Twist2._fields, asked, driven, ("m/s", "m/s", "rad/s"), strict=True
+            Twist2._fields, requested, driven, ("m/s", "m/s", "rad/s"), strict=True
         )
         if abs(a - d) > ROUNDING * max(1.0, abs(a)) and not (name == "vy" and a == 0.0)
     ]

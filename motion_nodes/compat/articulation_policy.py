@@ -69,7 +69,7 @@ class ArticulationMotionPolicy:
             default_physics_dt: default frame duration [s].
 
         Raises:
-            UnknownJoint: the robot lacks an active or watched joint of the policy.
+            UnknownJoint: the robot does not have an active or watched joint of the policy.
         """
         self.robot, self.policy = robot, policy
         self.default_physics_dt = default_physics_dt

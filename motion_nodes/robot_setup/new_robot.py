@@ -226,7 +226,7 @@ class _Making:
         self._robot = robot
 
     def _with_home(self, robot: Robot, home: Array) -> Robot:
-        """Return the robot as known so far, with another home than before, shape (n,)."""
+        """Return the preliminary robot with a new home configuration, shape (n,)."""
         self._data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
         return _assembled(self._data, self._tree, self._spheres, self._target)
 
@@ -251,7 +251,7 @@ class _Making:
             limits = self._robot.limits.select(main.joints)
             texts[RMPFLOW_FILE] = yaml_text(
                 rmpflow_settings(self._tree, main, limits, links, findings),
-                f"{_LICENCE}RMPflow: docs/rmpflow.md tells what each number does.",
+                f"{_LICENCE}RMPflow: docs/rmpflow.md describes the parameters.",
             )
         texts["README.md"] = report(
             name, file, self._robot, findings, self._coverage, self._found, self._free
@@ -297,7 +297,7 @@ def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
 def _assembled(
     data: Mapping[str, Any], tree: KinematicTree, spheres: SphereSet, target: Path
 ) -> Robot:
-    """Return the robot as known so far, without writing files."""
+    """Return the preliminary robot, without writing files."""
     file = target / ROBOT_FILE
     description = decode(dict(data), RobotDescription, str(file))
     by_link = {

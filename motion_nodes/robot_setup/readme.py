@@ -18,7 +18,7 @@ _FILES = {
     "rmpflow.yaml": "settings of the reactive policy",
 }
 _HEADINGS = {
-    "guessed": ("What was guessed", "Nothing tells these; look at them before you move a robot."),
+    "guessed": ("Guesses", "Not stated in the source; check them before moving a robot."),
     "changed": ("What was changed in the URDF", ""),
     "missing": ("What is missing", ""),
     "measured": ("What was measured", ""),

@@ -29,7 +29,7 @@ class DragHandles:
         path: path of their node; poses are relative to its parent.
         size: of the handles [m].
         dragged: called on viser's event loop with the pose, shape (4, 4), while they are dragged,
-            and once more with True when the drag ends.
+            and with True when the drag ends.
     """
 
     def __init__(

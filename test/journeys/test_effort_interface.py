@@ -287,7 +287,7 @@ def test_paused_simulation(arm):
         return [m for m in arm.states.messages if Time.from_msg(m.header.stamp) > moved]
 
     arm.client.wait(lambda: later() and arm.now > stands, "time to go on")
-    # The first states may not have come through: the trajectory accelerates by 6 d / T^2 = 2.4 at most.
+    # The first states may be lost; the acceleration is at most 6 d / T^2 = 2.4 rad/s^2.
     first = later()[0]
     gap = (Time.from_msg(first.header.stamp) - moved).nanoseconds * 1e-9
     change = abs(max(map(abs, first.velocity)) - before)

@@ -33,7 +33,7 @@ def test_the_folder_is_whole(made: NewRobot) -> None:
     assert names == ["README.md", "rmpflow.yaml", "robot.urdf", "robot.yaml", "spheres.yaml"]
     assert made.robot.name == "my_robot"
     assert made.robot.group("manipulator").tip == made.robot.tool_frame == "tool0"
-    for heading in ("## What was guessed", "## Collision spheres", "## Self-collisions"):
+    for heading in ("## Guesses", "## Collision spheres", "## Self-collisions"):
         assert heading in (made.directory / "README.md").read_text()
     assert sorted(path.name for path in made.directory.parent.iterdir()) == [
         "my_robot",
