@@ -22,7 +22,7 @@ class NotYet(MotionError):
     """A transform or joint state of the requested time has not arrived."""
 
 
-class JointHistory:
+class JointStateHistory:
     """Joint positions of the last seconds."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class SensorPoses:
         self._frames = RobotFrames(kinematics, tree, prefix)
         self._base = frame_id(prefix, kinematics.base)
         self._map = "" if map_frame == self._base else map_frame
-        self.history = JointHistory()
+        self.history = JointStateHistory()
         self.tolerance = 0.1
         """Max difference of stamps [s]."""
 
