@@ -85,10 +85,17 @@ def _class(name: str, cls: type) -> Iterator[str]:
         yield f"- `{attribute}`: {text}"
     if attributes:
         yield ""
-    for member, value in vars(cls).items():
+    for member, value in _members(cls):
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         if not member.startswith("_") and inspect.isfunction(function):
             yield from _function(f"{name}.{member}", function, "####")
+
+
+def _members(cls: type) -> Iterator[tuple[str, object]]:
+    """Yield the members of a class, after those of base classes of this package's front door."""
+    for base in reversed(cls.__mro__):
+        if base is cls or base.__module__.startswith("motion_nodes.api."):
+            yield from vars(base).items()
 
 
 def _fields(cls: type) -> Iterator[tuple[str, str]]:
@@ -123,7 +130,7 @@ def _attribute(node: ast.stmt) -> str:
 
 
 def _properties(cls: type) -> Iterator[tuple[str, str]]:
-    for name, value in vars(cls).items():
+    for name, value in _members(cls):
         function = getattr(value, "fget", None) or getattr(value, "func", None)
         if not name.startswith("_") and function is not None:
             yield name, _joined(inspect.getdoc(function) or "")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -99,6 +100,22 @@ class GroupInputs:
             changed.set_scene(scene)
             self._checker = changed  # caches the scene's data
         return self._checker.snapshot()
+
+    def validity(
+        self, world: World | None, condition: Callable[[Array], bool | str] | None
+    ) -> Callable[[Array], bool | str] | None:
+        """Return the given condition combined with collision checks in a world."""
+        if world is None:
+            return condition
+        checker = self.checker(world)
+
+        def valid(q: Array) -> bool | str:
+            problems = () if checker.exact.is_free(q) else checker.exact.problems(q)
+            if problems:
+                return problems[0]
+            return True if condition is None else condition(q)
+
+        return valid
 
     @cached_property
     def _checker(self) -> CollisionChecker:

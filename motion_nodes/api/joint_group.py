@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+<<<<<<< HEAD
+=======
+from concurrent.futures import Executor
+>>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.api.group_inputs import GroupInputs
+from motion_nodes.api.batches import PLANS, ik_parts, pairs_of, plan_part, run_parts, split
+from motion_nodes.api.group_members import GroupMembers
 from motion_nodes.api.reactive_policy import ReactivePolicy
 from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.collision_free import CollisionFree
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
@@ -31,13 +35,14 @@ from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 
-class JointGroup:
+class JointGroup(GroupMembers):
     """A planning group of a robot, such as an arm: ``robot["arm"]``.
 
     Configurations contain the joints of the group, in the order of ``joint_names``; all other
     joints are fixed at their home positions. Poses are those of the group's tip in its base frame.
     """
 
+<<<<<<< HEAD
     def __init__(self, robot: Robot, name: str) -> None:
         """Select a group; usually by ``robot[name]``.
 
@@ -115,6 +120,8 @@ class JointGroup:
         size = low.shape if count is None else (count, len(low))
         return np.random.default_rng(seed).uniform(low, high, size)
 
+=======
+>>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)
     # ---- kinematics
 
     def fk(self, q: ArrayLike, frame: str | None = None) -> Array:
@@ -203,19 +210,31 @@ class JointGroup:
         """
         start = self._inputs.configuration(seed, "seed") if seed is not None else None
         request = IkRequest(
-            X_BT, start, locked=locked, validity=self._validity(world, validity), settings=settings
+            X_BT,
+            start,
+            locked=locked,
+            validity=self._inputs.validity(world, validity),
+            settings=settings,
         )
         return solve_reachable(self._solver, request, self._solver.chain)
 
     def ik_batch(
-        self, X_BT: ArrayLike, seeds: ArrayLike | None = None, *, settings: IkSettings | None = None
+        self,
+        X_BT: ArrayLike,
+        seeds: ArrayLike | None = None,
+        *,
+        world: World | None = None,
+        settings: IkSettings | None = None,
+        executor: Executor | None = None,
     ) -> IkBatchResult:
         """Solve inverse kinematics for m poses in parallel on all processors.
 
         Args:
             X_BT: target poses of the tip in the group's base, shape (m, 4, 4).
             seeds: initial guesses, shape (m, n), or (n,) for all poses.
+            world: obstacles; if given, solutions are free of collisions and self-collisions.
             settings: tolerances, timeout per pose, number of restarts.
+            executor: carries parts of the batch, e.g. Dask's; None: threads of this process.
 
         Returns:
             ``.solved`` of shape (m,), ``.q`` of shape (m, n), ``.status`` of each pose.
@@ -224,7 +243,12 @@ class JointGroup:
             InvalidCommand: wrong shapes, numbers that are not finite, or poses that are not rigid.
             InvalidConfig: the group is not a chain.
         """
-        return self._solver.solve_batch(X_BT, seeds, settings=settings)
+        if executor is not None:
+            return ik_parts(self, self._robot, X_BT, seeds, world, settings, executor)
+        solver, accept = self._solver, None
+        if world is not None:
+            accept = CollisionFree(self.checker(world), solver.chain)
+        return solver.solve_batch(X_BT, seeds, settings=settings, acceptance=accept)
 
     # ---- collision checks
 
@@ -324,6 +348,37 @@ class JointGroup:
         with announced_compilation():
             return plan(request, options)
 
+    def plan_batch(
+        self,
+        starts: ArrayLike | str | Sequence[ArrayLike | str],
+        goals: ArrayLike | str | Goal | Sequence[ArrayLike | str | Goal],
+        world: World | None = None,
+        *,
+        timeout: float = 5.0,
+        seed: int = 123456,
+        options: PlanOptions | None = None,
+        executor: Executor | None = None,
+    ) -> list[MotionPlan]:
+        """Plan m motions in parallel; each is that of :meth:`plan`, without the search tree.
+
+        Args:
+            starts: one for all, or m of them, e.g. an array of shape (m, n).
+            goals: one for all, or m of them, e.g. an array of shape (m, n) or (m, 4, 4).
+            world: obstacles; None: self-collisions only.
+            timeout: max planning time of each motion [s].
+            seed: seed of the random numbers of each motion.
+            options: planner and its settings, velocity and acceleration scaling.
+            executor: carries parts of the batch, e.g. Dask's; None: threads of this process.
+
+        Raises:
+            InvalidCommand: as :meth:`plan`, or different numbers of starts and goals.
+        """
+        pairs = pairs_of(starts, goals, len(self.joint_names))
+        scene = None if world is None else world.scene
+        parts = [(pairs[part], scene, timeout, seed, options) for part in split(len(pairs), PLANS)]
+        found = run_parts(self, self._robot, plan_part, parts, executor)
+        return [plan for plans in found for plan in plans]
+
     def time_parameterize(
         self,
         path: ArrayLike,
@@ -383,6 +438,7 @@ class JointGroup:
     @cached_property
     def _solver(self) -> LeastSquaresIk:
         return LeastSquaresIk(IkChain.of_group(self._robot, self.name))
+<<<<<<< HEAD
 
     def _validity(
         self, world: World | None, condition: Callable[[Array], bool | str] | None
@@ -398,3 +454,5 @@ class JointGroup:
             return True if condition is None else condition(q)
 
         return valid
+=======
+>>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)

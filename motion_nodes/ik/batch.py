@@ -7,10 +7,10 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
@@ -31,8 +31,26 @@ from motion_nodes.model.tree import Array
 if TYPE_CHECKING:
     from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
 
-_CHUNK = 64
-"""Poses per work item of a thread: less than a millisecond."""
+_CHUNK, _LEAST_CHUNK = 64, 16
+"""Max and min number of poses per work item of a thread: less than a millisecond."""
+_CHUNKS = 4
+"""Work items per thread, so that all threads end at about the same time."""
+
+
+class Acceptance(Protocol):
+    """Condition on solutions, such as being collision-free."""
+
+    check: int
+    """Address of ``int32 check(const double* q, const void* memory)``, a quick check during the
+    search; 1 if a solution is accepted."""
+    memory: int
+    """Address passed to it."""
+
+    def decide(self, Q: Array) -> NDArray[np.bool_]:
+        """Return which solutions, shape (m, n), are accepted, shape (m,)."""
+
+    def validity(self, q: Array) -> bool:
+        """Return the same for one configuration."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +61,7 @@ class Batch:
     kernel: GeneratedIk
     memories: MemoryPool
     settings: IkSettings
+    acceptance: Acceptance | None = None
 
     def solve(
         self,
@@ -64,7 +83,9 @@ class Batch:
         n, m = len(self.chain.joint_names), len(X)
         starts = self._starts(seeds, m)
         q, report = np.empty((m, n)), np.empty((m, REPORT))
-        chunks = iter(range(0, m, _CHUNK))
+        count = _thread_count(threads, m)
+        size = min(_CHUNK, max(_LEAST_CHUNK, -(-m // (_CHUNKS * count))))
+        chunks = iter(range(0, m, size))
         lock = threading.Lock()
 
         def work() -> None:
@@ -73,20 +94,25 @@ class Batch:
                     first = next(chunks, None)
                 if first is None:
                     return
-                part = slice(first, min(first + _CHUNK, m))
+                part = slice(first, min(first + size, m))
                 given = None if starts is None else starts[part]
                 self._solve_chunk(X[part], given, q[part], report[part])
 
-        _run(work, _thread_count(threads, m))
+        _run(work, count)
         bad = np.flatnonzero(report[:, 0] == NO_POSE)
         if len(bad):
             raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
         self.chain.unwrap_all_near(q, self.chain.centre if starts is None else starts)
         status = [IkStatus.SOLVED] * m
         errors = report[:, 3:].copy()
-        for i in np.flatnonzero(report[:, 0] != FOUND):
+        solved, validity = report[:, 0] == FOUND, None
+        if self.acceptance is not None:
+            solved[solved] = self.acceptance.decide(q[solved])
+            validity = self.acceptance.validity
+        for i in np.flatnonzero(~solved):
             seed = None if starts is None else starts[i]
-            single = one_by_one(IkRequest(X[i], seed, settings=self.settings))
+            request = IkRequest(X[i], seed, validity=validity, settings=self.settings)
+            single = one_by_one(request)
             status[i], q[i], errors[i] = single.status, single.q, single.errors
             report[i, 1] = single.iterations
         solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
@@ -110,8 +136,11 @@ class Batch:
         try:
             # Poses that exceed the step budget are solved individually afterwards.
             memory.begin(int(starts is not None), address, wait=starts is not None)
+            if self.acceptance is not None:
+                memory.work.set(accept=self.acceptance.check, accept_data=self.acceptance.memory)
             self.kernel.many(memory.work, X, q, report)
         finally:
+            memory.work.set(accept=0, accept_data=0)
             memory.forget()
             self.memories.give_back(memory)
 
@@ -140,7 +169,7 @@ def _thread_count(wanted: int | None, poses: int) -> int:
     if wanted is not None and wanted < 1:
         raise InvalidConfig(f"threads is {wanted}; it must be at least 1.")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(wanted or available or 1, -(-poses // _CHUNK)))
+    return max(1, min(wanted or available or 1, -(-poses // _LEAST_CHUNK)))
 
 
 def _as_poses(targets: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.ik.batch import Batch
+from motion_nodes.ik.batch import Acceptance, Batch
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.failure_messages import how_it_ended, too_far, what_is_nearest
 from motion_nodes.ik.problem import (
@@ -108,6 +108,7 @@ class LeastSquaresIk:
         *,
         settings: IkSettings | None = None,
         threads: int | None = None,
+        acceptance: Acceptance | None = None,
     ) -> IkBatchResult:
         """Return joint positions for many poses, using all processors.
 
@@ -117,6 +118,7 @@ class LeastSquaresIk:
             settings: None: those of the solver. The timeout is per pose; ``prefer`` is "first" in a
                 batch.
             threads: number of threads; None: one per processor.
+            acceptance: condition on solutions; the search continues until one is accepted.
 
         Returns:
             The results of :meth:`solve` for each pose.
@@ -124,7 +126,8 @@ class LeastSquaresIk:
         Raises:
             InvalidCommand: inconsistent shapes, or values that are not finite or invalid poses.
         """
-        batch = Batch(self.chain, self.kernel, self._memories, settings or self.settings)
+        settings = settings or self.settings
+        batch = Batch(self.chain, self.kernel, self._memories, settings, acceptance)
         return batch.solve(targets, seeds, threads, one_by_one=self.solve)
 
     def _in_base(self, X_WT: Array, request: IkRequest) -> Array:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 IndexArray = NDArray[np.int32]
+ByteArray = NDArray[np.int8]
 
 FIXED, REVOLUTE, PRISMATIC = 0, 1, 2
 

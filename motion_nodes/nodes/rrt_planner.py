@@ -197,19 +197,14 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             self._actions.finish()
 
     def waiting_for(self) -> str:
-        """Return why the robot's state is unknown."""
+        """Return why requests have to wait: compilation, or an unknown state of the robot."""
+        if not self.requests.warm.is_set():
+            return "compiled planning kernels (half a minute at the first start on a machine)"
         return self._state.newest()[1]
-
-    def notice(self) -> str:
-        """Return a notice during compilation, at the first start on a machine."""
-        return "" if self.requests.warm.is_set() else "compiling kernels; requests wait for it"
 
     def diagnose(self, report: Report) -> None:
         """Report readiness, active motions and request counts."""
-        ready = self.requests.warm.is_set()
-        if not ready:
-            report.note("OK", "compiling; requests wait for it")
-        report.value("ready to plan", ready)
+        report.value("ready to plan", self.requests.warm.is_set())
         labels = self.execution.labels
         if labels:
             report.note("OK", f"active: {', '.join(labels)}")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ class CompiledChecks:
         self.calls = collision_calls(lane_count)
         self._layout = RobotLayout(robot, joints, self.calls)
         self._world: _World | None = None
+        self._newest: list[_World] = []  # shared by copies, which may be in different scenes
 
     def table(
         self,
@@ -72,18 +74,30 @@ class CompiledChecks:
         turned = tuple((last - j, last - i) for i, j in reversed(pairs))
         fields = self._layout.fields(backwards, turned, positions, clearance, margin, steps)
         reach = self._layout.reach(backwards, positions) + clearance + margin
-        before = self._world
-        same = before is not None and all(
-            old is new for old, new in zip(before.seen, (scene, bodies, X_WB), strict=True)
-        )
-        if before is None or not same or reach > before.reach:
-            known = {} if before is None else before.packed.known
-            reach += _REACH_STEP
-            lanes = self.calls.lanes.count
-            packed = pack_world(scene, backwards, inverse(X_WB), reach, lanes, known)
-            before = self._world = _World((scene, bodies, X_WB), reach, packed)
-        fields.update(before.packed.fields)
+        fields.update(self._packed((scene, bodies, X_WB), backwards, reach).fields)
         return CollisionTable(fields)
+
+    def _packed(
+        self,
+        seen: tuple[Scene, tuple[CollisionBody, ...], Array],
+        backwards: tuple[CollisionBody, ...],
+        reach: float,
+    ) -> PackedWorld:
+        """Return the packed world, the last one of this object or its copies if it is the same."""
+        last = [self._world] if self._world is not None else []
+        last += self._newest
+        for world in last:
+            if world.reach >= reach and all(map(operator.is_, world.seen, seen)):
+                self._world = world
+                return world.packed
+        known = last[0].packed.known if last else {}
+        reach += _REACH_STEP
+        scene, _, X_WB = seen
+        lanes = self.calls.lanes.count
+        packed = pack_world(scene, backwards, inverse(X_WB), reach, lanes, known)
+        self._world = _World(seen, reach, packed)
+        self._newest[:] = [self._world]
+        return packed
 
     def sphere_queries(
         self, bodies: tuple[CollisionBody, ...], frames: tuple[str, ...], X_WB: Array

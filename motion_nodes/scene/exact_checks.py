@@ -83,10 +83,9 @@ class ExactChecks:
         """Return the same for many configurations, shape (m, n), as shape (m,)."""
         values = checked_configurations(Q, self._checker.joint_names, 2)
         usable = np.asarray((np.abs(values) < _FAR).all(axis=1))
-        free = [
-            ok and self._swept(q[np.newaxis], 0)[0] for ok, q in zip(usable, values, strict=True)
-        ]
-        return np.array(free, np.bool_)
+        free = np.zeros(len(values), np.bool_)
+        free[usable] = self._memory.free_states(self._whole(values[usable]))
+        return free
 
     def sweep(self, path: Array, places: Array, roots: int, finest: float) -> Sweep:
         """Check a path continuously, both ends included.
@@ -174,8 +173,12 @@ class ExactChecks:
         most: int = 1,
     ) -> tuple[bool, Array, NDArray[np.int32]]:
         """Return whether a path is collision-free, and the kernel's statistics and contacts."""
-        n = path.shape[1]
-        whole = np.empty((len(path), n + len(self._standing)))
-        whole[:, :n], whole[:, n:] = path, self._standing
         at = np.zeros(len(path)) if places is None else places
-        return self._memory.sweep(whole, at, roots, finest, most)
+        return self._memory.sweep(self._whole(path), at, roots, finest, most)
+
+    def _whole(self, Q: Array) -> Array:
+        """Return positions of all joints: those of the configurations, then the standing ones."""
+        n = Q.shape[1]
+        whole = np.empty((len(Q), n + len(self._standing)))
+        whole[:, :n], whole[:, n:] = Q, self._standing
+        return whole

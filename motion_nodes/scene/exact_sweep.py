@@ -37,11 +37,11 @@ class SweepMemory:
         """
         # Imported on demand: Numba takes a quarter of a second to import.
         from motion_nodes.kernels.array_bridge import table_of
-        from motion_nodes.kernels.collision.path_sweep import sweep
+        from motion_nodes.kernels.collision.path_sweep import free_states, sweep
 
         self.bodies, self.world = bodies, world
         self._joints, self._clearance = joints, clearance
-        self._sweep, self._table_of = sweep, table_of
+        self._sweep, self._states, self._table_of = sweep, free_states, table_of
         self._reserve(_PAIRS)
 
     def sweep(
@@ -71,6 +71,15 @@ class SweepMemory:
             found = self._sweep(self._table, path, places, variation, roots, finest, contacts, out)
             if found != FULL or self._room >= _MOST_PAIRS:
                 return found == FREE, out, contacts
+            self._reserve(4 * self._room)
+
+    def free_states(self, Q: Array) -> NDArray[np.bool_]:
+        """Return which configurations of all joints, shape (m, n), are collision-free."""
+        free, done = np.zeros(len(Q), np.bool_), 0
+        while True:
+            done = self._states(self._table, Q, done, free)
+            if done == len(Q) or self._room >= _MOST_PAIRS:
+                return free
             self._reserve(4 * self._room)
 
     def _reserve(self, room: int) -> None:

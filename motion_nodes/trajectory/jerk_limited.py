@@ -41,8 +41,9 @@ _SLIGHT = 1.5e-3
 MOST_PIECES = 12_000
 """Longer paths would take minutes: splines have one polynomial per waypoint, lines with blended
 corners two."""
-_LEAST, _PIECES_FINE = 8, 250
-"""Intervals per piece, in addition to those for its length; fewer with more pieces."""
+_LEAST, _LEAST_OF_LINE, _PIECES_FINE = 10, 4, 250
+"""Intervals per curved piece and per line, in addition to those for its length; fewer where there
+are more pieces."""
 _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
 _NEWTON_STEPS = 8
@@ -119,8 +120,10 @@ def _part(
     """Return durations, clock and pieces of the intervals between two breaks of the path."""
     start, length = path.breaks[begin], path.breaks[end] - path.breaks[begin]
     breaks = _parameter((path.breaks[begin : end + 1] - start) / length)
-    least = max(2, min(_LEAST, _LEAST * _PIECES_FINE // len(path.coefficients)))
-    counts = least + np.rint(intervals * np.diff(breaks)).astype(np.intp)
+    fine = min(1.0, _PIECES_FINE / len(path.coefficients))
+    least = np.rint(fine * np.where(path.bent[begin:end], _LEAST, _LEAST_OF_LINE))
+    counts = np.maximum(2, least).astype(np.intp)
+    counts += np.rint(intervals * np.diff(breaks)).astype(np.intp)
     among = np.repeat(np.arange(end - begin, dtype=np.int32), counts)
     step = np.arange(len(among)) - np.repeat(np.cumsum(counts) - counts, counts)
     grid = np.append(breaks[among] + step / counts[among] * np.diff(breaks)[among], 1.0)

@@ -41,6 +41,11 @@ class JointPath:
         """Distance from start to end."""
         return float(self.breaks[-1])
 
+    @property
+    def bent(self) -> NDArray[np.bool_]:
+        """Whether each piece is curved, i.e. not a line at constant rate, shape (m,)."""
+        return np.asarray(self.coefficients[:, 2:].any(axis=(1, 2)))
+
     def piece_at(self, distance: ArrayLike) -> IndexArray:
         """Return the piece that contains each distance."""
         found = np.searchsorted(self.breaks, distance, side="right") - 1

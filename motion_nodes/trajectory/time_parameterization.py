@@ -24,9 +24,18 @@ Array = NDArray[np.float64]
 
 _SAME = 1e-9
 """Distance below which consecutive waypoints count as equal [rad or m]."""
-_ROUNDS = 2
+_ROUNDS = 6
 """Max number of rounds in which intervals that exceed a limit between grid points get tighter
 limits."""
+_SLIGHT = 2e-4
+"""Excess that is removed by stretching the motion instead of another round."""
+_TIGHTER = 1.2
+"""Exponent of an excess by which a limit is tightened."""
+_LEAST_OF_LINE, _LEAST = 8, 48
+"""Intervals per line and per curved piece, in addition to those for its length. Accelerations along
+the path are constant in an interval, which costs time where the path bends."""
+_PIECES_FINE = 100
+"""Number of curved pieces from which on they have fewer intervals."""
 GRID_INTERVALS = 200
 """Grid intervals along a path, in addition to a few per piece."""
 
@@ -113,12 +122,14 @@ def _acceleration_limited(
             path.breaks, path.coefficients, grid, piece, velocity, acceleration, strips, x, u
         )
         motion = _with_constant_accelerations(path, grid, piece, x, u)
-        use = motion.interval_use(limits)
-        if use.max() <= 1.0:
+        use = np.maximum(motion.interval_use(limits), 1.0)
+        stretch = LimitUse(*use.max(axis=0).tolist()).stretch
+        if stretch < 1.0 + _SLIGHT:
             break
-        velocity /= np.maximum(use[:, 0:1], 1.0)
-        acceleration /= np.maximum(use[:, 1:2], 1.0)
-    return motion.stretched(max(1.0, LimitUse(*use.max(axis=0).tolist()).stretch))
+        use **= _TIGHTER
+        velocity /= use[:, 0:1]
+        acceleration /= use[:, 1:2]
+    return motion.stretched(stretch)
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
@@ -126,9 +137,11 @@ def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
 
     Every piece has at least two intervals, because there may be a stop at either end of it.
     """
-    spans = np.diff(path.breaks)
-    least = max(2, min(8, 2000 // len(spans)))
-    counts = least + np.rint(intervals * spans / path.length).astype(np.intp)
+    spans, bent = np.diff(path.breaks), path.bent
+    fine = min(1.0, _PIECES_FINE / max(1, int(bent.sum())))
+    least = np.rint(fine * np.where(bent, _LEAST, _LEAST_OF_LINE))
+    counts = np.maximum(2, least).astype(np.intp)
+    counts += np.rint(intervals * spans / path.length).astype(np.intp)
     piece = np.repeat(np.arange(len(spans), dtype=np.int32), counts)
     first = np.repeat(np.cumsum(counts) - counts, counts)
     share = (np.arange(len(piece)) - first) / counts[piece]

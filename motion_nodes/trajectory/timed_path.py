@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.kernels.timing.path_pieces import limit_use
+from motion_nodes.kernels.timing.path_pieces import limit_use, path_states
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -87,17 +87,11 @@ class TimedPath(Trajectory):
             Positions [rad or m], velocities, accelerations and jerks (per s, s^2 and s^3), shape
             (k, n) each.
         """
-        wanted = np.asarray(times, dtype=np.float64)
-        t = np.clip(wanted, self.times[0], self.times[-1])
-        i = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.clock) - 1)
-        s, s1, s2, s3 = _clock_at(self.clock[i], t - self.times[i])
-        piece = self.piece[i]
-        q, q1, q2, q3 = (self.path.evaluate(s, order, piece) for order in range(4))
-        moving = ((wanted >= self.times[0]) & (wanted <= self.times[-1]))[:, None]
-        v = np.where(moving, q1 * s1, 0.0)
-        a = np.where(moving, q2 * s1**2 + q1 * s2, 0.0)
-        j = np.where(moving, q3 * s1**3 + 3.0 * q2 * s1 * s2 + q1 * s3, 0.0)
-        return q, v, a, j
+        wanted = np.ascontiguousarray(times, dtype=np.float64)
+        out = np.empty((4, len(wanted), self.path.coefficients.shape[2]))
+        path = self.path
+        path_states(path.breaks, path.coefficients, self.piece, self.times, self.clock, wanted, out)
+        return out[0], out[1], out[2], out[3]
 
     def points(self, time_step: float) -> JointTrajectory:
         """Return the motion as points in time, the last one at its end, at rest.
@@ -164,14 +158,3 @@ class TimedPath(Trajectory):
         """
         powers = factor ** -np.arange(self.clock.shape[1])
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
-
-
-def _clock_at(clock: Array, t: Array) -> tuple[Array, Array, Array, Array]:
-    """Return distance and three derivatives (Horner), each of shape (k, 1) but the first (k,)."""
-    s = first = second = third = np.zeros(len(t))
-    for k in range(clock.shape[1] - 1, -1, -1):
-        third = third * t + 3.0 * second
-        second = second * t + 2.0 * first
-        first = first * t + s
-        s = s * t + clock[:, k]
-    return s, first[:, None], second[:, None], third[:, None]

@@ -222,3 +222,12 @@ def test_limits_of_no_use_are_refused_in_words(limits, arguments, words):
 def test_blending_of_no_use_is_refused(arguments):
     with pytest.raises(InvalidConfig):
         CornerBlending(**arguments)
+
+
+@pytest.mark.parametrize("count", [3, 12])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_jerk_limit_never_makes_a_motion_faster(count, seed):
+    points = np.cumsum(np.random.default_rng(seed).normal(size=(count, 5)), axis=0)
+    limits = limits_of([2.0] * 5, [8.0, 5.0, 10.0, 6.0, 9.0], [4000.0] * 5)
+    jerky, smooth = (retime(points, limits, jerk_limited=jerk) for jerk in (False, True))
+    assert jerky.duration <= smooth.duration

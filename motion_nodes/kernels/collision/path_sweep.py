@@ -325,3 +325,34 @@ def sweep(
                 work.lists[k, 0], work.lists[k, 1] = end, write
             top += 2
     return COLLISION if out[3] > 0.0 else FREE
+
+
+@bare_kernel
+def free_states(table: NDArray[np.int64], Q: Array, first: int, free: NDArray[np.bool_]) -> int:
+    """Check configurations, as :func:`sweep` checks single ones.
+
+    Args:
+        table: a ``Table``.
+        Q: configurations [rad or m], shape (m, n).
+        first: row to begin with.
+        free: result, shape (m,).
+
+    Returns:
+        Number of rows done: fewer than m if the memory is too small for the next one.
+    """
+    bodies, world, work, clearance = _read(address(table))
+    for j in range(Q.shape[1]):
+        work.q[1, j] = 0.0
+    for k in range(first, Q.shape[0]):
+        _poses(bodies, Q[k], work.X)
+        _motions(bodies, work.X, work.q[1], work.motion)
+        count = _gather(bodies, world, work, clearance)
+        if count < 0:
+            return k
+        free[k] = True
+        for c in range(count):
+            _, upper, _ = _bounds(bodies, world, work, work.candidates[c], clearance)
+            if upper < 0.0:
+                free[k] = False
+                break
+    return Q.shape[0]

@@ -77,7 +77,8 @@ class GeneratedIk:
         """Solve for m poses one after the other.
 
         Args:
-            work: the workspace; with ``given`` = 1, ``starts`` is the address of m seeds.
+            work: the workspace; with ``given`` = 1, ``starts`` is the address of m seeds. Solutions
+                that its ``accept`` rejects are discarded.
             targets: poses of the tip in row 0, shape (m, 4, 4).
             q: results, shape (m, n): solutions, or the configurations with the smallest error.
             report: outcome, iterations, seeds used, errors of the solution, shape (m, REPORT).

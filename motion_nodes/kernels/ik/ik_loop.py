@@ -27,6 +27,7 @@ from motion_nodes.kernels.ir_value import IrValue
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 
 _ALL = (1 << LANES) - 1
+_ENDLESS = 1 << 62
 _DEFECT = 1e-6  # Max sum of squared deviations of a valid pose.
 _INTEGERS = """declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctpop.i64(i64)"""
@@ -38,10 +39,11 @@ def loop_text(n: int) -> str:
     ``ik_solve(work)`` begins with the target in the workspace, ``ik_resume(work)`` continues after
     a pause or a solution; both return an outcome. ``ik_many(work, m, targets, q, report)`` solves
     for m poses one after the other; with ``given`` = 1, ``starts`` holds a seed for each of them.
+    Solutions that ``accept`` rejects are discarded there.
     """
     at = work_layout(n)
     parts = (nearest_text(at), start_text(n, at), _give_up(n, at), _replace(at), _answer(n, at))
-    solves = (_run(at), _solve(at), _resume(at), _many(n, at))
+    solves = (_run(at), _solve(at), _resume(at), _accepted(at), _many(n, at))
     return "\n".join((DECLARATIONS, _INTEGERS, *parts, *solves))
 
 
@@ -133,6 +135,23 @@ def _resume(at: FieldLayout) -> str:
     return flow.function("ik_resume", linkage="")
 
 
+def _accepted(at: FieldLayout) -> str:
+    """Write ``ik_accepted(work)``: a solve that discards solutions that ``accept`` rejects."""
+    flow = FunctionBuilder(work="ptr")
+    work = Fields(flow.pointer("work"), at)
+    first = flow.call("i64", "ik_solve", work.memory)
+    flow.return_if(work.whole("accept").equals(0), first)
+    accept, data = work.pointer("accept"), work.pointer("accept_data")
+    with flow.loop(_ENDLESS, outcome=first) as turn:
+        flow.return_if(turn["outcome"].differs(FOUND), turn["outcome"])
+        accepted = flow.call("i32", accept, work.at("answer"), data)
+        flow.return_if(accepted.differs(0), flow.whole(FOUND))
+        work.set(discard=flow.whole(1) << work.whole("found").lowest(), wait=0)
+        turn["outcome"] = flow.call("i64", "ik_resume", work.memory)
+    flow.ret(flow.whole(EXHAUSTED))
+    return flow.function("ik_accepted")
+
+
 def _many(n: int, at: FieldLayout) -> str:
     """Write the function for many poses, each with the step budget of the workspace."""
     flow = FunctionBuilder(work="ptr", m="i64", targets="ptr", q="ptr", report="ptr")
@@ -141,7 +160,7 @@ def _many(n: int, at: FieldLayout) -> str:
     with flow.loop(flow.argument("m")) as pose:
         copy(flow.pointer("targets").at(pose.index * 16), work.at("target"), 16)
         work.set(starts=seeds.at(pose.index * given * n))
-        outcome = flow.call("i64", "ik_solve", work.memory)
+        outcome = flow.call("i64", "ik_accepted", work.memory)
         line = flow.pointer("report").at(pose.index * REPORT)
         for k, number in enumerate((outcome, work.whole("iterations"), work.whole("next"))):
             line.store(number.to("double"), k)

@@ -61,7 +61,9 @@ def work_layout(n: int) -> FieldLayout:
     addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
     (blocks, FEATURES, BLOCK), float32; ``attempts``: total number of seeds;
     * ``grant``: step budget until a pause; ``prefer``: lanes, a bit each, that are awaited even if
-    others have converged; ``discard``: lanes that restart from the next seed on resumption.
+    others have converged; ``discard``: lanes that restart from the next seed on resumption;
+    * ``accept``: address of ``int32 accept(const double* q, const void* data)``, which returns
+    whether a solution of a batch is accepted, or 0 for none; ``accept_data``: address of its data.
 
     Results: ``found``: lanes that hold a solution, a bit each; ``answer``: configuration and errors
     of the lowest of them; ``nearest``: smallest squared error of all abandoned descents, and its
@@ -97,6 +99,8 @@ def work_layout(n: int) -> FieldLayout:
         starts=1,
         table=1,
         features=1,
+        accept=1,
+        accept_data=1,
     )
 
 

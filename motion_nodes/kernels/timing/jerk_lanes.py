@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.jit import bare_part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 16
@@ -45,7 +45,7 @@ in a step."""
 WORK_ROWS = 24
 
 
-@part
+@bare_part
 def state(rows: Array, b: Array, first: int, W: Array) -> None:
     """Write X, U and K of the spline with coefficients b, for the block at interval ``first``."""
     for i in range(LANES):
@@ -55,7 +55,7 @@ def state(rows: Array, b: Array, first: int, W: Array) -> None:
         W[_K + i] = rows[6 * LANES + i] * b0 + rows[7 * LANES + i] * b1 + rows[8 * LANES + i] * b2
 
 
-@part
+@bare_part
 def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
     """Begin a place: write the contributions of the duration and the velocity limit."""
     for i in range(LANES):
@@ -73,7 +73,7 @@ def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
         W[TIME + i] += shares[i] * y
 
 
-@part
+@bare_part
 def acceleration_terms(e: Array, m: Array, W: Array) -> None:
     """Add the contributions of a joint's acceleration limit."""
     for i in range(LANES):
@@ -90,7 +90,7 @@ def acceleration_terms(e: Array, m: Array, W: Array) -> None:
         W[GAP + i] += m0 * (1.0 - a) + m1 * (1.0 + a)
 
 
-@part
+@bare_part
 def jerk_terms(f: Array, m: Array, W: Array) -> None:
     """Add the contributions of a joint's jerk limit."""
     for i in range(LANES):
@@ -115,7 +115,7 @@ def jerk_terms(f: Array, m: Array, W: Array) -> None:
         W[GAP + i] += m2 * (y - j) + m3 * (y + j)
 
 
-@part
+@bare_part
 def end_place(
     rows: Array, shares: Array, first: int, W: Array, slope: Array, pull: Array, band: Array
 ) -> None:
@@ -132,7 +132,7 @@ def end_place(
             _add(band[c - d], first + c, W, _S0)
 
 
-@part
+@bare_part
 def _row(rows: Array, c: int, W: Array) -> None:
     """Write gradients, and a row of the Hessian times the spline's weights."""
     x, u, k = c * LANES, (3 + c) * LANES, (6 + c) * LANES
@@ -145,7 +145,7 @@ def _row(rows: Array, c: int, W: Array) -> None:
         W[_M2 + i] = W[_H20 + i] * r0 + W[_H21 + i] * r1 + W[_H22 + i] * r2
 
 
-@part
+@bare_part
 def _entry(rows: Array, d: int, W: Array) -> None:
     """Write one entry of that row for all lanes."""
     x, u, k = d * LANES, (3 + d) * LANES, (6 + d) * LANES
@@ -153,13 +153,13 @@ def _entry(rows: Array, d: int, W: Array) -> None:
         W[_S0 + i] = W[_M0 + i] * rows[x + i] + W[_M1 + i] * rows[u + i] + W[_M2 + i] * rows[k + i]
 
 
-@part
+@bare_part
 def _add(line: Array, first: int, W: Array, row: int) -> None:
     for i in range(LANES):
         line[first + i] += W[row + i]
 
 
-@part
+@bare_part
 def velocity_step(caps: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
     """Begin a place of a step: write the multiplier's change, record the relative decreases.
 
@@ -181,7 +181,7 @@ def velocity_step(caps: Array, m: Array, dm: Array, target: float, W: Array, D: 
         W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], -change / m[i])
 
 
-@part
+@bare_part
 def acceleration_step(e: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
     """The same for the slacks of a joint's acceleration."""
     for i in range(LANES):
@@ -195,7 +195,7 @@ def acceleration_step(e: Array, m: Array, dm: Array, target: float, W: Array, D:
         W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], max(-c0 / m0, -c1 / m1))
 
 
-@part
+@bare_part
 def jerk_step(f: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
     """The same for the slacks of a joint's jerk, with their tangents."""
     for i in range(LANES):
@@ -213,7 +213,7 @@ def jerk_step(f: Array, m: Array, dm: Array, target: float, W: Array, D: Array) 
         W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], max(-c2 / m2, -c3 / m3))
 
 
-@part
+@bare_part
 def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
     """Write multipliers such that products with the slacks are 1."""
     for i in range(LANES):
@@ -221,7 +221,7 @@ def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
         W[TIME + i] += shares[i] / math.sqrt(W[_X + i])
 
 
-@part
+@bare_part
 def acceleration_start(e: Array, m: Array, W: Array) -> None:
     """The same for the slacks of a joint's acceleration."""
     for i in range(LANES):
@@ -229,7 +229,7 @@ def acceleration_start(e: Array, m: Array, W: Array) -> None:
         m[i], m[LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
 
 
-@part
+@bare_part
 def jerk_start(f: Array, m: Array, W: Array) -> None:
     """The same for the slacks of a joint's jerk."""
     for i in range(LANES):
@@ -239,7 +239,7 @@ def jerk_start(f: Array, m: Array, W: Array) -> None:
         m[i], m[LANES + i] = 1.0 / (y - j), 1.0 / (y + j)
 
 
-@part
+@bare_part
 def velocity_use(caps: Array, W: Array) -> float:
     """Return the max ratio of X to its cap."""
     most = 0.0
@@ -248,7 +248,7 @@ def velocity_use(caps: Array, W: Array) -> float:
     return most
 
 
-@part
+@bare_part
 def acceleration_use(e: Array, W: Array) -> float:
     """Return the max ratio of a joint's acceleration to its limit."""
     most = 0.0
@@ -257,7 +257,7 @@ def acceleration_use(e: Array, W: Array) -> float:
     return most
 
 
-@part
+@bare_part
 def jerk_use(f: Array, W: Array) -> float:
     """Return the factor by which X must be divided to satisfy a joint's jerk limit."""
     cube = 0.0

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
+from motion_nodes.kernels.jit import bare_part, kernel
+from motion_nodes.kernels.kinematic_arrays import Array, ByteArray, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import (
     END,
     GAP,
@@ -63,11 +63,29 @@ _MARGIN = 0.98
 """Max fraction of the distance to the closest limit per step."""
 _LEAST_TARGET = 0.02
 """Min fraction of the gap left by a step: closer to the limits later steps are short."""
+_CLOSE = 0.3
+"""Min utilization of a limit that is considered by a step close to the solution."""
+_CHOICE = 0.1
+"""Duality gap from which on other limits are omitted, as a fraction of the duration."""
 _COLD, _WARM = 0.9, 0.99
 """Max utilization of the limits by an initial guess and by a previous solution."""
 
 
-@part
+@bare_part
+def _fill(W: Array, row: int, value: float) -> None:
+    for i in range(LANES):
+        W[row + i] = value
+
+
+@bare_part
+def _sum(W: Array, row: int) -> float:
+    total = 0.0
+    for i in range(LANES):
+        total += W[row + i]
+    return total
+
+
+@bare_part
 def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
     """Return the factor by which the coefficients must be divided to satisfy all limits."""
     n = E.shape[1] // ROWS
@@ -84,13 +102,51 @@ def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
     return most
 
 
-@part
+@bare_part
+def _choose(
+    rows: Array, E: Array, b: Array, W: Array, close: float, keep: bool, used: ByteArray
+) -> int:
+    """Mark the limits of each block that are close to their bounds; return how many there are.
+
+    Limits with a utilization below ``close`` have no effect on the solution; ``keep`` keeps their
+    marks.
+    """
+    n = E.shape[1] // ROWS
+    found = 0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    near = acceleration_use(E[block, j], W) > close
+                    used[block, j] = near or (keep and used[block, j])
+            for j in range((END + place) * n, (END + place + 1) * n):
+                near = jerk_use(E[block, j], W) > close
+                used[block, j] = near or (keep and used[block, j])
+        for j in range(ROWS * n):
+            found += used[block, j]
+    return found
+
+
+@bare_part
+def _advance(used: ByteArray, m: Array, dm: Array, share: float) -> None:
+    """Add a share of their changes to the multipliers."""
+    for block in range(len(m)):
+        for k in range(m.shape[1]):
+            if k < PLACES or used[block, k - PLACES]:
+                old, change = m[block, k], dm[block, k]
+                for i in range(ROOMS * LANES):
+                    old[i] += share * change[i]
+
+
+@bare_part
 def _start(
     rows: Array,
     E: Array,
     shares: Array,
     caps: Array,
     b: Array,
+    used: ByteArray,
     gap: float,
     m: Array,
     mb: Array,
@@ -101,31 +157,32 @@ def _start(
     Their sum is ``gap``, as a fraction of the duration.
     """
     n = E.shape[1] // ROWS
-    W[TIME : TIME + LANES] = 0.0
+    _fill(W, TIME, 0.0)
     for block in range(len(rows)):
         for place in range(PLACES):
             state(rows[block, place], b, block * LANES, W)
             velocity_start(shares[block, place], caps[block, place], m[block, place], W)
             if place != END:
                 for j in range(place * n, place * n + n):
-                    acceleration_start(E[block, j], m[block, PLACES + j], W)
+                    if used[block, j]:
+                        acceleration_start(E[block, j], m[block, PLACES + j], W)
             for j in range((END + place) * n, (END + place + 1) * n):
-                jerk_start(E[block, j], m[block, PLACES + j], W)
-    weight = gap * W[TIME : TIME + LANES].sum()
-    scaled = m.reshape(m.size)
-    for i in range(m.size):
-        scaled[i] *= weight
+                if used[block, j]:
+                    jerk_start(E[block, j], m[block, PLACES + j], W)
+    weight = gap * _sum(W, TIME)
+    _advance(used, m, m, weight - 1.0)
     for i in range(len(mb)):
         mb[i] = weight / b[i]
 
 
-@part
+@bare_part
 def _system(
     rows: Array,
     E: Array,
     shares: Array,
     caps: Array,
     b: Array,
+    used: ByteArray,
     m: Array,
     mb: Array,
     W: Array,
@@ -139,12 +196,10 @@ def _system(
         The duality gap (upper bound of the excess duration), and the duration.
     """
     n = E.shape[1] // ROWS
-    slope.fill(0.0)
-    pull.fill(0.0)
-    band.fill(0.0)
-    W[GAP : GAP + LANES] = 0.0
-    n = E.shape[1] // ROWS
-    W[TIME : TIME + LANES] = 0.0
+    for i in range(len(slope)):
+        slope[i] = pull[i] = band[0, i] = band[1, i] = band[2, i] = 0.0
+    _fill(W, GAP, 0.0)
+    _fill(W, TIME, 0.0)
     for block in range(len(rows)):
         for place in range(PLACES):
             row, share = rows[block, place], shares[block, place]
@@ -152,26 +207,29 @@ def _system(
             velocity_terms(share, caps[block, place], m[block, place], W)
             if place != END:
                 for j in range(place * n, place * n + n):
-                    acceleration_terms(E[block, j], m[block, PLACES + j], W)
+                    if used[block, j]:
+                        acceleration_terms(E[block, j], m[block, PLACES + j], W)
             for j in range((END + place) * n, (END + place + 1) * n):
-                jerk_terms(E[block, j], m[block, PLACES + j], W)
+                if used[block, j]:
+                    jerk_terms(E[block, j], m[block, PLACES + j], W)
             end_place(row, share, block * LANES, W, slope, pull, band)
-    gap = W[GAP : GAP + LANES].sum()
+    gap = _sum(W, GAP)
     # coefficients above 0, so that X is positive everywhere, not only at the places
     for i in range(len(mb)):
         pull[i] += 1.0 / b[i]
         band[0, i] += mb[i] / b[i]
         gap += mb[i] * b[i]
-    return gap, W[TIME : TIME + LANES].sum()
+    return gap, _sum(W, TIME)
 
 
-@part
+@bare_part
 def _step_lengths(
     rows: Array,
     E: Array,
     caps: Array,
     b: Array,
     move: Array,
+    used: ByteArray,
     target: float,
     m: Array,
     dm: Array,
@@ -182,8 +240,8 @@ def _step_lengths(
 ) -> tuple[float, float]:
     """Write the multipliers' changes; return max step lengths of coefficients and multipliers."""
     n = E.shape[1] // ROWS
-    W[LESS_ROOM : LESS_ROOM + LANES] = 1e-9
-    W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES] = 1e-9
+    _fill(W, LESS_ROOM, 1e-9)
+    _fill(W, LESS_MULTIPLIER, 1e-9)
     for block in range(len(rows)):
         for place in range(PLACES):
             state(rows[block, place], b, block * LANES, W)
@@ -192,19 +250,22 @@ def _step_lengths(
             velocity_step(caps[block, place], here[place], change[place], target, W, D)
             if place != END:
                 for j in range(place * n, place * n + n):
-                    e, k = E[block, j], PLACES + j
-                    acceleration_step(e, here[k], change[k], target, W, D)
+                    if used[block, j]:
+                        e, k = E[block, j], PLACES + j
+                        acceleration_step(e, here[k], change[k], target, W, D)
             for j in range((END + place) * n, (END + place + 1) * n):
-                jerk_step(E[block, j], here[PLACES + j], change[PLACES + j], target, W, D)
-    less = W[LESS_ROOM : LESS_ROOM + LANES].max()
-    fewer = W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES].max()
+                if used[block, j]:
+                    jerk_step(E[block, j], here[PLACES + j], change[PLACES + j], target, W, D)
+    less = fewer = 0.0
+    for i in range(LANES):
+        less, fewer = max(less, W[LESS_ROOM + i]), max(fewer, W[LESS_MULTIPLIER + i])
     for i in range(len(mb)):
         dmb[i] = (target - mb[i] * move[i]) / b[i] - mb[i]
         less, fewer = max(less, -move[i] / b[i]), max(fewer, -dmb[i] / mb[i])
     return min(1.0, _MARGIN / less), min(1.0, _MARGIN / fewer)
 
 
-@part
+@bare_part
 def _solve(band: Array, x: Array, count: int) -> None:
     """Solve a banded system, factorized in place (Cholesky, L D L')."""
     d0, d1, d2 = band[0], band[1], band[2]
@@ -227,7 +288,7 @@ def _solve(band: Array, x: Array, count: int) -> None:
             x[i] -= d2[i + 2] * x[i + 2]
 
 
-@part
+@bare_part
 def _write_state(rows: Array, b: Array, X: Array, U: Array) -> None:
     """Write X and U at the grid."""
     last = len(X) - 1
@@ -318,40 +379,55 @@ def jerk_limited_speeds(
     for i in range(count):  # Simpson's rule
         for place in range(PLACES):
             shares[i // LANES, place, i % LANES] = spans[i] * (4.0 if place == 1 else 1.0) / 6.0
-    size, used = blocks * LANES + 2, count + 2
+    size, length = blocks * LANES + 2, count + 2
     W, C = np.zeros(WORK_ROWS * LANES), np.zeros(WORK_ROWS * LANES)
     c, move = np.ones(size), np.zeros(size)
-    if b[0] > 0.0:
-        c[:used] = b
-        c[:used] *= min(1.0, _WARM / _use(rows, E, caps, c, W))
+    used = np.ones((blocks, ROWS * n), np.int8)
+    limited, chosen = used.size, b[0] > 0.0
+    if chosen:
+        c[:length] = b
+        c[:length] *= min(1.0, _WARM / _use(rows, E, caps, c, W))
+        limited = _choose(rows, E, c, W, _CLOSE, False, used)
     else:
         guess(D, spans, limits, steady, c)
-        c[:used] *= _COLD / _use(rows, E, caps, c, W)
+        c[:length] *= _COLD / _use(rows, E, caps, c, W)
     slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
     m = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
     dm = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
-    mb, dmb = np.empty(used), np.empty(used)
-    rooms = count * (PLACES + ROOMS * ROWS * n) + used
-    _start(rows, E, shares, caps, c, first_gap / rooms, m, mb, W)
+    mb, dmb = np.empty(length), np.empty(length)
+    rooms = count * PLACES + ROOMS * LANES * limited + length
+    _start(rows, E, shares, caps, c, used, first_gap / rooms, m, mb, W)
     steps, short = 0, 1.0
     while steps < _STEPS:
-        gap, time = _system(rows, E, shares, caps, c, m, mb, W, slope, pull, band)
+        gap, time = _system(rows, E, shares, caps, c, used, m, mb, W, slope, pull, band)
         if not gap > _ENOUGH * time:
-            break
+            # A limit that was omitted and is exceeded now is added.
+            more = _choose(rows, E, c, W, 1.0, True, used)
+            if more == limited:
+                break
+            limited = more
+            c[:length] *= _WARM / _use(rows, E, caps, c, W)
+            rooms = count * PLACES + ROOMS * LANES * limited + length
+            _start(rows, E, shares, caps, c, used, first_gap / rooms, m, mb, W)
+            short = 1.0
+            steps += 1
+            continue
         steps += 1
         target = max(short, _LEAST_TARGET) * gap / rooms
-        for i in range(used):
+        for i in range(length):
             move[i] = target * pull[i] - slope[i]
-        _solve(band, move, used)
-        far, long = _step_lengths(rows, E, caps, c, move, target, m, dm, mb, dmb, W, C)
-        for i in range(used):
+        _solve(band, move, length)
+        far, long = _step_lengths(rows, E, caps, c, move, used, target, m, dm, mb, dmb, W, C)
+        for i in range(length):
             c[i] += far * move[i]
             mb[i] += long * dmb[i]
-        old, change = m.reshape(m.size), dm.reshape(m.size)
-        for i in range(m.size):
-            old[i] += long * change[i]
+        _advance(used, m, dm, long)
         # After short steps the next one is recentred, where all slacks are large.
         short = 1.0 - min(far, long)
-    b[:] = c[:used]
+        if not chosen and gap < _CHOICE * time:
+            chosen = True
+            limited = _choose(rows, E, c, W, _CLOSE, False, used)
+            rooms = count * PLACES + ROOMS * LANES * limited + length
+    b[:] = c[:length]
     _write_state(rows, c, X, U)
     return steps

@@ -6,7 +6,7 @@ Spline weights, limits of all joints at each place, and initial coefficients.
 
 from __future__ import annotations
 
-from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.jit import bare_part
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.timing.jerk_lanes import BEGIN, END, LANES, PLACES
 
@@ -18,7 +18,7 @@ _UNBOUNDED = 1e12
 """Max X where it is unbounded."""
 
 
-@part
+@bare_part
 def fill_rows(spans: Array, rows: Array) -> None:
     """Write the weights of the three coefficients in X, U and K at each place of each interval."""
     count = len(spans)
@@ -43,7 +43,7 @@ def fill_rows(spans: Array, rows: Array) -> None:
             rows[block, 2, c * LANES + lane] = end[c]
 
 
-@part
+@bare_part
 def fill_limits(
     D: Array, velocity: Array, limits: Array, E: Array, caps: Array, steady: Array
 ) -> None:
@@ -78,7 +78,7 @@ def fill_limits(
             caps[block, place, lane] = 1.0 / cap
 
 
-@part
+@bare_part
 def guess(D: Array, spans: Array, limits: Array, steady: Array, b: Array) -> None:
     """Write coefficients that follow the X of feasible constant speed, without jumps.
 
@@ -95,7 +95,7 @@ def guess(D: Array, spans: Array, limits: Array, steady: Array, b: Array) -> Non
         b[i] = min(b[i], b[i + 1] * _GROWTH, b[i + 1] + rise)
 
 
-@part
+@bare_part
 def _rise(D: Array, spans: Array, limits: Array, k: int, m: int) -> float:
     """Return the max change of X over two intervals in the initial guess."""
     rise = _UNBOUNDED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Piecewise polynomial joint paths, and utilization of the limits by a timed path.
+"""Piecewise polynomial joint paths: states and utilization of the limits of a timed path.
 
 A path consists of ``breaks`` (m + 1,) and ``coefficients`` (m, d + 1, n), lowest power first, each
 piece in the distance from its own break. A clock maps time to distance along the path: time
@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
 """Subdivisions of an interval in the search for its peaks."""
 
 
-@part
+@bare_part
 def slopes(
     coefficients: Array, piece: int, at: float, d0: Array, d1: Array, d2: Array, d3: Array
 ) -> None:
@@ -36,7 +36,7 @@ def slopes(
             d0[j] = d0[j] * at + coefficients[piece, k, j]
 
 
-@part
+@bare_part
 def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
     """Return distance along the path and its three time derivatives at a time into an interval."""
     s = first = second = third = 0.0
@@ -104,3 +104,42 @@ def limit_use(
             for j in range(n):
                 most = (peaks[j] + 0.25 * bends[j]) * share[order, j]
                 use[i, order] = max(use[i, order], most)
+
+
+@kernel
+def path_states(
+    breaks: Array,
+    coefficients: Array,
+    piece: IndexArray,
+    times: Array,
+    clock: Array,
+    wanted: Array,
+    out: Array,
+) -> None:
+    """Write positions, velocities, accelerations and jerks of a timed path.
+
+    Args:
+        breaks: of the path, shape (m + 1,).
+        coefficients: of the path, shape (m, d + 1, n).
+        piece: piece of the path of each interval, shape (N,).
+        times: bounds of the intervals [s], shape (N + 1,).
+        clock: as for :func:`limit_use`, shape (N, 6).
+        wanted: times to evaluate, in any order [s], shape (k,); outside the motion it is at rest.
+        out: result, shape (4, k, n).
+    """
+    n, last = coefficients.shape[2], len(piece) - 1
+    d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    i = 0
+    for k in range(len(wanted)):
+        t = min(max(wanted[k], times[0]), times[last + 1])
+        if not (times[i] <= t and (i == last or t < times[i + 1])):
+            i = min(max(np.searchsorted(times, t, side="right") - 1, 0), last)
+        s, speed, rise, jolt = ticks(clock, i, t - times[i])
+        slopes(coefficients, piece[i], s - breaks[piece[i]], d0, d1, d2, d3)
+        moving = 1.0 if times[0] <= wanted[k] <= times[last + 1] else 0.0
+        square, cube, mixed = speed * speed, speed**3, 3.0 * speed * rise
+        for j in range(n):
+            out[0, k, j] = d0[j]
+            out[1, k, j] = moving * (d1[j] * speed)
+            out[2, k, j] = moving * (d2[j] * square + d1[j] * rise)
+            out[3, k, j] = moving * (d3[j] * cube + d2[j] * mixed + d1[j] * jolt)

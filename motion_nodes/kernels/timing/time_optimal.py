@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.path_pieces import slopes
 
@@ -28,7 +28,7 @@ _STEPS = 50
 """Max number of Newton steps; each makes at least one strip inactive."""
 
 
-@part
+@bare_part
 def _bounds(
     inverse: Array, slope: Array, a: Array, i: int, x: float, span: float, most: float
 ) -> tuple[float, float, float, float]:

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches of a group: split into parts for threads, processes or other machines.
+
+Executors of the ``concurrent.futures`` kind carry the parts: thread and process pools, and those of
+Dask, Ray or MPI, whose workers need nothing but this package. A worker keeps the last robots, so
+that only its first part compiles or loads code.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import pickle
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ik.problem import IkBatchResult, IkSettings
+from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.model.robot import Robot
+from motion_nodes.planning.pipeline import MotionPlan
+from motion_nodes.scene.world import World
+
+if TYPE_CHECKING:
+    from motion_nodes.api.joint_group import JointGroup
+
+Part = TypeVar("Part")
+
+POSES, PLANS = 250, 4
+"""Poses and plans per part."""
+
+
+def _mapping(items: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(items)
+
+
+class _Pickler(pickle.Pickler):
+    """Also pickles the read-only mappings of robots and scenes."""
+
+    def reducer_override(self, obj: object) -> Any:
+        if isinstance(obj, MappingProxyType):
+            return _mapping, (dict(obj),)
+        return NotImplemented
+
+
+def pickled(item: object) -> bytes:
+    """Return an object with robots and scenes in it as bytes for :func:`pickle.loads`."""
+    buffer = io.BytesIO()
+    _Pickler(buffer).dump(item)
+    return buffer.getvalue()
+
+
+@functools.lru_cache(maxsize=4)
+def _group(robot: bytes, name: str) -> JointGroup:
+    from motion_nodes.api.joint_group import JointGroup
+
+    return JointGroup(pickle.loads(robot), name)
+
+
+def _remote(robot: bytes, name: str, call: bytes) -> Any:
+    """Compute a part in a worker."""
+    function, part = pickle.loads(call)
+    return function(_group(robot, name), part)
+
+
+def run_parts(
+    group: JointGroup,
+    robot: Robot,
+    function: Callable[[JointGroup, Part], Any],
+    parts: Iterable[Part],
+    executor: Executor | None,
+) -> list[Any]:
+    """Return the results of a function for each part of a batch, in order.
+
+    Args:
+        group: first argument of the function.
+        robot: its robot.
+        function: a function of a module; called by several threads or processes.
+        parts: second arguments.
+        executor: carries the calls; None: a thread per processor.
+    """
+    if executor is None:
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
+            return run_parts(group, robot, function, parts, threads)
+    if isinstance(executor, ThreadPoolExecutor):
+        return list(executor.map(functools.partial(function, group), parts))
+    model = pickled(robot)
+    calls = [
+        executor.submit(_remote, model, group.name, pickled((function, part))) for part in parts
+    ]
+    return [call.result() for call in calls]
+
+
+def split(count: int, size: int) -> list[slice]:
+    """Return slices of at most ``size`` that cover a count."""
+    return [slice(i, min(i + size, count)) for i in range(0, count, size)]
+
+
+def ik_part(group: JointGroup, part: tuple[Any, ...]) -> IkBatchResult:
+    """Solve inverse kinematics for some poses."""
+    poses, seeds, scene, settings = part
+    world = None if scene is None else World(scene)
+    return group.ik_batch(poses, seeds, world=world, settings=settings)
+
+
+def ik_parts(
+    group: JointGroup,
+    robot: Robot,
+    X_BT: ArrayLike,
+    seeds: ArrayLike | None,
+    world: World | None,
+    settings: IkSettings | None,
+    executor: Executor,
+) -> IkBatchResult:
+    """Solve inverse kinematics for m poses by an executor; see ``JointGroup.ik_batch``."""
+    began = compute_time()
+    poses = np.asarray(X_BT, np.float64)
+    starts = None if seeds is None else np.asarray(seeds, np.float64)
+    scene = None if world is None else world.scene
+    parts = [
+        (
+            poses[part],
+            starts if starts is None or starts.ndim < 2 else starts[part],
+            scene,
+            settings,
+        )
+        for part in split(len(poses), POSES) or [slice(0, 0)]
+    ]
+    results = run_parts(group, robot, ik_part, parts, executor)
+    arrays = (
+        np.concatenate([getattr(result, name) for result in results])
+        for name in ("solved", "q", "errors", "iterations")
+    )
+    status = tuple(status for result in results for status in result.status)
+    return IkBatchResult(status, *arrays, compute_time() - began)
+
+
+def plan_part(group: JointGroup, part: tuple[Any, ...]) -> list[MotionPlan]:
+    """Plan some motions."""
+    pairs, scene, timeout, seed, options = part
+    world = None if scene is None else World(scene)
+    plans = (
+        group.plan(start, goal, world, timeout=timeout, seed=seed, options=options)
+        for start, goal in pairs
+    )
+    return [replace(plan, tree=None) for plan in plans]
+
+
+def pairs_of(starts: Any, goals: Any, joints: int) -> list[tuple[Any, Any]]:
+    """Return start and goal of each motion.
+
+    Args:
+        starts: one start, or m of them.
+        goals: one goal, or m of them.
+        joints: number of joints.
+
+    Raises:
+        InvalidCommand: different numbers of starts and goals.
+    """
+    first, last = _listed(starts, joints), _listed(goals, joints)
+    count = len(last) if len(first) == 1 else len(first)
+    if len(last) not in (1, count) or (not last and count):
+        raise InvalidCommand(
+            f"{len(first)} starts and {len(last)} goals; give equally many, or one of either."
+        )
+    first, last = (x * count if len(x) == 1 else x for x in (first, last))
+    return list(zip(first, last, strict=True))
+
+
+def _listed(given: Any, joints: int) -> list[Any]:
+    """Return one or several starts or goals as a list."""
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        return [given]
+    shape = _shape(given)
+    if shape in ((joints,), (4, 4)) and not (shape == (4, 4) and joints == 4):
+        return [given]
+    return list(given)
+
+
+def _shape(given: ArrayLike) -> tuple[int, ...]:
+    """Return the shape of an array of numbers, else ()."""
+    try:
+        return np.asarray(given, dtype=np.float64).shape
+    except (TypeError, ValueError):
+        return ()
