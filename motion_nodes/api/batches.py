@@ -134,12 +134,12 @@ def ik_parts(
         for part in split(len(poses), POSES) or [slice(0, 0)]
     ]
     results = run_parts(group, robot, ik_part, parts, executor)
-    arrays = (
+    status = tuple(status for result in results for status in result.status)
+    solved, q, errors, iterations = (
         np.concatenate([getattr(result, name) for result in results])
         for name in ("solved", "q", "errors", "iterations")
     )
-    status = tuple(status for result in results for status in result.status)
-    return IkBatchResult(status, *arrays, compute_time() - began)
+    return IkBatchResult(status, solved, q, errors, iterations, compute_time() - began)
 
 
 def plan_part(group: JointGroup, part: tuple[Any, ...]) -> list[MotionPlan]:

@@ -33,9 +33,10 @@ from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_path import JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.path_efforts import EFFORT_SHARE, effort_limits
-from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.time_parameterization import retime, scaled_limits, time_optimal
 from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
@@ -266,13 +267,15 @@ class PlanRun:
         ends, result = self._found(request, options)
         if result.path is None:
             return FoundMotion(result)
-        path = self._shortened(request, result.path) if options.shorten else result.path
+        curve = result.curve if options.retime and not ends.note else None
+        shorten = options.shorten and result.curve is None
+        path = self._shortened(request, result.path) if shorten else result.path
         path = ends.joined(path, result.goal_index)
         if ends.note and request is self._request:
             self._notes.append(ends.note)
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
-        motion = self._timed(request, path) if options.retime else None
+        motion = self._timed(request, path, curve) if options.retime else None
         points = self._points(path, motion) if options.retime else None
         # The motion leaves the path only at its corners, within verified bounds.
         driven = path if motion is None or points is None else points.positions
@@ -324,23 +327,31 @@ class PlanRun:
             self._words = f"from {len(path)} to {len(shorter)} waypoints"
         return shorter
 
-    def _timed(self, request: PlanRequest, path: Array) -> TimedPath | None:
+    def _timed(
+        self, request: PlanRequest, path: Array, curve: JointPath | None
+    ) -> TimedPath | None:
         options, checker = self._options, request.checker
         if np.abs(path - path[0]).max() < _SAME:
             self._notes.append("the robot is at the goal already: there is nothing to move")
             return None
         with self._stage("retime"):
-            blending = CornerBlending(options.blend, checker.are_free, self._corner_step)
-            motion = retime(
-                path,
-                checker.limits,
-                velocity_scaling=options.velocity_scaling,
-                acceleration_scaling=options.acceleration_scaling,
-                blending=blending,
-                efforts=effort_limits(
-                    checker.robot, checker.joint_names, checker.positions, options.effort_share
-                ),
+            scaling = options.velocity_scaling, options.acceleration_scaling
+            efforts = effort_limits(
+                checker.robot, checker.joint_names, checker.positions, options.effort_share
             )
+            if curve is None:
+                blending = CornerBlending(options.blend, checker.are_free, self._corner_step)
+                motion = retime(
+                    path,
+                    checker.limits,
+                    velocity_scaling=scaling[0],
+                    acceleration_scaling=scaling[1],
+                    blending=blending,
+                    efforts=efforts,
+                )
+            else:
+                limits = scaled_limits(checker.limits, *scaling)
+                motion = time_optimal(curve, limits, efforts=efforts)
             self._words = f"{motion.duration:.4g} s"
         return motion
 

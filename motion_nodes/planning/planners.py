@@ -21,6 +21,8 @@ from motion_nodes.planning.planning_problem import Planner, PlanRequest, PlanRes
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
+from motion_nodes.planning.trajopt.planner import TrajOpt
+from motion_nodes.planning.trajopt.settings import TrajOptSettings
 
 Maker = Callable[[Any], Planner]
 
@@ -71,6 +73,7 @@ _MAKERS: dict[str, tuple[Maker, Any]] = {
     TaskSpaceRrt.name: (PosesOrJoints, RrtConfig()),
     AnytimeRrtConnect.name: (AnytimeRrtConnect, AnytimeSettings()),
     ConstrainedRrt.name: (ConstrainedRrt, ConstrainedSettings()),
+    TrajOpt.name: (TrajOpt, TrajOptSettings()),
     DirectMotion.name: (_direct, None),
 }
 _OTHER_NAMES = {

@@ -14,6 +14,7 @@ from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.joint_path import JointPath
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,8 @@ class PlanResult:
     """Total duration: goals, search, shortening, checks [s]."""
     goal_index: int | None = None
     """Index of the goal that was reached."""
+    curve: JointPath | None = None
+    """A smooth curve to be followed instead of the path; the path then holds points on it."""
 
     @property
     def success(self) -> bool:

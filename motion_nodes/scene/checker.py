@@ -183,6 +183,11 @@ class CollisionChecker:
         self._margin = configurations.checked_distance(margin, "margin")
         self._table = None
 
+    @property
+    def sphere_margin(self) -> float:
+        """Additional clearance of spheres [m]."""
+        return self._margin
+
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
         """Set the resolution of edges; see the constructor.
 
@@ -326,12 +331,28 @@ class CollisionChecker:
         Raises:
             InvalidCommand: wrong number of positions.
         """
+        queries, table = self._sphere_queries()
+        return queries.distances(self._frames(self._checked(q, 1)), table)
+
+    def world_distances(self, Q: ArrayLike) -> tuple[Array, Array]:
+        """Return distances and directions of :meth:`sphere_distances` for m configurations.
+
+        Returns:
+            Distances [m], shape (m, s), and unit vectors away from the objects, shape (m, s, 3).
+        """
+        values = self._checked(Q, 2)
+        queries, table = self._sphere_queries()
+        full = np.repeat(self._positions[np.newaxis], len(values), axis=0)
+        full[:, self._columns] = values
+        return queries.batch(self._kinematics.frames_batch(full), table)
+
+    def _sphere_queries(self) -> tuple[SphereQueries, CollisionTable]:
         table = self._packed()
         if self._queries is None or self._queries[0] is not table:
             frames = self._kinematics.frame_names
             queries = self._compiled.sphere_queries(self._bodies, frames, self._X_WB)
             self._queries = (table, queries)
-        return self._queries[1].distances(self._frames(self._checked(q, 1)), table)
+        return self._queries[1], table
 
     def sphere_pairs(self) -> SpherePairs:
         """Return the distances of all checked pairs of spheres, with gradients.

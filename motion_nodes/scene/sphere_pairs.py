@@ -114,6 +114,23 @@ class SpherePairs:
         X = self._poses(Q)[:, self._body]
         return np.asarray(np.einsum("mnij,nj->mni", X[..., :3, :3], self._centres) + X[..., :3, 3])
 
+    def own_gaps(self, centres: Array) -> tuple[Array, Array]:
+        """Return the distances of the robot's own pairs, and unit vectors towards their first.
+
+        Args:
+            centres: of the spheres in the world [m], shape (m, s, 3).
+
+        Returns:
+            Shapes (m, k) and (m, k, 3).
+        """
+        offset = centres[:, self._first] - centres[:, self._second]
+        length = np.sqrt(np.einsum("mkc,mkc->mk", offset, offset))
+        return length - self._apart, offset / np.maximum(length, 1e-9)[..., None]
+
+    def own_spheres(self, pair: Indices) -> tuple[Indices, Indices]:
+        """Return both spheres of some of the robot's own pairs."""
+        return self._first[pair], self._second[pair]
+
     def gaps(self, centres: Array, within: float) -> SphereGaps:
         """Return all pairs that are closer than ``within`` [m].
 

@@ -55,13 +55,30 @@ class SphereQueries:
             X_BL: pose of each link in the base, shape (f, 4, 4).
             table: the table that contains the world.
         """
-        X = X_BL[self._rows]
-        centres = np.einsum("sij,sj->si", X[:, :3, :3], self._centres) + X[:, :3, 3]
-        count = len(centres)
-        x = np.zeros((4, self._padded), np.float32)
-        x[:3, :count], x[3, :count] = centres.T, self._radii
-        found = self._calls.nearest(x, self._checked, table)[:, :count].astype(np.float64)
+        found, centres = self._nearest(X_BL[None], table)
         R = self._X_WB[:3, :3]
-        names = tuple(self._names[int(number)] for number in found[4])
-        positions = centres @ R.T + self._X_WB[:3, 3]
-        return SphereDistances(found[0], (R @ found[1:4]).T, positions, names)
+        names = tuple(self._names[int(number)] for number in found[4, 0])
+        positions = centres[0] @ R.T + self._X_WB[:3, 3]
+        return SphereDistances(found[0, 0], (R @ found[1:4, 0]).T, positions, names)
+
+    def batch(self, X_BL: Array, table: CollisionTable) -> tuple[Array, Array]:
+        """Return distances, shape (m, s), and directions in the world, shape (m, s, 3).
+
+        Args:
+            X_BL: poses of the links in the base, shape (m, f, 4, 4).
+            table: the table that contains the world.
+        """
+        found, _ = self._nearest(X_BL, table)
+        directions = np.moveaxis(found[1:4], 0, -1) @ self._X_WB[:3, :3].T
+        return found[0], directions
+
+    def _nearest(self, X_BL: Array, table: CollisionTable) -> tuple[Array, Array]:
+        """Return the kernel's results, shape (5, m, s), and the centres in the base."""
+        X = X_BL[:, self._rows]
+        centres = np.einsum("msij,sj->msi", X[..., :3, :3], self._centres) + X[..., :3, 3]
+        count, m = len(self._radii), len(X_BL)
+        x = np.zeros((4, m, self._padded), np.float32)
+        x[:3, :, :count], x[3, :, :count] = np.moveaxis(centres, -1, 0), self._radii
+        checked = self._checked if m == 1 else np.tile(self._checked, (1, m))
+        found = self._calls.nearest(x.reshape(4, -1), checked, table)
+        return found.reshape(5, m, self._padded)[..., :count].astype(np.float64), centres

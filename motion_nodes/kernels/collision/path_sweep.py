@@ -341,9 +341,10 @@ def free_states(table: NDArray[np.int64], Q: Array, first: int, free: NDArray[np
         Number of rows done: fewer than m if the memory is too small for the next one.
     """
     bodies, world, work, clearance = _read(address(table))
+    rows: int = Q.shape[0]
     for j in range(Q.shape[1]):
         work.q[1, j] = 0.0
-    for k in range(first, Q.shape[0]):
+    for k in range(first, rows):
         _poses(bodies, Q[k], work.X)
         _motions(bodies, work.X, work.q[1], work.motion)
         count = _gather(bodies, world, work, clearance)
@@ -355,4 +356,4 @@ def free_states(table: NDArray[np.int64], Q: Array, first: int, free: NDArray[np
             if upper < 0.0:
                 free[k] = False
                 break
-    return Q.shape[0]
+    return rows
