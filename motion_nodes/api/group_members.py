@@ -60,8 +60,7 @@ class GroupMembers:
     @property
     def state_names(self) -> tuple[str, ...]:
         """Named states that contain joints of this group."""
-        names = set(self.joint_names)
-        states = self._robot.states
+        names, states = set(self.joint_names), self._robot.states
         return tuple(n for n, state in states.items() if n == "home" or set(state) & names)
 
     def state(self, name: str) -> Array:
@@ -87,8 +86,7 @@ class GroupMembers:
         Returns:
             Configurations [rad or m], shape (n,) or (count, n).
         """
-        lower, upper = self.limits.lower, self.limits.upper
-        low = np.where(np.isfinite(lower), lower, -np.pi)
-        high = np.where(np.isfinite(upper), upper, np.pi)
-        size = (len(low),) if count is None else (count, len(low))
+        low = np.nan_to_num(self.limits.lower, neginf=-np.pi)
+        high = np.nan_to_num(self.limits.upper, posinf=np.pi)
+        size = low.shape if count is None else (count, len(low))
         return np.random.default_rng(seed).uniform(low, high, size)

@@ -4,10 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-<<<<<<< HEAD
-=======
 from concurrent.futures import Executor
->>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)
 from functools import cached_property
 
 import numpy as np
@@ -42,86 +39,6 @@ class JointGroup(GroupMembers):
     joints are fixed at their home positions. Poses are those of the group's tip in its base frame.
     """
 
-<<<<<<< HEAD
-    def __init__(self, robot: Robot, name: str) -> None:
-        """Select a group; usually by ``robot[name]``.
-
-        Args:
-            robot: description of the robot.
-            name: name or alias of the group.
-
-        Raises:
-            UnknownGroup: lists names and aliases.
-        """
-        self._robot, self._group = robot, robot.group(name)
-        self._inputs = GroupInputs(robot, self._group.name)
-
-    def __repr__(self) -> str:
-        """Return name, joints, base and tip."""
-        ends = f": {self._group.base} to {self._group.tip}" if self._group.tip else ""
-        return f"JointGroup({self.name}, {len(self.joint_names)} joints{ends})"
-
-    @property
-    def name(self) -> str:
-        """Name of the group."""
-        return self._group.name
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """Joints from base to tip, in the order of ``q``."""
-        return self._group.joints
-
-    @property
-    def limits(self) -> JointLimits:
-        """Limits of position, velocity, acceleration, jerk and effort, shape (n,) each."""
-        return self._group.limits
-
-    @property
-    def base(self) -> str | None:
-        """Reference frame of poses; None for a group that is not a chain."""
-        return self._group.base
-
-    @property
-    def tip(self) -> str | None:
-        """Frame that is positioned; None for a group that is not a chain."""
-        return self._group.tip
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """Named states that contain joints of this group."""
-        names, states = set(self.joint_names), self._robot.states
-        return tuple(n for n, state in states.items() if n == "home" or set(state) & names)
-
-    def state(self, name: str) -> Array:
-        """Return a named state [rad or m], shape (n,), read-only.
-
-        Args:
-            name: one of ``state_names``.
-
-        Raises:
-            UnknownState: lists the states of this group.
-        """
-        return self._robot.named_state(name, self.name)
-
-    def random(self, count: int | None = None, *, seed: int | None = None) -> Array:
-        """Return uniformly distributed random configurations within the position limits.
-
-        Joints without limits are sampled in [-pi, pi].
-
-        Args:
-            count: number of configurations; None: one, without the first dimension.
-            seed: seed of the random numbers; None: not reproducible.
-
-        Returns:
-            Configurations [rad or m], shape (n,) or (count, n).
-        """
-        low = np.nan_to_num(self.limits.lower, neginf=-np.pi)
-        high = np.nan_to_num(self.limits.upper, posinf=np.pi)
-        size = low.shape if count is None else (count, len(low))
-        return np.random.default_rng(seed).uniform(low, high, size)
-
-=======
->>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)
     # ---- kinematics
 
     def fk(self, q: ArrayLike, frame: str | None = None) -> Array:
@@ -438,21 +355,3 @@ class JointGroup(GroupMembers):
     @cached_property
     def _solver(self) -> LeastSquaresIk:
         return LeastSquaresIk(IkChain.of_group(self._robot, self.name))
-<<<<<<< HEAD
-
-    def _validity(
-        self, world: World | None, condition: Callable[[Array], bool | str] | None
-    ) -> Callable[[Array], bool | str] | None:
-        """Return the given condition combined with collision checks in a world."""
-        if world is None:
-            return condition
-        exact = self.checker(world).exact
-
-        def valid(q: Array) -> bool | str:
-            if not exact.is_free(q) and (problems := exact.problems(q)):
-                return problems[0]
-            return True if condition is None else condition(q)
-
-        return valid
-=======
->>>>>>> 1d930bd (Batches of collision-free poses and of plans, by threads or any executor; faster jerk-limited timing, finer grid without jerk limits; exact checks of many states in one call; the planner is ready only when compiled)

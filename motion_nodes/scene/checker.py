@@ -112,7 +112,6 @@ class CollisionChecker:
         self._table: CollisionTable | None = None
         self._exact: ExactChecks | None = None
         self._margin = 0.0
-        self._queries: tuple[CollisionTable, SphereQueries] | None = None
         if X_WB is not None:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
@@ -182,11 +181,6 @@ class CollisionChecker:
         """
         self._margin = configurations.checked_distance(margin, "margin")
         self._table = None
-
-    @property
-    def sphere_margin(self) -> float:
-        """Additional clearance of spheres [m]."""
-        return self._margin
 
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
         """Set the resolution of edges; see the constructor.
@@ -331,28 +325,19 @@ class CollisionChecker:
         Raises:
             InvalidCommand: wrong number of positions.
         """
-        queries, table = self._sphere_queries()
-        return queries.distances(self._frames(self._checked(q, 1)), table)
+        frames = self._frames(self._checked(q, 1))
+        return self._sphere_queries().distances(frames, self._packed())
 
     def world_distances(self, Q: ArrayLike) -> tuple[Array, Array]:
-        """Return distances and directions of :meth:`sphere_distances` for m configurations.
-
-        Returns:
-            Distances [m], shape (m, s), and unit vectors away from the objects, shape (m, s, 3).
-        """
+        """Return distances and directions of :meth:`sphere_distances`, (m, s) and (m, s, 3)."""
         values = self._checked(Q, 2)
-        queries, table = self._sphere_queries()
         full = np.repeat(self._positions[np.newaxis], len(values), axis=0)
         full[:, self._columns] = values
-        return queries.batch(self._kinematics.frames_batch(full), table)
+        return self._sphere_queries().batch(self._kinematics.frames_batch(full), self._packed())
 
-    def _sphere_queries(self) -> tuple[SphereQueries, CollisionTable]:
-        table = self._packed()
-        if self._queries is None or self._queries[0] is not table:
-            frames = self._kinematics.frame_names
-            queries = self._compiled.sphere_queries(self._bodies, frames, self._X_WB)
-            self._queries = (table, queries)
-        return self._queries[1], table
+    def _sphere_queries(self) -> SphereQueries:
+        frames = self._kinematics.frame_names
+        return self._compiled.sphere_queries(self._packed(), self._bodies, frames, self._X_WB)
 
     def sphere_pairs(self) -> SpherePairs:
         """Return the distances of all checked pairs of spheres, with gradients.

@@ -41,6 +41,7 @@ class CompiledChecks:
         self.calls = collision_calls(lane_count)
         self._layout = RobotLayout(robot, joints, self.calls)
         self._world: _World | None = None
+        self._queries: tuple[CollisionTable, SphereQueries] | None = None
         self._newest: list[_World] = []  # shared by copies, which may be in different scenes
 
     def table(
@@ -100,8 +101,15 @@ class CompiledChecks:
         return packed
 
     def sphere_queries(
-        self, bodies: tuple[CollisionBody, ...], frames: tuple[str, ...], X_WB: Array
+        self,
+        table: CollisionTable,
+        bodies: tuple[CollisionBody, ...],
+        frames: tuple[str, ...],
+        X_WB: Array,
     ) -> SphereQueries:
-        """Return the distances of spheres to the last packed world, for its bodies."""
+        """Return the distances of spheres to the world of the last table, for its bodies."""
         assert self._world is not None
-        return SphereQueries(bodies, frames, self._world.packed, X_WB)
+        if self._queries is None or self._queries[0] is not table:
+            queries = SphereQueries(bodies, frames, self._world.packed, X_WB)
+            self._queries = (table, queries)
+        return self._queries[1]

@@ -33,13 +33,13 @@ class Clearances:
         """Create.
 
         Args:
-            checker: robot and scene, with its margin and clearance.
-            world: wanted additional distance of each sphere from the world [m].
+            checker: robot and scene.
+            world: wanted distance of each sphere from the world, beyond the clearance [m].
             between: the same between spheres of the robot [m].
         """
         self._checker, self._pairs = checker, checker.sphere_pairs()
-        self._world = world + checker.sphere_margin + checker.clearance
-        self._between = between + checker.sphere_margin
+        self._world = world + checker.clearance
+        self._between = between
 
     def shortfalls(self, Q: Array) -> Shortfalls:
         """Return all clearances that are too small.
