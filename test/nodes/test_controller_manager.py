@@ -18,6 +18,8 @@ from controller_manager_msgs.srv import (
     ConfigureController,
     ListControllers,
     ListControllerTypes,
+    ListHardwareComponents,
+    ListHardwareInterfaces,
     LoadController,
     ReloadControllerLibraries,
     SwitchController,
@@ -138,6 +140,23 @@ def test_rqt_moves_the_arm(manager):
         lambda: abs(arm.reports.newest.feedback.positions[0] - 0.2) < 1e-3, "the move", rate=10.0,
     )  # fmt: skip
     arm.close()
+
+
+def test_hardware_as_ros2_control_prints_it(manager):
+    manager.wait_for(JTC, "active")
+    listed = manager.call(ListHardwareInterfaces, "list_hardware_interfaces")
+    commands = {interface.name: interface for interface in listed.command_interfaces}
+    for name in JOINTS:
+        assert commands[f"{name}/position"].is_claimed
+        assert commands[f"{name}/position"].is_available
+    efforts = [entry for name, entry in commands.items() if name.endswith("/effort")]
+    assert efforts
+    assert not any(entry.is_claimed for entry in efforts)  # of the inactive impedance controller
+    states = {interface.name for interface in listed.state_interfaces}
+    assert {f"{name}/{kind}" for name in JOINTS for kind in ("position", "velocity")} <= states
+    (component,) = manager.call(ListHardwareComponents, "list_hardware_components").component
+    assert (component.type, component.state.label) == ("system", "active")
+    assert {interface.name for interface in component.command_interfaces} == set(commands)
 
 
 def test_the_list_as_ros2_control_prints_it(manager):

@@ -102,6 +102,7 @@ def listener():
     node.create_service(SetBool, "switch", answer)
     node.declare_parameter("gain", 1.5)
     node.declare_parameter("label", "5")
+    node.declare_parameter("axes", rclpy.Parameter.Type.STRING_ARRAY)  # without a value
     executor = SingleThreadedExecutor(context=context)
     executor.add_node(node)
     thread = threading.Thread(target=executor.spin, daemon=True)
@@ -136,6 +137,10 @@ def test_verbs_against_a_node(listener, capsys):
     assert listener.get_parameter("gain").value == 2.0
     assert ros2(capsys, "param", "set", "/listener", "label", "6")[0] == 0
     assert listener.get_parameter("label").value == "6"
+    assert ros2(capsys, "param", "get", "/listener", "axes")[0] == 0
+    assert ros2(capsys, "param", "dump", "/listener")[0] == 0
+    assert ros2(capsys, "param", "set", "/listener", "axes", "['z']")[0] == 0
+    assert listener.get_parameter("axes").value == ["z"]
     code, told = ros2(capsys, "param", "get", "/listener", "gian")
     assert code == 1
     assert "'gain'" in told

@@ -90,13 +90,13 @@ class _Parameters:
         """Return ParameterValues."""
         request = GetParameters.Request(names=names)
         values = list(self._call(GetParameters, "get_parameters", request).values)
-        for name, value in zip(names, values, strict=False):
+        unset = ParameterValue(type=ParameterType.PARAMETER_NOT_SET)
+        if len(values) < len(names):  # rclpy answers nothing at all if one of them has no value
+            alone = [self.values([name]) for name in names] if len(names) > 1 else [[unset]]
+            values = [value for each in alone for value in each]
+        for name, value in zip(names, values, strict=True):
             if value.type == ParameterType.PARAMETER_NOT_SET and name not in (own := self.names()):
                 raise InvalidCommand(f"{self.name} has no '{name}'.{did_you_mean(name, own)}")
-        if len(values) != len(names):
-            raise InvalidCommand(
-                f"{self.name} has no '{names[0]}'.{did_you_mean(names[0], self.names())}"
-            )
         return values
 
     def descriptors(self, names: list[str]) -> list[ParameterDescriptor]:
