@@ -114,18 +114,19 @@ class SpherePairs:
         X = self._poses(Q)[:, self._body]
         return np.asarray(np.einsum("mnij,nj->mni", X[..., :3, :3], self._centres) + X[..., :3, 3])
 
-    def own_gaps(self, centres: Array) -> tuple[Array, Array]:
+    def own_gaps(self, centres: Array, pairs: Indices | slice) -> tuple[Array, Array]:
         """Return the distances of the robot's own pairs, and unit vectors towards their first.
 
         Args:
             centres: of the spheres in the world [m], shape (m, s, 3).
+            pairs: k of the pairs.
 
         Returns:
             Shapes (m, k) and (m, k, 3).
         """
-        offset = centres[:, self._first] - centres[:, self._second]
+        offset = centres[:, self._first[pairs]] - centres[:, self._second[pairs]]
         length = np.sqrt(np.einsum("mkc,mkc->mk", offset, offset))
-        return length - self._apart, offset / np.maximum(length, 1e-9)[..., None]
+        return length - self._apart[pairs], offset / np.maximum(length, 1e-9)[..., None]
 
     def own_spheres(self, pair: Indices) -> tuple[Indices, Indices]:
         """Return both spheres of some of the robot's own pairs."""

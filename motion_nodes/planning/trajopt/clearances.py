@@ -13,6 +13,8 @@ from motion_nodes.scene.checker import CollisionChecker
 
 _STEP = 1e-5
 """Step of forward differences of sphere positions [rad or m]."""
+_REACH = 0.05
+"""Pairs of the robot's spheres that are farther apart at first are not considered [m]."""
 
 
 class Shortfalls(NamedTuple):
@@ -40,6 +42,7 @@ class Clearances:
         self._checker, self._pairs = checker, checker.sphere_pairs()
         self._world = world + checker.clearance
         self._between = between
+        self._near: NDArray[np.intp] | None = None
 
     def shortfalls(self, Q: Array) -> Shortfalls:
         """Return all clearances that are too small.
@@ -50,7 +53,10 @@ class Clearances:
         distance, direction = self._checker.world_distances(Q)
         in_world = distance < self._world
         centres = self._pairs.centres(Q)
-        gap, normal = self._pairs.own_gaps(centres)
+        if self._near is None:
+            gap, _ = self._pairs.own_gaps(centres, slice(None))
+            self._near = np.flatnonzero((gap < self._between + _REACH).any(axis=0))
+        gap, normal = self._pairs.own_gaps(centres, self._near)
         in_robot = gap < self._between
         rows = np.flatnonzero(in_world.any(axis=1) | in_robot.any(axis=1))
         J = self._jacobians(Q[rows], centres[rows])
@@ -59,7 +65,7 @@ class Clearances:
         row, sphere = np.nonzero(in_world)
         moves = np.einsum("kjc,kc->kj", J[where[row], :, sphere], direction[row, sphere])
         other, pair = np.nonzero(in_robot)
-        first, second = self._pairs.own_spheres(pair)
+        first, second = self._pairs.own_spheres(self._near[pair])
         apart = J[where[other], :, first] - J[where[other], :, second]
         moves2 = np.einsum("kjc,kc->kj", apart, normal[other, pair])
         missing = [self._world - distance[in_world], self._between - gap[in_robot]]
