@@ -38,7 +38,7 @@ TASKS = {
         "reach:Reach",
         "move the tool to a random point",
         TrainingConfig(num_envs=64, log_std=-1.5, ppo=_REACH),
-        8.0,
+        4.0,
     ),
     "grasp": TaskEntry(
         "grasp:Grasp",
