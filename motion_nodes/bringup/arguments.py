@@ -60,6 +60,7 @@ ARGUMENTS = (
     Argument("policy", "",
              "Learned policies in place of joint controllers, separated by ';': "
              "[NAMESPACE:=]POLICY."),
+    Argument("tasks", "false", "Task servers for arms with fingers.", YES_NO),
     Argument("scene_bodies", "false", "Add objects of planning scenes to the simulation.", YES_NO),
     Argument("suction", "false", "The tool of each arm is a surface gripper (MuJoCo).", YES_NO),
     Argument("objects", "",
@@ -127,6 +128,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         floor_height=floor_height,
         policies=tuple(word.strip() for word in text["policy"].split(";") if word.strip()),
         scene_bodies=text["scene_bodies"] == "true",
+        tasks=text["tasks"] == "true",
         hardware=HardwareOptions(
             driver=text["driver"],
             device=text["device"],

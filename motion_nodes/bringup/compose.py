@@ -64,7 +64,7 @@ CONTAINER = "container"
 MAX_FLOOR_HEIGHT = 100.0
 """[m]"""
 
-Value = bool | int | float | str | Sequence[str]
+Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,8 @@ class BringupConfig:
     namespace for the only robot. They take the place of the joint controller and the planners."""
     scene_bodies: bool = False
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
+    tasks: bool = False
+    """Whether arms with fingers get a task server."""
     hardware: HardwareOptions = field(default_factory=HardwareOptions)
     """Driver of the robot, for the backend ``hardware``."""
     suction: bool = False
@@ -389,6 +391,13 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         specs.append(_spec(config, executable, name, place.namespace, driven))
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
+    if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
+        tasks = framed | {
+            "detector": "/mujoco_sim/objects" if config.backend == "mujoco" else "",
+            "check_grasp": config.backend != "mock",
+            "placement": (place.x, place.y, place.yaw),
+        }
+        specs.append(_spec(config, "task_server", "task_server", place.namespace, tasks))
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, since it takes longest to configure.
         around = framed | {

@@ -143,6 +143,9 @@ def up(
     floor_height: Annotated[
         float, typer.Option(help="Height of the floor in the world frame [m].")
     ] = 0.0,
+    tasks: Annotated[
+        bool, typer.Option(help="Start a task server for each arm with fingers (docs/tasks.md).")
+    ] = False,
     scene_bodies: Annotated[
         bool, typer.Option(help="Add objects of planning scenes to the MuJoCo simulation.")
     ] = False,
@@ -202,6 +205,7 @@ def up(
         objects=tuple(objects or ()),
         cameras=tuple(camera or ()),
         policies=tuple(policies or ()),
+        tasks=tasks,
     )
     raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
 

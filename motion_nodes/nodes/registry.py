@@ -26,6 +26,7 @@ NODES = {
     "robot_driver": "RobotDriverNode",
     "robot_state": "RobotStateNode",
     "rrt_planner": "RrtPlannerNode",
+    "task_server": "TaskServerNode",
     "trajectory_generator": "TrajectoryGeneratorNode",
 }
 """Class name by executable, which is also the name of the module."""

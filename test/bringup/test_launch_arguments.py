@@ -38,11 +38,26 @@ def test_every_argument_has_an_effect():
         "suction": "true",
         "objects": "box:=box:0.1,0.1,0.1:1.5@1,0,0.05; ball:=sphere:0.05:0.1@1,1,0.05",
         "cameras": "camera:=panda_link0@1,0,1",
+        "policy": "go2",
+        "tasks": "true",
+    }
+    real = {
+        "driver": "feetech",
+        "device": "/dev/ttyACM0",
+        "calibration": "arm.json",
+        "dry_run": "true",
+        "speed": "0.1",
     }
     # How nodes share processes, and what becomes of these, is no matter of the configuration.
-    assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}
+    names = {argument.name for argument in ARGUMENTS} - {"use_composition", "respawn"}
+    assert {*other, *real} == names
     for name, value in other.items():
         assert config_from({name: value}) != config_from({}), name
+    hardware = {"robot": "so101", "backend": "hardware"}
+    for name, value in real.items():
+        assert config_from(hardware | {name: value}) != config_from(hardware), name
+        with pytest.raises(InvalidConfig):
+            config_from({name: value})
 
 
 @pytest.mark.parametrize(

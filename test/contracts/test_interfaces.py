@@ -104,5 +104,6 @@ def test_the_file_itself():
                 "arms",
                 "floating",
                 "real",
+                "tasks",
                 *BASE_CONTROLLERS,
             )

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions of one arm and its gripper for skills, through the planner and the joint controller."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from control_msgs.action import GripperCommand
+from moveit_msgs.action import ExecuteTrajectory, MoveGroup
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetCartesianPath
+
+from motion_nodes.api.joint_group import JointGroup
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.clients.go import arm_to_joints
+from motion_nodes.nodes.task.remote_work import (
+    RemoteAction,
+    RemoteService,
+    Work,
+    require_success,
+)
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_runner import SkillFailed
+
+MAX_STEP = 0.005
+"""Distance of the points of a straight motion [m]."""
+SETTLE = 0.3
+"""Time after a grip until the result is judged [s]."""
+
+
+class ArmMotions:
+    """Clients of one arm."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        jobs: ExecutorQueue,
+        arm: JointGroup,
+        gripper: JointGroup | None,
+    ) -> None:
+        """Create the clients; arguments as for :class:`RemoteAction`, and the groups."""
+        self.arm, self.gripper = arm, gripper
+        self._move = RemoteAction(node, jobs, MoveGroup, "move_action")
+        self._execute = RemoteAction(node, jobs, ExecuteTrajectory, "execute_trajectory")
+        self._grip = RemoteAction(
+            node, jobs, GripperCommand, "gripper_action_controller/gripper_cmd"
+        )
+        self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
+
+    @property
+    def max_width(self) -> float:
+        """Max distance of the fingers [m]."""
+        if self.gripper is None:
+            return 0.0
+        opened = self.gripper.state("open") if "open" in self.gripper.state_names else (
+            self.gripper.limits.upper
+        )  # fmt: skip
+        return float(np.sum(opened)) if len(opened) == 2 else float(opened[0])
+
+    def to_joints(self, q: Array, what: str) -> Work:
+        """Plan and execute a motion of the arm to joint positions [rad], shape (n,)."""
+        joints = dict(zip(self.arm.joint_names, np.asarray(q).tolist(), strict=True))
+        yield from self._to(joints, what)
+
+    def to_state(self, name: str) -> Work:
+        """Plan and execute a motion to a named state."""
+        yield from self.to_joints(self.arm.state(name), name)
+
+    def straight(self, *poses: Array, what: str) -> Work:
+        """Move the tool straight through poses in the base frame, shape (4, 4) each.
+
+        Raises:
+            SkillFailed: a part of the path is not possible.
+        """
+        request = GetCartesianPath.Request(
+            group_name=self.arm.name,
+            link_name=self.arm.tip,
+            waypoints=[pose_message(pose) for pose in poses],
+            max_step=MAX_STEP,
+            avoid_collisions=True,
+        )
+        request.header.frame_id = self.arm.base
+        response = yield from self._cartesian.call(request, 30.0)
+        good = response.error_code.val == MoveItErrorCodes.SUCCESS
+        if not good or response.fraction < 1.0 - 1e-6:
+            text = response.error_code.message or f"only {100 * response.fraction:.0f} % possible"
+            raise SkillFailed(f"{what}: {text}")
+        goal = ExecuteTrajectory.Goal(trajectory=response.solution)
+        require_success((yield from self._execute.execute(goal)), what)
+
+    def open(self) -> Work:
+        """Open the gripper."""
+        yield from self._to_width(0.5 * self.max_width, 0.0)
+
+    def close(self, effort: float = 0.0) -> Work:
+        """Close the gripper; return the distance of the fingers afterwards [m].
+
+        Args:
+            effort: max effort of each finger [N]; 0: that of the drives.
+        """
+        result = yield from self._to_width(0.0, effort)
+        end = time.monotonic() + SETTLE
+        while time.monotonic() < end:
+            yield
+        return 2.0 * float(result.position)
+
+    def cancel(self) -> None:
+        """Cancel what is under way."""
+        for action in (self._move, self._execute, self._grip):
+            action.cancel()
+
+    def destroy(self) -> None:
+        """Destroy the clients."""
+        for action in (self._move, self._execute, self._grip):
+            action.destroy()
+
+    def _to(self, joints: Mapping[str, float], what: str) -> Work:
+        request = arm_to_joints("", self.arm.name, joints)
+        require_success((yield from self._move.execute(request.goal)), what)
+
+    def _to_width(self, position: float, effort: float) -> Work:
+        goal = GripperCommand.Goal()
+        goal.command.position, goal.command.max_effort = position, effort
+        _, result = yield from self._grip.execute(goal)
+        if not (result.reached_goal or result.stalled):
+            raise SkillFailed("the gripper did not reach its position")
+        return result

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the task server knows of objects: the planning scene, and poses from a detector.
+
+A detector publishes a MarkerArray, one marker per object, named by its namespace, as the simulation
+does with its true poses. What it sees is added to the planning scene, so that plans keep clear.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
+from visualization_msgs.msg import Marker, MarkerArray
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.ros import qos
+from motion_nodes.ros.messages.moveit_messages import pose_of
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.scene.collision_objects import (
+    attached_message,
+    detached_message,
+    object_message,
+    removed_message,
+)
+from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.scene import AttachedBody, world_object
+from motion_nodes.tasks.world_state import ObjectState, Shape
+
+MOVED = 2e-3
+"""Change of a detected pose that is written to the planning scene [m or rad]."""
+PERIOD = 0.2
+"""Min time between two updates of the planning scene [s]."""
+FIXED = 0.3
+"""Objects with a side above this are surfaces, which are not picked [m]."""
+
+
+class ObservedObjects:
+    """Objects of one robot's planning scene."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        follower: SceneFollower,
+        robot: Robot,
+        X_WB: Array,
+        topic: str,
+    ) -> None:
+        """Subscribe.
+
+        Args:
+            node: the node.
+            follower: of the planning scene.
+            robot: the robot; poses of objects are relative to its base.
+            X_WB: pose of its base in the frame of the detector, shape (4, 4).
+            topic: of the detector; empty: none.
+        """
+        self._node, self._follower = node, follower
+        self._frame, self._X_BW = robot.base_frame, inverse(X_WB)
+        self._markers = node.poll(MarkerArray, topic, qos.NEWEST) if topic else None
+        self._objects_out = node.advertise(CollisionObject, "collision_object", qos.REQUESTS)
+        self._attached_out = node.advertise(
+            AttachedCollisionObject, "attached_collision_object", qos.REQUESTS
+        )
+        self._detected: dict[str, ObjectState] = {}
+        self._written: dict[str, Array] = {}
+        self._written_at = -1.0
+        self.hidden: str | None = None
+        """Object that is not written to the scene, because the gripper is about to touch it."""
+
+    @property
+    def held(self) -> str | None:
+        """Name of the attached object; None if there is none."""
+        return next(iter(self._follower.world.scene.attached), None)
+
+    def update(self, now: float) -> None:
+        """Read detections and write those that moved to the planning scene; in each cycle."""
+        message = self._markers.newest() if self._markers is not None else None
+        if message is None or now < self._written_at + PERIOD:
+            return
+        self._written_at = now
+        self._detected = {}
+        for marker in message.markers:
+            try:
+                self._detected[marker.ns] = self._state(marker, now)
+            except MotionError as error:
+                self._node.warn(f"marker {marker.ns}", f"detected object ignored: {error}")
+        for name, state in self._detected.items():
+            if name not in (self.hidden, self.held) and self._moved(name, state.X_WO):
+                self.show(state)
+
+    def states(self, now: float) -> dict[str, ObjectState]:
+        """Return all objects, with poses in the base frame; attached ones as they were last."""
+        scene = self._follower.world.scene
+        found: dict[str, ObjectState] = {}
+        for name, item in scene.objects.items():
+            solid = item.parts[0].solid if len(item.parts) == 1 else None
+            if isinstance(solid, Box | Cylinder | Sphere):
+                pose = item.X_WO @ item.parts[0].X_OS
+                found[name] = ObjectState(name, pose, solid, now, _movable(solid))
+        return (
+            found
+            | {name: state for name, state in self._detected.items() if name != self.hidden}
+            | {name: self._detected[name] for name in (self.hidden,) if name in self._detected}
+        )
+
+    def show(self, state: ObjectState) -> None:
+        """Add an object to the planning scene."""
+        self._written[state.name] = np.array(state.X_WO)
+        item = world_object(state.name, state.shape, np.array(state.X_WO))
+        self._objects_out.publish(object_message(item, self._frame))
+
+    def hide(self, name: str) -> None:
+        """Remove an object from the planning scene until :meth:`show` or :meth:`attach`."""
+        self.hidden = name
+        self._written.pop(name, None)
+        self._objects_out.publish(removed_message(name, self._frame))
+
+    def attach(self, state: ObjectState, link: str, X_LO: Array, touching: frozenset[str]) -> None:
+        """Attach an object to a link."""
+        parts = world_object(state.name, state.shape).parts
+        self._attached_out.publish(
+            attached_message(AttachedBody(state.name, link, X_LO, parts, touching))
+        )
+        self.hidden = None
+
+    def detach(self, state: ObjectState) -> None:
+        """Detach an object, and put it into the scene at its pose."""
+        self._attached_out.publish(detached_message(state.name))
+        self.show(state)
+
+    def _state(self, marker: Marker, now: float) -> ObjectState:
+        pose = pose_of(marker.pose, f"the pose of '{marker.ns}'")[0]
+        shape = _shape(marker)
+        return ObjectState(marker.ns, self._X_BW @ pose, shape, now, _movable(shape))
+
+    def _moved(self, name: str, pose: Array) -> bool:
+        before = self._written.get(name)
+        return before is None or float(np.abs(pose - before).max()) > MOVED
+
+
+def _movable(shape: Shape) -> bool:
+    size = shape.size if isinstance(shape, Box) else (2.0 * shape.radius,)
+    return max(size) <= FIXED
+
+
+def _shape(marker: Marker) -> Shape:
+    x, y, z = marker.scale.x, marker.scale.y, marker.scale.z
+    if not all(np.isfinite((x, y, z))) or min(x, y, z) <= 0.0:
+        raise MotionError(f"its size is {x}, {y}, {z} m")
+    if marker.type == Marker.SPHERE:
+        return Sphere(0.5 * x)
+    return Cylinder(0.5 * x, z) if marker.type == Marker.CYLINDER else Box((x, y, z))

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals and requests to other nodes as generators: they yield while they wait.
+
+A skill is a generator, too; its node advances it in each cycle of its loop, so nothing blocks and
+no thread is needed. rclpy's clients are accessed in the executor only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.clients.action_clients import action_client
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.task_runner import SkillFailed
+
+Work = Generator[None, None, Any]
+"""Yields while it waits; its return value is the result."""
+
+RESPONSE_TIMEOUT = 5.0
+"""Max time until a server is there and has responded [s]."""
+
+
+class RemoteAction:
+    """Client of one action, for one goal at a time."""
+
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, kind: Any, name: str) -> None:
+        """Create the client.
+
+        Args:
+            node: the node.
+            jobs: queue of its executor.
+            kind: type of the action.
+            name: name of the action.
+        """
+        self._jobs, self.name = jobs, name
+        self._client = action_client(node, kind, name)
+        self._handle: Any = None
+
+    def execute(self, goal: Any) -> Work:
+        """Send a goal and wait for its result.
+
+        Returns:
+            Status of the goal, and result.
+
+        Raises:
+            SkillFailed: there is no server, or it rejects the goal.
+        """
+        replies: list[Any] = []
+        yield from _until(
+            self._client.server_is_ready, f"there is no action {self.name}; is its node active?"
+        )
+        self._jobs.ask(lambda: self._send(goal, replies))
+        yield from _until(lambda: bool(replies), f"no response of {self.name}")
+        if replies[0] is None:
+            raise SkillFailed(f"{self.name} rejected the goal")
+        while len(replies) < 2:
+            yield
+        self._handle = None
+        return replies[1].status, replies[1].result
+
+    def cancel(self) -> None:
+        """Cancel the goal under way, if there is one."""
+        self._jobs.ask(self._cancel)
+
+    def destroy(self) -> None:
+        """Destroy the client."""
+        self._client.destroy()
+
+    def _send(self, goal: Any, replies: list[Any]) -> None:
+        def accepted(done: Any) -> None:
+            handle = done.result()
+            if handle is None or not handle.accepted:
+                replies.append(None)
+                return
+            self._handle = handle
+            handle.get_result_async().add_done_callback(
+                lambda result: replies.append(result.result())
+            )
+            replies.append(handle)
+
+        self._client.send_goal_async(goal).add_done_callback(accepted)
+
+    def _cancel(self) -> None:
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            handle.cancel_goal_async()
+
+
+class RemoteService:
+    """Client of one service."""
+
+    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, kind: Any, name: str) -> None:
+        """Create the client; arguments as for :class:`RemoteAction`."""
+        self._jobs, self.name = jobs, name
+        self._client = node.create_client(kind, name, qos_profile=qos.ACTION_REQUESTS)
+
+    def call(self, request: Any, timeout: float = RESPONSE_TIMEOUT) -> Work:
+        """Send a request and return its response.
+
+        Raises:
+            SkillFailed: no response within the timeout [s].
+        """
+        replies: list[Any] = []
+        yield from _until(self._client.service_is_ready, f"there is no service {self.name}")
+        self._jobs.ask(
+            lambda: self._client.call_async(request).add_done_callback(
+                lambda done: replies.append(done.result())
+            )
+        )
+        yield from _until(lambda: bool(replies), f"no response of {self.name}", timeout)
+        return replies[0]
+
+
+def _until(condition: Any, reason: str, timeout: float = RESPONSE_TIMEOUT) -> Work:
+    end = time.monotonic() + timeout
+    while not condition():
+        if time.monotonic() > end:
+            raise SkillFailed(reason)
+        yield
+
+
+def require_success(outcome: tuple[int, Any], what: str) -> None:
+    """Raise if a goal of MoveGroup or ExecuteTrajectory did not succeed.
+
+    Raises:
+        SkillFailed: with the reason that the server gave.
+    """
+    status, result = outcome
+    code = getattr(result, "error_code", None)
+    text = getattr(code, "message", "") or getattr(result, "error_msg", "")
+    if status != GoalStatus.STATUS_SUCCEEDED:
+        raise SkillFailed(f"{what}: {text or f'status {status}'}")

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot of a task: observes its world, and executes skills as work that the loop advances."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from motion_nodes.errors import MotionError
+from motion_nodes.nodes.task.arm_skills import ArmSkills
+from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import WorldState
+
+
+class WorkExecution:
+    """A skill under way."""
+
+    def __init__(
+        self, skills: ArmSkills, step: PlanStep, state: WorldState, cancel: Callable[[], None]
+    ) -> None:
+        """Begin.
+
+        Raises:
+            SkillFailed: the robot has no such skill.
+        """
+        self.phase = ""
+        self._work: Work = skills.work_of(step, state, self._set_phase)
+        self._cancel = cancel
+
+    def poll(self) -> bool:
+        """Advance; return whether it has succeeded.
+
+        Raises:
+            SkillFailed: with the reason.
+        """
+        try:
+            next(self._work)
+        except StopIteration:
+            return True
+        except SkillFailed:
+            raise
+        except MotionError as error:
+            raise SkillFailed(str(error)) from error
+        return False
+
+    def cancel(self) -> None:
+        """Cancel the motion under way."""
+        self._work.close()
+        self._cancel()
+
+    def _set_phase(self, name: str) -> None:
+        self.phase = name
+
+
+class TaskRobot:
+    """One arm with a gripper."""
+
+    def __init__(
+        self,
+        objects: ObservedObjects,
+        skills: ArmSkills,
+        cancel: Callable[[], None],
+        places: Mapping[str, tuple[float, float, float]] | None = None,
+    ) -> None:
+        """Create it from its parts."""
+        self._objects, self._skills, self._cancel = objects, skills, cancel
+        self._places = dict(places or {})
+
+    def observe(self) -> WorldState:
+        """Return the present state."""
+        return WorldState(self._objects.states(self.now()), self._places, self._objects.held)
+
+    def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
+        """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""
+        return WorkExecution(self._skills, step, state, self._cancel)
+
+    def now(self) -> float:
+        """Return the present time [s]."""
+        return time.monotonic()

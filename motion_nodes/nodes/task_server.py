@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes tasks: sentences or plans of skills in, motions of an arm out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from motion_nodes.api.robot_model import RobotModel
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.nodes.task.arm_motions import ArmMotions
+from motion_nodes.nodes.task.arm_skills import ArmSkills
+from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import FramedParams, RobotNode
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import frame_prefix
+from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
+from motion_nodes.tasks.task_planners import RulePlanner
+from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskState
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskServerParams(FramedParams):
+    """Parameters of the task server."""
+
+    update_rate: float = param(
+        50.0, doc="Update rate of the loop that advances skills.", unit="Hz", gt=0.0, le=500.0,
+        read_only=True,
+    )  # fmt: skip
+    group: str = param("arm", doc="Planning group that executes skills.", read_only=True)
+    gripper: str = param("gripper", doc="Group of the fingers.", read_only=True)
+    detector: str = param(
+        "/mujoco_sim/objects",
+        doc="MarkerArray topic with the poses of detected objects, one marker each, named by its "
+        "namespace, in the world; empty: only objects of the planning scene are known.",
+        read_only=True,
+    )
+    placement: tuple[float, ...] = param(
+        (0.0, 0.0, 0.0),
+        doc="Pose of the robot's base in the frame of the detector: x, y, yaw.",
+        unit="m and rad",
+        read_only=True,
+    )
+    check_grasp: bool = param(
+        True,
+        doc="Fail a grasp if the fingers close entirely; false for simulations without contacts.",
+    )
+    confirm: bool = param(False, doc="Wait for ~/confirm before a plan is executed.")
+    retries: int = param(1, doc="Number of further attempts of a failed skill.", ge=0, le=100)
+    plans: int = param(3, doc="Max number of plans of a task.", ge=1, le=100)
+
+
+class TaskServerNode(RobotNode[TaskServerParams]):
+    """Plans and executes tasks, one at a time."""
+
+    params_type = TaskServerParams
+    obeys_stop = True
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("task_server", ros_args=ros_args)
+        self._motions: ArmMotions | None = None
+        self._frames: TransformTree | None = None
+        self._follower: SceneFollower | None = None
+        self._runner: TaskRunner | None = None
+        self._remote = ExecutorQueue(self)
+
+    def configure(self) -> None:
+        """Create the clients of the arm and the endpoints."""
+        params, robot = self.params, self.robot
+        if len(params.placement) != 3:
+            raise InvalidConfig(f"placement has {len(params.placement)} numbers; x, y, yaw needed")
+        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        frames = self._frames = TransformTree(self)
+        prefix = frame_prefix(self, params.tf_frame_prefix)
+        follower = SceneFollower(self, robot, kinematics, RobotFrames(kinematics, frames, prefix))
+        self._follower = follower
+        model = RobotModel(robot)
+        gripper = model[params.gripper] if params.gripper in robot.groups else None
+        self._motions = ArmMotions(self, self._remote, model[params.group], gripper)
+        x, y, yaw = params.placement
+        X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
+        self._objects = ObservedObjects(self, follower, robot, X_WB, params.detector)
+        skills = ArmSkills(self._motions, self._objects, follower.world, self._hand_links(),
+                           check_grasp=lambda: self.params.check_grasp)  # fmt: skip
+        skills.warm_up()
+        self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
+        self._planner = RulePlanner()
+        self._pending: Plan | None = None
+        self._task, self._refusal = "", ""
+        self._published = ""
+        self._commands = self.poll(String, "~/command", qos.COMMANDS)
+        self._status = self.advertise(String, "~/status", qos.STATUS)
+        self._schema_out = self.advertise(String, "~/schema", qos.STATUS)
+        self._schema = ""
+        self.serve(Trigger, "~/confirm", self._on_confirm)
+        self.serve(Trigger, "~/cancel", self._on_cancel)
+
+    def tick(self, dt: float) -> None:
+        """Read commands, advance the task, publish its status."""
+        now = self._robot.now()
+        if self._follower is not None:
+            self._follower.update()
+        self._objects.update(now)
+        for message in self._commands.all():
+            self._take(message.data)
+        if self._runner is not None:
+            self._runner.tick()
+        self._publish()
+
+    def halt(self) -> None:
+        """Cancel the task; the robot comes to rest."""
+        self._cancel()
+
+    def stopped(self, why: str) -> None:
+        """Cancel the task."""
+        self._cancel()
+
+    def release(self) -> None:
+        """Destroy the clients and the scene's copy."""
+        if self._motions is not None:
+            self._motions.destroy()
+        if self._follower is not None:
+            self._follower.destroy()
+        if self._frames is not None:
+            self._frames.destroy()
+        self._motions = self._follower = self._frames = None
+
+    def waiting_for(self) -> str:
+        """Return what is missing: the planning scene."""
+        synchronised = self._follower is not None and self._follower.synchronised
+        return "" if synchronised else "the planning scene"
+
+    def diagnose(self, report: Report) -> None:
+        """Report the task."""
+        runner = self._runner
+        report.value("task", self._task)
+        report.value("task state", "none" if runner is None else runner.state.value)
+        if self._refusal:
+            report.note("WARN", f"the last task was refused: {self._refusal}")
+        elif runner is not None and runner.state is TaskState.FAILED:
+            report.note("WARN", runner.reason)
+
+    # ---- inside
+
+    def _take(self, text: str) -> None:
+        """Plan a task; nothing moves if it is not understood or not possible."""
+        busy = self._runner is not None and self._runner.state is TaskState.RUNNING
+        self._task, self._refusal, self._pending = text[:1000], "", None
+        try:
+            if self.stop_reason:
+                raise InvalidCommand(self.stop_reason)
+            if busy:
+                raise InvalidCommand("a task is under way; cancel it first (~/cancel)")
+            state = self._robot.observe()
+            if text.lstrip().startswith(("[", "{")):
+                plan = parse_plan(text)
+                check_plan(plan, state)
+            else:
+                plan = self._planner.plan(text, state)
+        except MotionError as error:
+            self._refusal = str(error)
+            self.warn("task", f"task refused: {error}")
+            return
+        if self.params.confirm:
+            self._pending, self._runner = plan, None
+        else:
+            self._begin(plan)
+
+    def _begin(self, plan: Plan) -> None:
+        limits = TaskLimits(retries=self.params.retries, plans=self.params.plans)
+        self._runner, self._pending = TaskRunner(self._robot, plan, limits=limits), None
+
+    def _cancel(self) -> None:
+        self._pending = None
+        if self._runner is not None:
+            self._runner.cancel()
+
+    def _publish(self) -> None:
+        runner, plan = self._runner, self._pending or ()
+        state = self._robot.observe()
+        status: dict[str, Any] = {
+            "task": self._task,
+            "state": "refused" if self._refusal else "waiting for ~/confirm" if plan else "idle",
+            "reason": self._refusal,
+            "plan": [step.as_data() for step in plan],
+            "objects": sorted(state.objects),
+            "held": state.held,
+        }
+        if runner is not None and not self._refusal and not plan:
+            status |= {
+                "state": runner.state.value,
+                "reason": runner.reason,
+                "plan": [step.as_data() for step in runner.plan],
+                "step": runner.step,
+                "phase": runner.phase,
+                "events": [event.text for event in runner.events[-20:]],
+            }
+        text = json.dumps(status)
+        if text != self._published:
+            self._published = text
+            self._status.publish(String(data=text))
+        schema = json.dumps(plan_schema(state))
+        if schema != self._schema:
+            self._schema = schema
+            self._schema_out.publish(String(data=schema))
+
+    def _hand_links(self) -> frozenset[str]:
+        """Return the links of the gripper, which touch what they hold."""
+        robot = self.robot
+        found = set()
+        if self.params.gripper in robot.groups:
+            for joint in robot.groups[self.params.gripper].joints:
+                entry = robot.tree.joints[joint]
+                found |= {entry.child, entry.parent}
+        return frozenset(found)
+
+    def _on_confirm(self, _request: Any, response: Any) -> Any:
+        def job() -> str:
+            if self._pending is None:
+                raise InvalidCommand("no plan waits for a confirmation")
+            self._begin(self._pending)
+            return "the plan is executed"
+
+        return respond_from_loop(self, response, job)
+
+    def _on_cancel(self, _request: Any, response: Any) -> Any:
+        def job() -> str:
+            self._cancel()
+            return "canceled"
+
+        return respond_from_loop(self, response, job)
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(TaskServerNode)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grasps of boxes, cylinders and spheres by two parallel fingers, and places to put objects down.
+
+The grasp frame G has z along the approach and y along the closing direction of the fingers, its
+origin between the finger tips.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.tasks.world_state import ObjectState, half_extents
+
+FINGER_DEPTH = 0.02
+"""Max depth of the finger tips below the top of an object [m]."""
+MARGIN = 0.006
+"""Free space between an object and the open fingers, on both sides together [m]."""
+GRID = 0.03
+"""Distance of the candidates of places [m]."""
+EDGE = 0.01
+"""Min distance of an object from the edge of a surface and from others [m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grasp:
+    """One way to grasp an object."""
+
+    X_WG: Array
+    """Pose of the grasp frame in the world, shape (4, 4)."""
+    width: float
+    """Distance of the fingers when they touch the object [m]."""
+
+
+def grasps_of(target: ObjectState, max_width: float) -> list[Grasp]:
+    """Return grasps from above, and for upright cylinders tilted ones, best first.
+
+    Args:
+        target: the object, resting on a horizontal surface.
+        max_width: max distance of the fingers [m].
+
+    Returns:
+        Empty if it is too wide, or of no side that fits.
+    """
+    found = [
+        Grasp(_frame(target, approach, closing), width)
+        for approach, closing, width in _directions(target)
+        if width + MARGIN <= max_width
+    ]
+    return sorted(found, key=lambda grasp: float(grasp.X_WG[2, 2]))
+
+
+def _directions(target: ObjectState) -> Iterator[tuple[Array, Array, float]]:
+    """Return approach, closing direction (in the world) and width."""
+    down = np.array([0.0, 0.0, -1.0])
+    shape, R = target.shape, target.X_WO[:3, :3]
+    if isinstance(shape, Box):
+        for i in range(3):
+            side = R[:, i]
+            if abs(side[2]) < 0.1:  # horizontal
+                level = np.array([side[0], side[1], 0.0]) / np.hypot(side[0], side[1])
+                for sign in (1.0, -1.0):
+                    yield down, sign * level, float(shape.size[i])
+        return
+    standing = isinstance(shape, Sphere) or abs(R[2, 2]) > 0.95
+    width = 2.0 * float(shape.radius)
+    if not standing:
+        axis = R[:, 2] * [1.0, 1.0, 0.0]
+        closing = np.cross(down, axis / np.linalg.norm(axis))
+        for sign in (1.0, -1.0):
+            yield down, sign * closing, width
+        return
+    for angle in np.linspace(0.0, np.pi, 8, endpoint=False):
+        for sign in (1.0, -1.0):
+            yield down, sign * np.array([np.cos(angle), np.sin(angle), 0.0]), width
+
+
+def _frame(target: ObjectState, approach: Array, closing: Array) -> Array:
+    X = np.eye(4)
+    X[:3, 2], X[:3, 1] = approach, closing
+    X[:3, 0] = np.cross(closing, approach)
+    height = target.top - target.bottom
+    X[:3, 3] = target.X_WO[:3, 3]
+    X[2, 3] = max(target.top - FINGER_DEPTH, target.bottom + 0.5 * min(height, FINGER_DEPTH))
+    return X
+
+
+def object_in_grasp(grasp: Grasp, target: ObjectState) -> Array:
+    """Return the pose of an object in its grasp frame, shape (4, 4)."""
+    return np.asarray(inverse(grasp.X_WG) @ target.X_WO)
+
+
+def places_on(
+    surface: ObjectState, item: ObjectState, others: Mapping[str, ObjectState]
+) -> list[Array]:
+    """Return poses of an object that rests on another one, clear of the rest; central ones first.
+
+    Args:
+        surface: what it is put on; its top must be horizontal.
+        item: the object, with the orientation that it has.
+        others: objects around; the surface and the item are ignored.
+
+    Returns:
+        Poses in the world, shape (4, 4) each; empty if there is no room.
+    """
+    half, reach = half_extents(surface.shape), _footprint(item)
+    room = np.maximum(half[:2] - reach - EDGE, 0.0)
+    if isinstance(surface.shape, Cylinder):
+        room = room / np.sqrt(2.0)
+    if isinstance(surface.shape, Sphere) or (half[:2] + EDGE < 0.5 * reach).any():
+        return []
+    height = surface.top + 0.5 * (item.top - item.bottom)
+    found = []
+    for u in _offsets(float(room[0])):
+        for v in _offsets(float(room[1])):
+            pose = np.array(item.X_WO)
+            pose[:3, 3] = (surface.X_WO @ [u, v, 0.0, 1.0])[:3]
+            pose[2, 3] = height
+            free = all(
+                _apart(pose, reach, other, surface)
+                for name, other in others.items()
+                if name not in (surface.name, item.name)
+            )
+            if free:
+                found.append((float(np.hypot(u, v)), pose))
+    return [pose for _, pose in sorted(found, key=lambda entry: entry[0])]
+
+
+def _offsets(room: float) -> Array:
+    count = 2 * int(room / GRID) + 1
+    return np.linspace(-room, room, count) if room > 0.0 else np.zeros(1)
+
+
+def _footprint(item: ObjectState) -> float:
+    """Return the radius of a vertical cylinder that contains an object."""
+    return float(np.hypot(*(np.abs(item.X_WO[:2, :3]) @ half_extents(item.shape))))
+
+
+def _apart(pose: Array, reach: float, other: ObjectState, surface: ObjectState) -> bool:
+    if other.top <= surface.top + 1e-3:
+        return True
+    away = float(np.linalg.norm(pose[:2, 3] - other.X_WO[:2, 3]))
+    return away > reach + _footprint(other) + EDGE

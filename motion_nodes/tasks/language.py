@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences to plans by rules, in English and Chinese, without a network.
+
+A sentence is split into clauses; each clause has a verb and names of known objects and places. A
+pronoun is the object of the clause before. What is not understood is an error with the words that
+would be, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from motion_nodes.errors import MotionError
+from motion_nodes.tasks.language_words import (
+    BREAKS,
+    ONTO,
+    PRONOUN,
+    TAKE_TO,
+    VERBS,
+    WORDS,
+    Verb,
+)
+from motion_nodes.tasks.skills import DIRECTIONS
+from motion_nodes.tasks.task_plan import Plan, PlanStep
+from motion_nodes.tasks.world_state import WorldState
+
+MAX_SENTENCE = 2000
+"""Max number of characters of a sentence."""
+
+
+class NotUnderstood(MotionError, ValueError):
+    """A sentence without a known verb, or with names that are not known or not unique."""
+
+
+def parse_sentence(sentence: str, state: WorldState) -> Plan:
+    """Return the plan that a sentence describes.
+
+    Args:
+        sentence: English or Chinese.
+        state: names that can be meant.
+
+    Raises:
+        NotUnderstood: says which part, and what would be understood.
+    """
+    if not isinstance(sentence, str) or not sentence.strip():
+        raise NotUnderstood("the sentence is empty; try 'put the red cube on the shelf'")
+    if len(sentence) > MAX_SENTENCE:
+        raise NotUnderstood(f"the sentence has {len(sentence)} characters; at most {MAX_SENTENCE}")
+    reader = _Reader(state)
+    for clause in BREAKS.split(_without_polite_words(sentence)):
+        if clause.strip():
+            reader.read(clause.strip())
+    if not reader.steps:
+        raise NotUnderstood(f"'{sentence}' contains no task; verbs: {_verb_words()}")
+    return tuple(reader.steps)
+
+
+class _Reader:
+    """Reads clauses one after the other."""
+
+    def __init__(self, state: WorldState) -> None:
+        self._state = state
+        self._last: str | None = None
+        self._holding = state.held
+        self.steps: list[PlanStep] = []
+
+    def read(self, clause: str) -> None:
+        """Add the steps of a clause."""
+        verb = self._verb(clause)
+        if verb is None:
+            if self.steps and not self._names(clause, self._state.locations):
+                return  # Such as "please", "carefully", "as well".
+            raise NotUnderstood(f"no verb in '{clause}'; verbs: {_verb_words()}")
+        getattr(self, f"_{verb.skill}")(clause)
+
+    def _verb(self, clause: str) -> Verb | None:
+        found = [(m.start(), i, v) for i, v in enumerate(VERBS) if (m := v.pattern.search(clause))]
+        if not found:
+            return None
+        verb = min(found)[2]
+        skills = {entry[2].skill for entry in found}
+        if verb.skill == "pick" and TAKE_TO.search(clause) and self._has_object(clause):
+            return next(v for v in VERBS if v.skill == "place")
+        if verb.skill == "pick" and skills & {"place", "pour"} and not self._is_plain_pick(clause):
+            # "拿杯子放到桌上": the second verb says what to do with it.
+            return next(v for v in VERBS if v.skill in skills & {"place", "pour"})
+        if verb.skill == "place" and "navigate" in skills and not self._has_object(clause):
+            return next(v for v in VERBS if v.skill == "navigate")
+        return verb
+
+    def _has_object(self, clause: str) -> bool:
+        """Return whether a clause says what to move, before it says where to."""
+        what, where = self._split(clause)
+        return bool(where) and bool(
+            self._names(what, tuple(self._state.objects)) or PRONOUN.search(what)
+        )
+
+    def _is_plain_pick(self, clause: str) -> bool:
+        return len(self._names(clause, self._state.locations)) < 2
+
+    def _home(self, clause: str) -> None:
+        self.steps.append(PlanStep("home", {}))
+
+    def _locate(self, clause: str) -> None:
+        self.steps.append(PlanStep("locate", {"object": self._object(clause)}))
+
+    def _pick(self, clause: str) -> None:
+        # "the cup on the table": what comes first is meant.
+        what, _ = self._split(clause)
+        named = self._names(what, tuple(self._state.objects))
+        self._fetch(self._object(what if named else clause))
+
+    def _place(self, clause: str) -> None:
+        what, where = self._split(clause)
+        if not where:
+            raise NotUnderstood(
+                f"where to in '{clause}'? Known: {', '.join(self._state.locations) or 'nothing'}"
+            )
+        name = self._object(what, self._holding)
+        self._fetch(name)
+        location = self._one(where, self._state.locations, "location", other_than=name)
+        self.steps.append(PlanStep("place", {"object": name, "location": location}))
+        self._holding = None
+
+    def _pour(self, clause: str) -> None:
+        what, where = self._split(clause)
+        source = self._object(what, self._holding)
+        target = self._one(where or clause, tuple(self._state.objects), "object", other_than=source)
+        self._fetch(source)
+        self.steps.append(PlanStep("pour", {"source": source, "target": target}))
+
+    def _push(self, clause: str) -> None:
+        words = _words(clause)
+        towards = [d for d in DIRECTIONS if any(word in words for word in _spellings(d))]
+        if len(towards) != 1:
+            raise NotUnderstood(f"which way in '{clause}'? One of {', '.join(DIRECTIONS)}")
+        self.steps.append(
+            PlanStep("push", {"object": self._object(clause), "direction": towards[0]})
+        )
+
+    def _navigate(self, clause: str) -> None:
+        location = self._one(clause, self._state.locations, "location")
+        self.steps.append(PlanStep("navigate", {"location": location}))
+
+    # ---- names
+
+    def _fetch(self, name: str) -> None:
+        self._last = name
+        if self._holding != name:
+            self.steps.append(PlanStep("pick", {"object": name}))
+            self._holding = name
+
+    def _split(self, clause: str) -> tuple[str, str]:
+        """Divide a clause at the preposition before its last name: what, and where to."""
+        splits = [
+            m
+            for m in ONTO.finditer(clause)
+            if self._names(clause[m.end() :], self._state.locations)
+        ]
+        if not splits:
+            return clause, ""
+        at = splits[-1]
+        return clause[: at.start()], clause[at.end() :]
+
+    def _object(self, text: str, default: str | None = None) -> str:
+        names = self._names(text, tuple(self._state.objects))
+        if not names:
+            if PRONOUN.search(text) and self._last is not None:
+                return self._last
+            if default is not None and not _unknown_noun(text):
+                return default
+        return self._one(text, tuple(self._state.objects), "object")
+
+    def _one(self, text: str, names: Sequence[str], kind: str, other_than: str = "") -> str:
+        found = [name for name in self._names(text, names) if name != other_than]
+        if len(found) == 1:
+            self._last = found[0] if kind == "object" else self._last
+            return found[0]
+        if not found:
+            raise NotUnderstood(
+                f"no known {kind} in '{text.strip()}'. Known: {', '.join(names) or 'none'}"
+            )
+        raise NotUnderstood(f"which {kind} in '{text.strip()}': {', '.join(found)}?")
+
+    def _names(self, text: str, names: Sequence[str]) -> list[str]:
+        """Return the names that a text means: those of which it contains most words."""
+        plain, words = text.lower(), _words(text)
+        scores = {name: _score(name, plain, words) for name in names}
+        best = max(scores.values(), default=0.0)
+        return [name for name, score in scores.items() if score == best > 0.0]
+
+
+def _score(name: str, plain: str, words: set[str]) -> float:
+    """Return how well a text fits a name: all of its words 1 each, a part of them less."""
+    if name.lower() in plain:
+        return 10.0 + len(name)
+    parts = [part for part in re.split(r"[_\s-]+|(?<=\D)(?=\d)", name.lower()) if part]
+    known = [part for part in parts if any(word in words or _in_chinese(word, plain)
+                                           for word in _spellings(part))]  # fmt: skip
+    if not known:
+        return 0.0
+    # The noun comes last; an adjective alone, such as a colour, means no object.
+    noun = next((part for part in reversed(parts) if not part.isdigit()), parts[-1])
+    if noun not in known:
+        return 0.0
+    return len(known) + 0.5 * len(known) / len(parts)
+
+
+def _spellings(word: str) -> tuple[str, ...]:
+    for key, others in WORDS.items():
+        if word == key or word in others:
+            return (key, *others)
+    return (word,)
+
+
+def _in_chinese(word: str, text: str) -> bool:
+    return not word.isascii() and word in text
+
+
+def _words(text: str) -> set[str]:
+    found = re.findall(r"[a-z0-9]+", text.lower())
+    chinese = {w for others in WORDS.values() for w in others if _in_chinese(w, text)}
+    return {*found, *(word.rstrip("s") for word in found), *chinese}
+
+
+def _unknown_noun(text: str) -> bool:
+    return bool(re.search(r"\bthe\s+\w+", text, re.IGNORECASE))
+
+
+def _without_polite_words(sentence: str) -> str:
+    polite = r"\b(?:please|could you|can you|would you|i want you to|kindly)\b|请|把|将|帮我|麻烦"
+    return re.sub(polite, " ", sentence, flags=re.IGNORECASE)
+
+
+def _verb_words() -> str:
+    return ", ".join(sorted({verb.skill for verb in VERBS}))

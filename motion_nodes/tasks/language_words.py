@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words that the rules of :mod:`motion_nodes.tasks.language` know, in English and Chinese."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb of a skill."""
+
+    skill: str
+    """Name of the skill."""
+    pattern: re.Pattern[str]
+
+
+def _verb(skill: str, english: str, chinese: str) -> Verb:
+    return Verb(skill, re.compile(rf"\b(?:{english})\b|{chinese}", re.IGNORECASE))
+
+
+VERBS = (
+    _verb("pour", "pour|empty", "倒入|倒进|倒到|倒"),
+    _verb("push", "push|slide|shove", "推"),
+    _verb(
+        "place",
+        "place|put|set|drop|stack|move|bring|carry",
+        "放回|放置|放到|放在|放|摆|移到|移动到|拿到|送到",
+    ),
+    _verb(
+        "pick",
+        "pick(?: up)?|grasp|grab|take|lift|get|fetch|hold",
+        "抓取|抓住|抓起|抓|拿起|拿|取|捡起|捡|夹",
+    ),
+    _verb(
+        "navigate",
+        "go to|drive(?: to)?|navigate(?: to)?|move to|travel to",
+        "导航到|开到|去到|前往|走到|移动至|去",
+    ),
+    _verb("locate", "locate|find|look for|where is|search(?: for)?", "定位|找到|寻找|找"),
+    _verb("home", "home|return home|go home", "回家|复位|回零|回到初始"),
+)
+"""Where several begin at the same place, the first one of this list counts."""
+
+BREAKS = re.compile(
+    r"[.;,!?。；，！？、\n]"  # noqa: RUF001
+    r"|\b(?:and then|then|afterwards|after that|and)\b|然后|接着|再|并且|并|之后",
+    re.IGNORECASE,
+)
+PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
+TAKE_TO = re.compile(r"\b(?:take|get|fetch)\b.*\b(?:to|onto|into)\b", re.IGNORECASE)
+ONTO = re.compile(
+    r"\b(?:on top of|on|onto|in|into|at|to|upon|inside|over)\b|到|在|入|进|上", re.IGNORECASE
+)
+WORDS: Mapping[str, Sequence[str]] = {
+    "red": ("红色", "红"), "green": ("绿色", "绿"), "blue": ("蓝色", "蓝"),
+    "yellow": ("黄色", "黄"), "white": ("白色", "白"), "black": ("黑色", "黑"),
+    "cube": ("方块", "立方体", "block"), "box": ("盒子", "箱子", "盒"), "ball": ("球",),
+    "cup": ("杯子", "水杯", "杯", "mug", "glass"), "bottle": ("瓶子", "瓶"),
+    "bowl": ("碗",), "plate": ("盘子", "盘", "dish"), "table": ("桌子", "桌", "desk"),
+    "shelf": ("架子", "货架", "书架", "rack"), "can": ("罐子", "罐", "tin"),
+    "water": ("水",), "tray": ("托盘",), "left": ("左",), "right": ("右",),
+    "forward": ("前", "away"), "backward": ("后", "back"), "kitchen": ("厨房",),
+    "door": ("门",), "cylinder": ("圆柱",), "sphere": ("球体",),
+}  # fmt: skip
+"""Words of names with their translations and synonyms."""

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The skills that plans consist of: arguments, preconditions and effects.
+
+Preconditions and effects are statements about what is known and held. They are evaluated before a
+plan begins, for the whole sequence, and again before each step, on the state observed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from motion_nodes.tasks.world_state import WorldState
+
+ArgumentKind = Literal["object", "location", "direction"]
+"""``object``: name of an object; ``location``: name of an object, a surface or a place;
+``direction``: one of :data:`DIRECTIONS`."""
+
+DIRECTIONS = ("forward", "backward", "left", "right")
+"""Directions of a push, in the base frame of the robot."""
+
+Arguments = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a skill."""
+
+    name: str
+    kind: ArgumentKind
+    doc: str
+    """What it is, for people and language models."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """A skill; what executes it is registered elsewhere under the same name."""
+
+    name: str
+    doc: str
+    """What it does, for people and language models."""
+    arguments: tuple[Argument, ...] = ()
+    timeout: float = 60.0
+    """Max duration of an execution [s]."""
+    unmet: Callable[[Arguments, WorldState], str] = lambda arguments, state: ""
+    """Returns which precondition is not met, empty if all are."""
+    effect: Callable[[Arguments, WorldState], WorldState] = lambda arguments, state: state
+    """Returns the state after a successful execution."""
+
+    def argument(self, name: str) -> Argument | None:
+        """Return an argument by its name; None if there is none."""
+        return next((entry for entry in self.arguments if entry.name == name), None)
+
+
+def _hand_is_empty(arguments: Arguments, state: WorldState) -> str:
+    return "" if state.held is None else f"the gripper already holds '{state.held}'"
+
+
+def _pickable(arguments: Arguments, state: WorldState) -> str:
+    name = arguments["object"]
+    if name in state.objects and not state.objects[name].movable:
+        return f"'{name}' cannot be moved"
+    return _hand_is_empty(arguments, state)
+
+
+def _held(arguments: Arguments, state: WorldState) -> str:
+    name = arguments["object"]
+    if state.held == name:
+        return ""
+    holds = f"it holds '{state.held}'" if state.held else "it is empty"
+    return f"the gripper does not hold '{name}'; {holds}"
+
+
+def _placeable(arguments: Arguments, state: WorldState) -> str:
+    if arguments["object"] == arguments["location"]:
+        return "an object cannot be placed on itself"
+    return _held(arguments, state)
+
+
+def _pourable(arguments: Arguments, state: WorldState) -> str:
+    if arguments["source"] == arguments["target"]:
+        return "source and target are the same object"
+    return _held({"object": arguments["source"]}, state)
+
+
+def _pushable(arguments: Arguments, state: WorldState) -> str:
+    return _pickable({"object": arguments["object"]}, state)
+
+
+_OBJECT = Argument("object", "object", "Name of the object.")
+
+SKILLS: Mapping[str, Skill] = MappingProxyType({
+    skill.name: skill
+    for skill in (
+        Skill("locate", "Look for an object and report its pose.", (_OBJECT,), timeout=10.0),
+        Skill(
+            "pick",
+            "Grasp an object and lift it.",
+            (_OBJECT,),
+            unmet=_pickable,
+            effect=lambda arguments, state: state.holding(arguments["object"]),
+        ),
+        Skill(
+            "place",
+            "Put the held object down on a surface, an object or at a place.",
+            (_OBJECT, Argument("location", "location", "Where to put it.")),
+            unmet=_placeable,
+            effect=lambda arguments, state: state.holding(None),
+        ),
+        Skill(
+            "pour",
+            "Tilt the held container over another one, and bring it upright again.",
+            (
+                Argument("source", "object", "The held container."),
+                Argument("target", "object", "Container to pour into."),
+            ),
+            unmet=_pourable,
+        ),
+        Skill(
+            "push",
+            "Push an object over its surface by 10 cm.",
+            (_OBJECT, Argument("direction", "direction", "Where to push it.")),
+            unmet=_pushable,
+        ),
+        Skill(
+            "navigate",
+            "Drive the robot's base to a place.",
+            (Argument("location", "location", "Where to drive."),),
+            timeout=120.0,
+            unmet=lambda arguments, state: (
+                "" if state.has_base else "the robot has no mobile base"
+            ),
+        ),
+        Skill("home", "Move the arm to its home position."),
+    )
+})  # fmt: skip
+"""By name. All of them are offered to language models; robots need not be able to do all."""

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executes plans of skills as a behavior tree, and repairs them: look again, plan again, bounded.
+
+Each step is a behavior that first observes the world, so poses are never older than the step, and
+checks its preconditions. A failed step is retried; if it fails again, the world is observed, and
+the rest of the task is planned anew. After a bounded number of plans the task ends with the reason
+of each failure.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import py_trees
+from py_trees.common import Status
+
+from motion_nodes.errors import MotionError
+from motion_nodes.tasks.skills import SKILLS
+from motion_nodes.tasks.task_plan import Plan, PlanStep, check_plan, step_problem
+from motion_nodes.tasks.world_state import WorldState
+
+MAX_EVENTS = 1000
+"""Max length of the event log."""
+
+
+class SkillFailed(MotionError):
+    """A skill that did not succeed; the text is the reason."""
+
+
+class SkillExecution(Protocol):
+    """A skill that is being executed."""
+
+    phase: str
+    """Present phase, such as ``approach``."""
+
+    def poll(self) -> bool:
+        """Return whether it has succeeded; False while it goes on.
+
+        Raises:
+            SkillFailed: with the reason.
+        """
+
+    def cancel(self) -> None:
+        """End it, with the robot at rest."""
+
+
+class SkillRobot(Protocol):
+    """What executes skills and observes the world."""
+
+    def observe(self) -> WorldState:
+        """Return the present state.
+
+        Raises:
+            SkillFailed: nothing is observed.
+        """
+
+    def start(self, step: PlanStep, state: WorldState) -> SkillExecution:
+        """Begin a step.
+
+        Raises:
+            SkillFailed: it cannot begin.
+        """
+
+    def now(self) -> float:
+        """Return the present time [s]."""
+
+
+class TaskState(enum.Enum):
+    """State of a task."""
+
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One entry of the log."""
+
+    time: float
+    """[s]"""
+    text: str
+
+
+@dataclass(frozen=True)
+class TaskLimits:
+    """Bounds of repairs."""
+
+    retries: int = 1
+    """Number of further attempts of a step that failed."""
+    plans: int = 3
+    """Max number of plans of a task, the first one included."""
+
+
+Replan = Callable[[Plan, WorldState, str], Plan]
+"""Plans the rest of a task: remaining steps, the state, and why the last step failed."""
+
+
+class TaskRunner:
+    """One task; call :meth:`tick` regularly until its state is no longer RUNNING."""
+
+    def __init__(
+        self,
+        robot: SkillRobot,
+        plan: Plan,
+        replan: Replan | None = None,
+        limits: TaskLimits | None = None,
+    ) -> None:
+        """Begin with a validated plan.
+
+        Args:
+            robot: executes skills.
+            plan: the plan.
+            replan: plans the rest after a failure; None: :func:`repaired`.
+            limits: bounds of repairs.
+        """
+        self._robot, self._replan = robot, replan or repaired
+        self._limits = limits or TaskLimits()
+        self.state = TaskState.RUNNING
+        self.reason = ""
+        """Why the task failed; empty otherwise."""
+        self.plan = plan
+        """Steps of the present plan."""
+        self.events: list[TaskEvent] = []
+        """What happened, oldest first."""
+        self._plans = 1
+        self._begin(plan)
+
+    @property
+    def step(self) -> int:
+        """Index of the present step in :attr:`plan`."""
+        return sum(behavior.done for behavior in self._behaviors)
+
+    @property
+    def phase(self) -> str:
+        """Phase of the present skill."""
+        current = next((b for b in self._behaviors if not b.done), None)
+        return "" if current is None else current.phase
+
+    @property
+    def tree(self) -> py_trees.behaviour.Behaviour:
+        """The behavior tree, for displays."""
+        return self._tree
+
+    def tick(self) -> TaskState:
+        """Advance the task; return its state."""
+        if self.state is not TaskState.RUNNING:
+            return self.state
+        self._tree.tick_once()
+        if self._tree.status is Status.SUCCESS:
+            self._end(TaskState.SUCCEEDED, "")
+        elif self._tree.status is Status.FAILURE:
+            self._repair()
+        return self.state
+
+    def cancel(self) -> None:
+        """Cancel the present skill and end the task."""
+        if self.state is TaskState.RUNNING:
+            self._tree.stop(Status.INVALID)
+            self._end(TaskState.CANCELED, "")
+
+    def log(self, text: str) -> None:
+        """Add an event."""
+        self.events.append(TaskEvent(self._robot.now(), text))
+        del self.events[:-MAX_EVENTS]
+
+    # ---- inside
+
+    def _begin(self, plan: Plan) -> None:
+        self.plan = plan
+        self._behaviors = [SkillBehavior(step, self._robot, self.log) for step in plan]
+        self._tree = py_trees.composites.Sequence(
+            "task",
+            memory=True,
+            children=[
+                py_trees.decorators.Retry(f"retry {b.name}", b, self._limits.retries + 1)
+                for b in self._behaviors
+            ],
+        )
+        self.log(f"plan: {', '.join(map(str, plan))}")
+
+    def _repair(self) -> None:
+        failed = next(b for b in self._behaviors if not b.done)
+        reason = f"{failed.step}: {failed.reason}"
+        if self._plans >= self._limits.plans:
+            self._end(TaskState.FAILED, f"{reason} (plan {self._plans} of {self._limits.plans})")
+            return
+        self._plans += 1
+        try:
+            state = self._robot.observe()
+            plan = self._replan(self.plan[self.step :], state, reason)
+            check_plan(plan, state)
+        except MotionError as error:
+            self._end(TaskState.FAILED, f"{reason}; no new plan: {error}")
+            return
+        self.log(f"planning again after {reason}")
+        self._begin(plan)
+
+    def _end(self, state: TaskState, reason: str) -> None:
+        self.state, self.reason = state, reason
+        self.log(f"{state.value}{': ' if reason else ''}{reason}")
+
+
+class SkillBehavior(py_trees.behaviour.Behaviour):
+    """One step of a plan as a behavior."""
+
+    def __init__(self, step: PlanStep, robot: SkillRobot, log: Callable[[str], None]) -> None:
+        """Create it for a step."""
+        super().__init__(str(step))
+        self.step, self._robot, self._log = step, robot, log
+        self._execution: SkillExecution | None = None
+        self._deadline = 0.0
+        self.reason = ""
+        """Why the last attempt failed."""
+        self.done = False
+        """Whether it has succeeded."""
+
+    @property
+    def phase(self) -> str:
+        """Phase of the execution."""
+        return "" if self._execution is None else self._execution.phase
+
+    def initialise(self) -> None:
+        """Observe the world, check the preconditions, and begin."""
+        self._execution, self.reason = None, ""
+        self._deadline = self._robot.now() + SKILLS[self.step.skill].timeout
+        try:
+            state = self._robot.observe()
+            self.reason = step_problem(self.step, state)
+            if not self.reason:
+                self._execution = self._robot.start(self.step, state)
+                self._log(f"{self.step} begins")
+        except SkillFailed as error:
+            self.reason = str(error)
+
+    def update(self) -> Status:
+        """Return the status of the execution."""
+        if self._execution is None:
+            return self._failed()
+        if self._robot.now() > self._deadline:
+            self.reason = f"not done within {SKILLS[self.step.skill].timeout:g} s"
+            return self._failed()
+        try:
+            self.done = self._execution.poll()
+        except SkillFailed as error:
+            self.reason = f"{self.phase}: {error}" if self.phase else str(error)
+            return self._failed()
+        if not self.done:
+            return Status.RUNNING
+        self._log(f"{self.step} done")
+        self._execution = None
+        return Status.SUCCESS
+
+    def terminate(self, new_status: Status) -> None:
+        """Cancel an execution that is interrupted."""
+        if new_status is not Status.RUNNING and self._execution is not None and not self.done:
+            self._execution.cancel()
+            self._execution = None
+
+    def _failed(self) -> Status:
+        self._log(f"{self.step} failed: {self.reason}")
+        return Status.FAILURE
+
+
+def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
+    """Return the rest of a plan with what it needs again after a failure.
+
+    An object that was lost on the way to its place is picked again; one that is held already is
+    not picked once more.
+    """
+    plan: list[PlanStep] = []
+    for step in rest:
+        if step.skill == "pick" and state.held == step.args["object"]:
+            continue
+        needed = _held_by(step)
+        if needed is not None and state.held != needed and not _picks(plan, needed):
+            plan.append(PlanStep("pick", {"object": needed}))
+        plan.append(step)
+        state = SKILLS[step.skill].effect(step.args, state)
+    return tuple(plan)
+
+
+def _held_by(step: PlanStep) -> str | None:
+    """Return the object that a step needs in the gripper."""
+    if step.skill == "place":
+        return step.args["object"]
+    return step.args["source"] if step.skill == "pour" else None
+
+
+def _picks(plan: Sequence[PlanStep], name: str) -> bool:
+    return bool(plan) and plan[-1].skill == "pick" and plan[-1].args["object"] == name

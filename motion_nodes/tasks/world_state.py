@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a task knows of the world: objects with poses and shapes, places, and what is held."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+
+Shape = Box | Cylinder | Sphere
+
+
+def half_extents(shape: Shape) -> Array:
+    """Return half the sizes of a shape's bounding box in its own frame [m], shape (3,)."""
+    if isinstance(shape, Box):
+        return 0.5 * np.asarray(shape.size, dtype=np.float64)
+    if isinstance(shape, Cylinder):
+        return np.array([shape.radius, shape.radius, 0.5 * shape.length])
+    return np.full(3, float(shape.radius))
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectState:
+    """One object, as it was observed last."""
+
+    name: str
+    X_WO: Array
+    """Pose of its shape's centre in the world, shape (4, 4)."""
+    shape: Shape
+    """Shape with its sizes [m]."""
+    stamp: float = 0.0
+    """Time of the observation [s]."""
+    movable: bool = True
+    """Whether the robot may pick it."""
+
+    def __post_init__(self) -> None:
+        """Check the pose."""
+        pose = np.asarray(self.X_WO, dtype=np.float64)
+        if pose.shape != (4, 4) or not np.isfinite(pose).all():
+            raise InvalidCommand(f"the pose of object '{self.name}' is not finite")
+        object.__setattr__(self, "X_WO", frozen(pose))
+
+    @property
+    def top(self) -> float:
+        """Height of its highest point in the world [m]."""
+        return float(self.X_WO[2, 3] + self._vertical_extent())
+
+    @property
+    def bottom(self) -> float:
+        """Height of its lowest point in the world [m]."""
+        return float(self.X_WO[2, 3] - self._vertical_extent())
+
+    def _vertical_extent(self) -> float:
+        if isinstance(self.shape, Sphere):
+            return float(self.shape.radius)
+        axis = self.X_WO[2, :3]
+        if isinstance(self.shape, Cylinder):
+            flat = float(np.hypot(axis[0], axis[1]))
+            return float(0.5 * self.shape.length * abs(axis[2]) + self.shape.radius * flat)
+        return float(np.abs(axis) @ half_extents(self.shape))
+
+
+@dataclass(frozen=True)
+class WorldState:
+    """Immutable; observations and effects return new states."""
+
+    objects: Mapping[str, ObjectState] = field(default_factory=dict)
+    """By name, what is held among them."""
+    places: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    """Named poses of a mobile base in the world: x, y [m], yaw [rad]."""
+    held: str | None = None
+    """Name of the held object."""
+    has_base: bool = False
+    """Whether the robot has a mobile base."""
+
+    def holding(self, name: str | None) -> WorldState:
+        """Return the state with another held object."""
+        return replace(self, held=name)
+
+    def observed(self, objects: Mapping[str, ObjectState]) -> WorldState:
+        """Return the state after an observation, which replaces all objects."""
+        return replace(self, objects=dict(objects))
+
+    @property
+    def locations(self) -> tuple[str, ...]:
+        """Names that may be a location."""
+        return (*self.objects, *self.places)

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grasps and places: geometry on random objects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.tasks.grasps import grasps_of, object_in_grasp, places_on
+from motion_nodes.tasks.world_state import ObjectState, half_extents
+
+RNG = np.random.default_rng(2)
+SHAPES = [Box((0.05, 0.04, 0.06)), Cylinder(0.03, 0.1), Sphere(0.03)]
+
+
+def resting(shape, yaw: float, name: str = "item") -> ObjectState:
+    z = half_extents(shape)[2]
+    return ObjectState(name, from_xyz_rpy((*RNG.uniform(-0.5, 0.5, 2), z), (0.0, 0.0, yaw)), shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("yaw", [0.0, 0.3, 2.0])
+def test_fingers_close_on_the_object(shape, yaw: float) -> None:
+    item = resting(shape, yaw)
+    grasps = grasps_of(item, 0.08)
+    assert grasps
+    for grasp in grasps:
+        R = grasp.X_WG[:3, :3]
+        assert np.allclose(R @ R.T, np.eye(3), atol=1e-12)
+        assert np.linalg.det(R) == pytest.approx(1.0)
+        # The closing direction passes through the object: its extent along it is the width.
+        closing = item.X_WO[:3, :3].T @ R[:, 1]
+        half = half_extents(shape)
+        extent = 2.0 * np.abs(closing) @ half if isinstance(shape, Box) else 2.0 * shape.radius
+        assert grasp.width == pytest.approx(extent)
+        assert item.bottom < grasp.X_WG[2, 3] < item.top
+        assert np.allclose(grasp.X_WG @ object_in_grasp(grasp, item), item.X_WO)
+
+
+def test_too_wide_objects_have_no_grasp() -> None:
+    assert grasps_of(resting(Box((0.2, 0.2, 0.05)), 0.0), 0.08) == []
+    one_side = grasps_of(resting(Box((0.2, 0.04, 0.05)), 0.5), 0.08)
+    assert {round(grasp.width, 3) for grasp in one_side} == {0.04}
+
+
+def test_places_rest_on_the_surface_clear_of_others() -> None:
+    table = resting(Box((0.6, 0.4, 0.4)), 0.7, "table")
+    item = resting(SHAPES[0], 0.2)
+    others = {"table": table, "item": item}
+    for i in range(4):
+        shape = SHAPES[i % 3]
+        at = table.X_WO @ [*RNG.uniform(-0.15, 0.15, 2), 0.0, 1.0]
+        pose = np.eye(4)
+        pose[:3, 3] = [at[0], at[1], table.top + half_extents(shape)[2]]
+        others[f"o{i}"] = ObjectState(f"o{i}", pose, shape)
+    places = places_on(table, item, others)
+    assert places
+    for pose in places:
+        assert pose[2, 3] - half_extents(item.shape)[2] == pytest.approx(table.top)
+        local = np.linalg.inv(table.X_WO) @ pose[:, 3]
+        assert np.all(np.abs(local[:2]) <= [0.3, 0.2])
+        for i in range(4):
+            other = others[f"o{i}"]
+            gap = np.linalg.norm(pose[:2, 3] - other.X_WO[:2, 3])
+            assert gap > np.linalg.norm(half_extents(other.shape)[:2]) + 0.03
+
+
+def test_full_surfaces_have_no_place() -> None:
+    table = resting(Box((0.1, 0.1, 0.4)), 0.0, "table")
+    on_it = ObjectState("o", table.X_WO + 0.25 * np.eye(4)[:, 2:3] @ np.eye(4)[3:4], SHAPES[0])
+    assert places_on(table, resting(SHAPES[0], 0.0), {"o": on_it}) == []
+    assert places_on(resting(Sphere(0.1), 0.0), resting(SHAPES[0], 0.0), {}) == []

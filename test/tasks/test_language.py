@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences in English and Chinese to plans, by rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.model.tree import Box, Cylinder
+from motion_nodes.tasks.language import NotUnderstood, parse_sentence
+from motion_nodes.tasks.task_plan import InvalidPlan, check_plan
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+CUBE = Box((0.05, 0.05, 0.05))
+NAMES = ("red_cube", "blue_cube", "water_cup", "bowl", "shelf", "table")
+STATE = WorldState(
+    objects={
+        name: ObjectState(name, np.eye(4), Cylinder(0.03, 0.1) if "cup" in name else CUBE,
+                          movable=name not in ("shelf", "table"))
+        for name in NAMES
+    },
+    places={"kitchen": (1.0, 0.0, 0.0)},
+    has_base=True,
+)  # fmt: skip
+
+SENTENCES = {
+    "put the red cube on the shelf": "pick(red_cube) place(red_cube, shelf)",
+    "Please pick up the blue cube.": "pick(blue_cube)",
+    "Pick up the red cube and place it on the table": "pick(red_cube) place(red_cube, table)",
+    "take the water cup to the shelf": "pick(water_cup) place(water_cup, shelf)",
+    "pick up the water cup on the table": "pick(water_cup)",
+    "pour the cup into the bowl": "pick(water_cup) pour(water_cup, bowl)",
+    "stack the red cube on the blue cube": "pick(red_cube) place(red_cube, blue_cube)",
+    "push the blue cube to the left": "push(blue_cube, left)",
+    "go to the kitchen": "navigate(kitchen)",
+    "move to the kitchen, then grab the bowl": "navigate(kitchen) pick(bowl)",
+    "find the bowl; go home": "locate(bowl) home()",
+    "把红色方块放到架子上": "pick(red_cube) place(red_cube, shelf)",
+    "请拿起蓝色方块，然后把它放在桌子上": "pick(blue_cube) place(blue_cube, table)",  # noqa: RUF001
+    "把水杯里的水倒入碗中": "pick(water_cup) pour(water_cup, bowl)",
+    "去厨房": "navigate(kitchen)",
+    "把蓝色方块向右推": "push(blue_cube, right)",
+    "找到碗": "locate(bowl)",
+}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_sentences(sentence: str) -> None:
+    plan = parse_sentence(sentence, STATE)
+    assert " ".join(map(str, plan)) == SENTENCES[sentence]
+    check_plan(plan, STATE)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "", "   ", "the red cube", "dance", "what is the weather like?", "pick up the cube",
+        "pick the green cube", "put the red cube", "put it on the table", "push the red cube",
+        "place the banana on the shelf", "go to the moon", "put the cup on the spaceship",
+        "把香蕉放到架子上", "你好", "\x00\x01", "pick " * 1000, "🤖",
+        "__import__('os').system('true')",
+    ],
+)  # fmt: skip
+def test_sentences_that_are_not_understood(sentence: str) -> None:
+    with pytest.raises(NotUnderstood):
+        parse_sentence(sentence, STATE)
+
+
+@given(st.text(max_size=200))
+def test_no_text_does_harm(text: str) -> None:
+    try:
+        plan = parse_sentence(text, STATE)
+    except NotUnderstood:
+        return
+    for step in plan:
+        assert set(step.args.values()) <= {*NAMES, "kitchen", "left", "right", "forward",
+                                           "backward"}  # fmt: skip
+
+
+def test_what_is_held_is_not_picked_again() -> None:
+    state = STATE.holding("red_cube")
+    assert str(parse_sentence("put the red cube on the shelf", state)[0]) == (
+        "place(red_cube, shelf)"
+    )
+
+
+def test_contradictions_are_found_before_anything_moves() -> None:
+    plan = parse_sentence("pick up the red cube and pick up the blue cube", STATE)
+    with pytest.raises(InvalidPlan) as error:
+        check_plan(plan, STATE)
+    assert error.value.step == 1

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans as data: what is refused, and the schema that says the same."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.model.tree import Box
+from motion_nodes.tasks.skills import SKILLS
+from motion_nodes.tasks.task_plan import InvalidPlan, PlanStep, check_plan, parse_plan, plan_schema
+from motion_nodes.tasks.task_planners import ModelPlanner
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+CUBE = Box((0.05, 0.05, 0.05))
+STATE = WorldState(
+    objects={n: ObjectState(n, np.eye(4), CUBE, movable=n != "table") for n in ("cube", "table")}
+)
+GOOD = [
+    {"skill": "pick", "args": {"object": "cube"}},
+    {"skill": "place", "args": {"object": "cube", "location": "table"}},
+]
+
+
+def test_plan_of_the_sources() -> None:
+    plan = parse_plan(json.dumps(GOOD))
+    assert plan == (PlanStep("pick", {"object": "cube"}),
+                    PlanStep("place", {"object": "cube", "location": "table"}))  # fmt: skip
+    assert check_plan(plan, STATE).held is None
+
+
+def test_arguments_never_change() -> None:
+    given_args = {"object": "cube"}
+    step = PlanStep("pick", given_args)
+    given_args["pose"] = "somewhere"
+    assert dict(step.args) == {"object": "cube"}
+    with pytest.raises(TypeError):
+        step.args["object"] = "table"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "", "null", "{}", "3", "[]", "[3]", "[null]", "not json", "[" * 50_000, '"pick(cube)"',
+        '[{"skill": "pick"}]', '[{"skill": "fly", "args": {}}]', '[{"skill": 3, "args": {}}]',
+        '[{"skill": "pick", "args": []}]', '[{"skill": "pick", "args": {"object": 3}}]',
+        '[{"skill": "pick", "args": {"object": ""}}]',
+        '[{"skill": "pick", "args": {"object": "cube", "force": "9"}}]',
+        '[{"skill": "pick", "args": {"object": "cube"}, "code": "x"}]',
+        json.dumps([GOOD[0]] * 51), "x" * 200_000,
+    ],
+)  # fmt: skip
+def test_plans_that_are_refused(data: str) -> None:
+    with pytest.raises(InvalidPlan):
+        parse_plan(data)
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(max_size=9) | st.floats() | st.integers(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=6), inner),
+    )
+)
+def test_no_data_breaks_the_parser(data: object) -> None:
+    try:
+        plan = parse_plan(data)  # type: ignore[arg-type]
+    except InvalidPlan:
+        return
+    assert all(step.skill in SKILLS for step in plan)
+
+
+@pytest.mark.parametrize(
+    ("steps", "at"),
+    [
+        ([GOOD[1]], 0),
+        ([GOOD[0], GOOD[0]], 1),
+        ([{"skill": "pick", "args": {"object": "table"}}], 0),
+        ([{"skill": "pick", "args": {"object": "cbe"}}], 0),
+        ([{"skill": "navigate", "args": {"location": "table"}}], 0),
+        ([GOOD[0], {"skill": "place", "args": {"object": "cube", "location": "cube"}}], 1),
+    ],
+)
+def test_sequences_whose_preconditions_are_not_met(steps: list[object], at: int) -> None:
+    with pytest.raises(InvalidPlan) as error:
+        check_plan(parse_plan(steps), STATE)
+    assert error.value.step == at
+
+
+def test_nearest_word_is_named() -> None:
+    with pytest.raises(InvalidPlan, match="'pick'"):
+        parse_plan([{"skill": "pik", "args": {"object": "cube"}}])
+
+
+def test_schema_lists_skills_and_names() -> None:
+    schema = plan_schema(STATE)
+    names = {entry["properties"]["skill"]["const"] for entry in schema["items"]["oneOf"]}
+    assert names == set(SKILLS)
+    pick = next(e for e in schema["items"]["oneOf"] if e["properties"]["skill"]["const"] == "pick")
+    assert pick["properties"]["args"]["properties"]["object"]["enum"] == ["cube", "table"]
+    json.dumps(schema)
+
+
+class _Model:
+    """A language model that answers from a list."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers, self.prompts = list(answers), []
+
+    def __call__(self, prompt: str) -> str:
+        self.prompts.append(prompt)
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[return-value]
+
+
+def test_wrong_proposals_are_given_back_to_the_model() -> None:
+    model = _Model("sure!", '[{"skill": "fly", "args": {}}]', f"```json\n{json.dumps(GOOD)}\n```")
+    plan = ModelPlanner(model).plan("put the cube on the table", STATE)
+    assert [step.skill for step in plan] == ["pick", "place"]
+    assert "fly" in model.prompts[2]
+
+
+@pytest.mark.parametrize("answer", [OSError("no network"), "nonsense", None, 3])
+def test_rules_serve_when_the_model_fails(answer: object) -> None:
+    plan = ModelPlanner(_Model(*[answer] * 3)).plan("put the cube on the table", STATE)
+    assert [step.skill for step in plan] == ["pick", "place"]
+    with pytest.raises(InvalidPlan):
+        ModelPlanner(_Model(*[answer] * 3), fallback=None).plan("put the cube away", STATE)
+
+
+def test_model_that_never_answers() -> None:
+    import threading
+
+    held = threading.Event()
+    planner = ModelPlanner(lambda prompt: str(held.wait(20.0)), attempts=1, timeout=0.05)
+    assert len(planner.plan("pick up the cube", STATE)) == 1
+    assert "0.05 s" in planner.rejected[0]
+    held.set()
