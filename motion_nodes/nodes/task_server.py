@@ -160,13 +160,16 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _take(self, text: str) -> None:
         """Plan a task; nothing moves if it is not understood or not possible."""
-        busy = self._runner is not None and self._runner.state is TaskState.RUNNING
+        if self._runner is not None and self._runner.state is TaskState.RUNNING:
+            # The status remains that of the task under way.
+            text = "task refused: another one is under way; cancel it first (~/cancel)"
+            self._runner.log(text)
+            self.warn("busy", text)
+            return
         self._task, self._refusal, self._pending = text[:1000], "", None
         try:
             if self.stop_reason:
                 raise InvalidCommand(self.stop_reason)
-            if busy:
-                raise InvalidCommand("a task is under way; cancel it first (~/cancel)")
             state = self._robot.observe()
             if text.lstrip().startswith(("[", "{")):
                 plan = parse_plan(text)

@@ -97,7 +97,7 @@ class ArmSkills:
         yield from motions.open()
         yield from motions.to_joints(q, "approach")
         phase("pre_grasp")
-        self._objects.hide(object)
+        self._objects.hide(target)
         try:
             yield from motions.straight(grasp.X_WG, what="pre_grasp")
             phase("grasp")
@@ -109,7 +109,6 @@ class ArmSkills:
                     f"'{object}' is {1e3 * grasp.width:.0f} mm wide"
                 )
         except SkillFailed:
-            self._objects.hidden = None
             self._objects.show(target)
             raise
         X_TO = inverse(grasp.X_WG) @ target.X_WO
@@ -173,11 +172,13 @@ class ArmSkills:
         yield from motions.close()
         yield from motions.to_joints(self._solution(_raised(begin), "push"), "approach")
         phase("push")
-        self._objects.hide(object)
+        self._objects.hide(target)
         try:
             yield from motions.straight(begin, end, _raised(end), what="push")
         finally:
-            self._objects.hidden = None
+            moved = np.array(target.X_WO)
+            moved[:3, 3] += along * PUSH
+            self._objects.show(ObjectState(object, moved, target.shape))
 
     # ---- choices
 

@@ -7,6 +7,8 @@ does with its true poses. What it sees is added to the planning scene, so that p
 
 from __future__ import annotations
 
+import math
+import time
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,8 @@ MOVED = 2e-3
 """Change of a detected pose that is written to the planning scene [m or rad]."""
 PERIOD = 0.2
 """Min time between two updates of the planning scene [s]."""
+SHOWN_WITHIN = 5.0
+"""Time in which an object that was written to the planning scene appears there [s]."""
 FIXED = 0.3
 """Objects with a side above this are surfaces, which are not picked [m]."""
 
@@ -68,6 +72,9 @@ class ObservedObjects:
         self._detected: dict[str, ObjectState] = {}
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
+        self._kept: dict[str, ObjectState] = {}
+        """Objects that are hidden or held, or not in the scene again yet, as they were before."""
+        self._shown_at = -math.inf
         self.hidden: str | None = None
         """Object that is not written to the scene, because the gripper is about to touch it."""
 
@@ -101,23 +108,25 @@ class ObservedObjects:
             if isinstance(solid, Box | Cylinder | Sphere):
                 pose = item.X_WO @ item.parts[0].X_OS
                 found[name] = ObjectState(name, pose, solid, now, _movable(solid))
-        return (
-            found
-            | {name: state for name, state in self._detected.items() if name != self.hidden}
-            | {name: self._detected[name] for name in (self.hidden,) if name in self._detected}
-        )
+        if now > self._shown_at + SHOWN_WITHIN:
+            self._kept = {n: s for n, s in self._kept.items() if n in (self.hidden, self.held)}
+        return self._kept | found | self._detected
 
     def show(self, state: ObjectState) -> None:
         """Add an object to the planning scene."""
+        if self.hidden == state.name:
+            self.hidden = None
+        self._kept[state.name], self._shown_at = state, time.monotonic()
         self._written[state.name] = np.array(state.X_WO)
         item = world_object(state.name, state.shape, np.array(state.X_WO))
         self._objects_out.publish(object_message(item, self._frame))
 
-    def hide(self, name: str) -> None:
+    def hide(self, state: ObjectState) -> None:
         """Remove an object from the planning scene until :meth:`show` or :meth:`attach`."""
-        self.hidden = name
-        self._written.pop(name, None)
-        self._objects_out.publish(removed_message(name, self._frame))
+        self.hidden = state.name
+        self._kept[state.name] = state
+        self._written.pop(state.name, None)
+        self._objects_out.publish(removed_message(state.name, self._frame))
 
     def attach(self, state: ObjectState, link: str, X_LO: Array, touching: frozenset[str]) -> None:
         """Attach an object to a link."""
