@@ -134,7 +134,7 @@ class ObservedObjects:
         self._attached_out.publish(
             attached_message(AttachedBody(state.name, link, X_LO, parts, touching))
         )
-        self.hidden = None
+        self.hidden, self._shown_at = None, time.monotonic()
 
     def detach(self, state: ObjectState) -> None:
         """Detach an object, and put it into the scene at its pose."""
