@@ -33,7 +33,9 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from stream_evenness import Evenness, evenness
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 

@@ -22,7 +22,9 @@ from pathlib import Path
 from harness import Cell, Child, Report, arguments, isolate, progress, script_command
 from harness.processes import START, memory, ros_args
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
 STAGES = ("active", "configured", "created", "imported", "python")

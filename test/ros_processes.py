@@ -26,7 +26,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
 LIMIT = 30.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from motion_nodes.bringup.compose import (
+from motion_nodes.bringup.bringup_config import (
     BACKENDS,
     LOG_LEVELS,
     VIEWERS,

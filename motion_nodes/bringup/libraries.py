@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from motion_nodes.bringup.compose import BringupConfig
+from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.errors import InvalidConfig
 
 

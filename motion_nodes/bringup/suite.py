@@ -10,13 +10,10 @@ import sys
 from collections.abc import Sequence
 
 from motion_nodes.bringup.arguments import config_from
-from motion_nodes.bringup.compose import (
-    BringupConfig,
-    commands_for,
-    nodes_for,
-    processes_for,
-)
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.libraries import check_libraries
+from motion_nodes.bringup.node_specs import commands_for, processes_for
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, MotionError

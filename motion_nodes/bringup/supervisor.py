@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from motion_nodes.bringup.compose import NodeSpec
+from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.process_activity import read_activity
 from motion_nodes.bringup.process_health import (
     Activity,

@@ -60,7 +60,7 @@ def backend_and_driver(word: str, placements: Sequence[Placement]) -> tuple[str,
     Raises:
         InvalidConfig: neither a backend, a driver, nor the robot that is brought up.
     """
-    from motion_nodes.bringup.compose import BACKENDS
+    from motion_nodes.bringup.bringup_config import BACKENDS
     from motion_nodes.errors import did_you_mean
     from motion_nodes.hardware.drivers import available_drivers
 

@@ -176,7 +176,7 @@ def up(
     ] = None,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
-    from motion_nodes.bringup.compose import BringupConfig, HardwareOptions
+    from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
     from motion_nodes.bringup.suite import run_suite
     from motion_nodes.cli.hardware import backend_and_driver, page_and_device
     from motion_nodes.model.placement import parse_placements

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.libraries import check_libraries
+from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import say
 from motion_nodes.model.placement import parse_placements

@@ -26,7 +26,8 @@ def wait(
     """Wait until all nodes of some robots are ready. Exit code 1: timeout."""
     import math
 
-    from motion_nodes.bringup.compose import BringupConfig, nodes_for
+    from motion_nodes.bringup.bringup_config import BringupConfig
+    from motion_nodes.bringup.compose import nodes_for
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION
     from motion_nodes.errors import InvalidCommand, did_you_mean

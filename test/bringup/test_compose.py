@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from motion_nodes.bringup.compose import BringupConfig, NodeSpec, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import NodeSpec, commands_for
 from motion_nodes.errors import InvalidConfig, RobotNotFound
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.registry import NODES

@@ -177,7 +177,7 @@ def test_news_come_from_processes_with_the_name_of_the_process():
 
 @pytest.mark.parametrize("respawn", [False, True])
 def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys, respawn):
-    from motion_nodes.bringup.compose import BringupConfig
+    from motion_nodes.bringup.bringup_config import BringupConfig
     from motion_nodes.model.placement import parse_placements
 
     def commands(specs, *, composed):

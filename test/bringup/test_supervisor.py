@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from motion_nodes.bringup.compose import NodeSpec
+from motion_nodes.bringup.node_specs import NodeSpec
 from motion_nodes.bringup.process_health import HealthLimits
 from motion_nodes.bringup.restart_budget import RestartLimits
 from motion_nodes.bringup.supervisor import PROBE, Supervisor

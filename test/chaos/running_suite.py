@@ -13,7 +13,9 @@ from pathlib import Path
 
 from ros_processes import Suite, SuiteProcess
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for, processes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import commands_for, processes_for
 from motion_nodes.model.placement import parse_placements
 
 ENDS = 15.0

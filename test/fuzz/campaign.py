@@ -17,7 +17,8 @@ from fuzz.attacker import Attacker, states_of
 from fuzz.endpoints import OWN, find_endpoints
 from fuzz.processes import Usage, tracebacks, usage_of
 from fuzz.watcher import WatcherProcess
-from motion_nodes.bringup.compose import BringupConfig, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 

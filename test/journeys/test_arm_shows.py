@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from motion_nodes.bringup.compose import ALONE
+from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.shows import show_of
 

@@ -16,7 +16,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import RosClient, Suite
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
+from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
 pytestmark = pytest.mark.timeout(300)

@@ -12,7 +12,7 @@ from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smoot
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.bringup.compose import ALONE
+from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
 
 pytestmark = pytest.mark.timeout(120)

@@ -20,7 +20,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.bringup.compose import ALONE
+from motion_nodes.bringup.node_specs import ALONE
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes

@@ -24,7 +24,8 @@ from ros_processes import BEST_EFFORT, RosClient, values_of, wait_until
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.bringup.compose import BringupConfig, nodes_for
+from motion_nodes.bringup.bringup_config import BringupConfig
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.concurrency import fault_recovery

@@ -15,7 +15,7 @@ from joint_client import SUCCEEDED, JointClient, smooth
 from ros_processes import RosClient, Suite
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.bringup.compose import HardwareOptions
+from motion_nodes.bringup.bringup_config import HardwareOptions
 from motion_nodes.model.loader import load_robot
 
 DRIVER = "/robot_driver"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ros_processes import RosClient, Suite, SuiteProcess, wait_until
 
-from motion_nodes.bringup.compose import ALONE
+from motion_nodes.bringup.node_specs import ALONE
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 BASE = "/diff_drive_controller"

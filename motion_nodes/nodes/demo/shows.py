@@ -45,7 +45,7 @@ class Show:
     ready_timeout: float = READY_TIMEOUT
     """Timeout of the suite's start [s]."""
     cameras: tuple[str, ...] = ()
-    """Depth cameras, see :class:`~motion_nodes.bringup.compose.BringupConfig`."""
+    """Depth cameras, see :class:`~motion_nodes.bringup.bringup_config.BringupConfig`."""
     objects: tuple[str, ...] = ()
     """Objects that move freely in MuJoCo."""
 

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes of a suite as data, and the processes that they share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from motion_nodes.ros.names import under
+
+ALONE = (
+    "rrt_planner",
+    "trajectory_generator",
+    "rmpflow_policy",
+    "occupancy_mapper",
+    "policy_controller",
+    "robot_driver",
+)
+"""Executables whose computational load would delay the loops of other nodes in their process, and
+the driver, which must not be delayed by theirs."""
+
+WITHOUT_MOTION = ("robot_state", "ik_service", "controller_manager", "browser_viewer")
+"""Executables whose loss does not affect a motion under way."""
+
+CONTAINER = "container"
+"""Name of the process that several nodes share."""
+
+Value = bool | int | float | str | Sequence[str] | Sequence[float]
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node: executable, name, namespace and parameters."""
+
+    executable: str
+    name: str
+    namespace: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    params_files: tuple[str, ...] = ()
+    log_level: str = "info"
+
+    @property
+    def full_name(self) -> str:
+        """Fully qualified name."""
+        return "/" + under(self.namespace, self.name)
+
+    @property
+    def is_simulation(self) -> bool:
+        """True for the simulation; it has a process of its own."""
+        return self.executable.endswith("_sim")
+
+    @property
+    def moves_robots(self) -> bool:
+        """True for a node that takes part in motions: its robot is held when it is lost."""
+        return self.executable not in WITHOUT_MOTION
+
+    @property
+    def stands_alone(self) -> bool:
+        """True for a node with a process of its own.
+
+        The simulation stands for the robots; planning, trajectory generation and the reactive
+        policy hold the interpreter lock for long, which would delay other loops of the process.
+        """
+        return self.is_simulation or self.executable in ALONE
+
+    def ros_args(self) -> list[str]:
+        """Return the ROS arguments of a command line."""
+        args = ["--ros-args", "-r", f"__node:={self.name}"]
+        args += ["-r", f"__ns:=/{self.namespace}"]
+        for key, value in self.parameters.items():
+            args += ["-p", f"{key}:={json.dumps(value)}"]
+        for file in self.params_files:
+            args += ["--params-file", file]
+        logger = self.full_name.strip("/").replace("/", ".")
+        return [*args, "--log-level", f"{logger}:={self.log_level}"]
+
+
+def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:
+    """Return the command lines of the processes, by name.
+
+    Args:
+        specs: the nodes.
+        composed: True: one process for all nodes but those that stand alone; else one for each.
+    """
+    python = [sys.executable, "-m", "motion_nodes.nodes"]
+    commands = {}
+    for name, nodes in processes_for(specs, composed=composed).items():
+        if name == CONTAINER:
+            listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
+            commands[name] = [*python, "container", "--nodes", json.dumps(listed)]
+        else:
+            commands[name] = [*python, nodes[0].executable, *nodes[0].ros_args()]
+    return commands
+
+
+def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[NodeSpec]]:
+    """Return the nodes of each process, by its name; see :func:`commands_for`."""
+    alone = [s for s in specs if not composed or s.stands_alone]
+    together = [s for s in specs if s not in alone]
+    shared = {CONTAINER: together} if together else {}
+    return {s.full_name.strip("/"): [s] for s in alone} | shared
