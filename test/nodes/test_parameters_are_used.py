@@ -22,9 +22,12 @@ ELSEWHERE = {"robot", "rmpflow_file", "description", "joint_order"}
 
 
 def attributes_read(source: str) -> set[str]:
-    """Return the names read as attributes of something called params, and texts used as names."""
+    """Return the names read as attributes of something called params, or by ``early_text``."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "early_text":
+            found.add(ast.literal_eval(node.args[0]) if isinstance(node.args[0], ast.Constant)
+                      else "")  # fmt: skip
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             owner = node.value.func if isinstance(node.value, ast.Call) else node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")

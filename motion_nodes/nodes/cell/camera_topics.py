@@ -32,9 +32,6 @@ from motion_nodes.sim.depth_camera import (
 )
 from motion_nodes.sim.mujoco_world import MujocoWorld
 
-PREFIX = "camera_"
-"""Prefix of the parameters' field names."""
-
 
 class _Outputs:
     """Publishers of one camera."""
@@ -144,7 +141,7 @@ class CameraTopics:
             if pending is None or not self._running:
                 continue
             try:
-                settings = settings_from(self._node.params, CameraSettings, PREFIX)
+                settings = settings_from(self._node.params, CameraSettings, "camera_")
                 for camera, outputs in self._cameras:
                     outputs.send(camera, pending[0], settings, pending[1])
                 self._count += 1
