@@ -287,6 +287,9 @@ class JointGroup(GroupMembers):
             options: planner and its settings, velocity and acceleration scaling.
             executor: carries parts of the batch, e.g. Dask's; None: threads of this process.
 
+        Returns:
+            The result of each motion, in their order.
+
         Raises:
             InvalidCommand: as :meth:`plan`, or different numbers of starts and goals.
         """

@@ -44,8 +44,10 @@ class Fault(Exception):
 
 def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
     """Return the executable and ROS arguments of at least one node of each class."""
-    config = BringupConfig(placements=parse_placements(ROBOTS), backend="mock",
-                           use_sim_time=False, viewer_port=18480)  # fmt: skip
+    config = BringupConfig(
+        placements=parse_placements(ROBOTS), backend="mock", use_sim_time=False,
+        viewer_port=18480, tasks=True, cameras=("arm/camera",),
+    )  # fmt: skip
     found = []
     for spec in nodes_for(config):
         if spec.executable in ("robot_state", "controller_manager", "base_navigator") and (
@@ -60,6 +62,9 @@ def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
                                  "publish_clock:=false"]))  # fmt: skip
     policy = ["-p", "robot:=go2", "-p", f"policy:={write_standing_policy(folder)}"]
     found.append(("policy_controller", ["--ros-args", *policy]))
+    # A robot that does not answer; its node waits for it.
+    driver = ["-p", "robot:=so101", "-p", "device:=/dev/no_such_port"]
+    found.append(("robot_driver", ["--ros-args", "-r", "__ns:=/real", *driver]))
     robots = json.dumps(["arm:=franka"])
     found.append(("articulation_graph", ["--ros-args", "-p", f"robots:={robots}"]))
     return found
@@ -71,9 +76,10 @@ def nodes(ros, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, M
     patch = pytest.MonkeyPatch()
     patch.setattr(fault_recovery, "PAUSES", (0.05, 0.05, 0.05))
     made: dict[str, MotionNode[Any]] = {}
-    for executable, args in nodes_of_all_kinds(tmp_path_factory.mktemp("policy")):
+    wanted = nodes_of_all_kinds(tmp_path_factory.mktemp("policy"))
+    assert {executable for executable, _ in wanted} == set(NODES)
+    for executable, args in wanted:
         made[executable] = node_class(executable)(ros_args=args)
-    assert set(made) == set(NODES)
     executor = GuardedExecutor()
     for node in made.values():
         executor.add_node(node)

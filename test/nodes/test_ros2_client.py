@@ -2,6 +2,8 @@
 """The verbs of ros2: messages from YAML and back, and against a small node."""
 
 import math
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -119,33 +121,40 @@ def ros2(capsys, *words):
     return code, told.out + told.err
 
 
-def test_verbs_against_a_node(listener, capsys):
-    code, told = ros2(capsys, "topic", "pub", "--once", "/number", "std_msgs/msg/Float64",
-                      "{data: 2}")  # fmt: skip
+def ros2_process(*words):
+    """The same in a process of its own: other tests of this one have initialized rclpy."""
+    code = "import sys; from motion_nodes.cli.ros2 import run; sys.exit(run(sys.argv[1:], 'ros2'))"
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_verbs_against_a_node(listener):
+    code, told = ros2_process(
+        "topic", "pub", "--once", "/number", "std_msgs/msg/Float64", "{data: 2}"
+    )
     assert (code, listener.received) == (0, [2.0]), told
-    code, told = ros2(
-        capsys, "topic", "echo", "--once", "/word"
-    )  # latched: it was published before
+    # Latched: it was published before.
+    code, told = ros2_process("topic", "echo", "--once", "/word")
     assert (code, told) == (0, "data: 'hello'\n---\n")
-    code, told = ros2(capsys, "topic", "echo", "--once", "--timeout", "0.3", "/number")
+    code, told = ros2_process("topic", "echo", "--once", "--timeout", "0.3", "/number")
     assert code == 1
-    code, told = ros2(capsys, "service", "call", "/switch", "std_srvs/srv/SetBool", "{data: true}")
+    code, told = ros2_process("service", "call", "/switch", "std_srvs/srv/SetBool", "{data: true}")
     assert code == 0
     assert "success: true" in told
-    code, told = ros2(capsys, "param", "set", "/listener", "gain", "2")
+    code, told = ros2_process("param", "set", "/listener", "gain", "2")
     assert code == 0, told
     assert listener.get_parameter("gain").value == 2.0
-    assert ros2(capsys, "param", "set", "/listener", "label", "6")[0] == 0
+    assert ros2_process("param", "set", "/listener", "label", "6")[0] == 0
     assert listener.get_parameter("label").value == "6"
-    assert ros2(capsys, "param", "get", "/listener", "axes")[0] == 0
-    assert ros2(capsys, "param", "dump", "/listener")[0] == 0
-    assert ros2(capsys, "param", "set", "/listener", "axes", "['z']")[0] == 0
+    assert ros2_process("param", "get", "/listener", "axes")[0] == 0
+    assert ros2_process("param", "dump", "/listener")[0] == 0
+    assert ros2_process("param", "set", "/listener", "axes", "['z']")[0] == 0
     assert listener.get_parameter("axes").value == ["z"]
-    code, told = ros2(capsys, "param", "get", "/listener", "gian")
+    code, told = ros2_process("param", "get", "/listener", "gian")
     assert code == 1
     assert "'gain'" in told
-    assert "/listener" in ros2(capsys, "node", "list")[1].split()
-    code, told = ros2(capsys, "topic", "list", "-t")
+    assert "/listener" in ros2_process("node", "list")[1].split()
+    code, told = ros2_process("topic", "list", "-t")
     assert "/number [std_msgs/msg/Float64]" in told.splitlines()
     assert "_ros2cli" not in told
 
