@@ -31,7 +31,7 @@ from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_prefix
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
-from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskState
+from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -153,14 +153,14 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         report.value("task state", "none" if runner is None else runner.state.value)
         if self._refusal:
             report.note("WARN", f"the last task was refused: {self._refusal}")
-        elif runner is not None and runner.state is TaskState.FAILED:
+        elif runner is not None and runner.state is TaskStatus.FAILED:
             report.note("WARN", runner.reason)
 
     # ---- inside
 
     def _take(self, text: str) -> None:
         """Plan a task; nothing moves if it is not understood or not possible."""
-        if self._runner is not None and self._runner.state is TaskState.RUNNING:
+        if self._runner is not None and self._runner.state is TaskStatus.RUNNING:
             # The status remains that of the task under way.
             text = "task refused: another one is under way; cancel it first (~/cancel)"
             self._runner.log(text)

@@ -40,13 +40,8 @@ class CollisionChecker:
     """Checks configurations of a robot's joints against a scene.
 
     The robot is represented by its collision spheres (links without: spheres around their collision
-    geometry); attached bodies are covered by spheres, too. This is fast enough for planners. The
-    spheres of a file need not contain the geometry: a configuration that is collision-free for the
-    spheres may be in collision for the geometry. The exact geometry is checked by
-    :attr:`exact`, which is decisive.
-
-    Checks may run in several threads concurrently; changes may not: give each thread a
-    :meth:`snapshot`.
+    geometry), as are attached bodies. Spheres of a file need not contain the geometry, which is
+    checked by :attr:`exact`. Several threads may check at once, each changes its :meth:`snapshot`.
     """
 
     joint_names: tuple[str, ...]

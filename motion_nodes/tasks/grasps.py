@@ -27,7 +27,7 @@ EDGE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Grasp:
+class GraspPose:
     """One way to grasp an object."""
 
     X_WG: Array
@@ -36,7 +36,7 @@ class Grasp:
     """Distance of the fingers when they touch the object [m]."""
 
 
-def grasps_of(target: ObjectState, max_width: float) -> list[Grasp]:
+def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
     """Return grasps from above, and for upright cylinders tilted ones, best first.
 
     Args:
@@ -47,7 +47,7 @@ def grasps_of(target: ObjectState, max_width: float) -> list[Grasp]:
         Empty if it is too wide, or of no side that fits.
     """
     found = [
-        Grasp(_frame(target, approach, closing), width)
+        GraspPose(_frame(target, approach, closing), width)
         for approach, closing, width in _directions(target)
         if width + MARGIN <= max_width
     ]
@@ -89,7 +89,7 @@ def _frame(target: ObjectState, approach: Array, closing: Array) -> Array:
     return X
 
 
-def object_in_grasp(grasp: Grasp, target: ObjectState) -> Array:
+def object_in_grasp(grasp: GraspPose, target: ObjectState) -> Array:
     """Return the pose of an object in its grasp frame, shape (4, 4)."""
     return np.asarray(inverse(grasp.X_WG) @ target.X_WO)
 

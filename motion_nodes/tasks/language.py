@@ -47,7 +47,7 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
         raise NotUnderstood("the sentence is empty; try 'put the red cube on the shelf'")
     if len(sentence) > MAX_SENTENCE:
         raise NotUnderstood(f"the sentence has {len(sentence)} characters; at most {MAX_SENTENCE}")
-    reader = _Reader(state)
+    reader = _SentenceReader(state)
     for clause in BREAKS.split(_without_polite_words(sentence)):
         if clause.strip():
             reader.read(clause.strip())
@@ -56,7 +56,7 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
     return tuple(reader.steps)
 
 
-class _Reader:
+class _SentenceReader:
     """Reads clauses one after the other."""
 
     def __init__(self, state: WorldState) -> None:

@@ -25,7 +25,7 @@ Arguments = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Argument:
+class SkillArgument:
     """One argument of a skill."""
 
     name: str
@@ -41,7 +41,7 @@ class Skill:
     name: str
     doc: str
     """What it does, for people and language models."""
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[SkillArgument, ...] = ()
     timeout: float = 60.0
     """Max duration of an execution [s]."""
     unmet: Callable[[Arguments, WorldState], str] = lambda arguments, state: ""
@@ -49,7 +49,7 @@ class Skill:
     effect: Callable[[Arguments, WorldState], WorldState] = lambda arguments, state: state
     """Returns the state after a successful execution."""
 
-    def argument(self, name: str) -> Argument | None:
+    def argument(self, name: str) -> SkillArgument | None:
         """Return an argument by its name; None if there is none."""
         return next((entry for entry in self.arguments if entry.name == name), None)
 
@@ -89,7 +89,7 @@ def _pushable(arguments: Arguments, state: WorldState) -> str:
     return _pickable({"object": arguments["object"]}, state)
 
 
-_OBJECT = Argument("object", "object", "Name of the object.")
+_OBJECT = SkillArgument("object", "object", "Name of the object.")
 
 SKILLS: Mapping[str, Skill] = MappingProxyType({
     skill.name: skill
@@ -105,7 +105,7 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
         Skill(
             "place",
             "Put the held object down on a surface, an object or at a place.",
-            (_OBJECT, Argument("location", "location", "Where to put it.")),
+            (_OBJECT, SkillArgument("location", "location", "Where to put it.")),
             unmet=_placeable,
             effect=lambda arguments, state: state.holding(None),
         ),
@@ -113,21 +113,21 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
             "pour",
             "Tilt the held container over another one, and bring it upright again.",
             (
-                Argument("source", "object", "The held container."),
-                Argument("target", "object", "Container to pour into."),
+                SkillArgument("source", "object", "The held container."),
+                SkillArgument("target", "object", "Container to pour into."),
             ),
             unmet=_pourable,
         ),
         Skill(
             "push",
             "Push an object over its surface by 10 cm.",
-            (_OBJECT, Argument("direction", "direction", "Where to push it.")),
+            (_OBJECT, SkillArgument("direction", "direction", "Where to push it.")),
             unmet=_pushable,
         ),
         Skill(
             "navigate",
             "Drive the robot's base to a place.",
-            (Argument("location", "location", "Where to drive."),),
+            (SkillArgument("location", "location", "Where to drive."),),
             timeout=120.0,
             unmet=lambda arguments, state: (
                 "" if state.has_base else "the robot has no mobile base"

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from motion_nodes.errors import MotionError, did_you_mean
-from motion_nodes.tasks.skills import DIRECTIONS, SKILLS, Argument, Skill
+from motion_nodes.tasks.skills import DIRECTIONS, SKILLS, Skill, SkillArgument
 from motion_nodes.tasks.world_state import WorldState
 
 MAX_STEPS = 50
@@ -133,7 +133,7 @@ def step_problem(step: PlanStep, state: WorldState) -> str:
     return skill.unmet(step.args, state)
 
 
-def _allowed(argument: Argument, state: WorldState) -> Sequence[str]:
+def _allowed(argument: SkillArgument, state: WorldState) -> Sequence[str]:
     if argument.kind == "direction":
         return DIRECTIONS
     return tuple(state.objects) if argument.kind == "object" else state.locations

@@ -68,7 +68,7 @@ class SkillRobot(Protocol):
         """Return the present time [s]."""
 
 
-class TaskState(enum.Enum):
+class TaskStatus(enum.Enum):
     """State of a task."""
 
     RUNNING = "running"
@@ -120,7 +120,7 @@ class TaskRunner:
         """
         self._robot, self._replan = robot, replan or repaired
         self._limits = limits or TaskLimits()
-        self.state = TaskState.RUNNING
+        self.state = TaskStatus.RUNNING
         self.reason = ""
         """Why the task failed; empty otherwise."""
         self.plan = plan
@@ -146,22 +146,22 @@ class TaskRunner:
         """The behavior tree, for displays."""
         return self._tree
 
-    def tick(self) -> TaskState:
+    def tick(self) -> TaskStatus:
         """Advance the task; return its state."""
-        if self.state is not TaskState.RUNNING:
+        if self.state is not TaskStatus.RUNNING:
             return self.state
         self._tree.tick_once()
         if self._tree.status is Status.SUCCESS:
-            self._end(TaskState.SUCCEEDED, "")
+            self._end(TaskStatus.SUCCEEDED, "")
         elif self._tree.status is Status.FAILURE:
             self._repair()
         return self.state
 
     def cancel(self) -> None:
         """Cancel the present skill and end the task."""
-        if self.state is TaskState.RUNNING:
+        if self.state is TaskStatus.RUNNING:
             self._tree.stop(Status.INVALID)
-            self._end(TaskState.CANCELED, "")
+            self._end(TaskStatus.CANCELED, "")
 
     def log(self, text: str) -> None:
         """Add an event."""
@@ -187,7 +187,7 @@ class TaskRunner:
         failed = next(b for b in self._behaviors if not b.done)
         reason = f"{failed.step}: {failed.reason}"
         if self._plans >= self._limits.plans:
-            self._end(TaskState.FAILED, f"{reason} (plan {self._plans} of {self._limits.plans})")
+            self._end(TaskStatus.FAILED, f"{reason} (plan {self._plans} of {self._limits.plans})")
             return
         self._plans += 1
         try:
@@ -195,12 +195,12 @@ class TaskRunner:
             plan = self._replan(self.plan[self.step :], state, reason)
             check_plan(plan, state)
         except MotionError as error:
-            self._end(TaskState.FAILED, f"{reason}; no new plan: {error}")
+            self._end(TaskStatus.FAILED, f"{reason}; no new plan: {error}")
             return
         self.log(f"planning again after {reason}")
         self._begin(plan)
 
-    def _end(self, state: TaskState, reason: str) -> None:
+    def _end(self, state: TaskStatus, reason: str) -> None:
         self.state, self.reason = state, reason
         self.log(f"{state.value}{': ' if reason else ''}{reason}")
 

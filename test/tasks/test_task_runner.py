@@ -9,7 +9,7 @@ import pytest
 from motion_nodes.model.tree import Box
 from motion_nodes.tasks.skills import SKILLS
 from motion_nodes.tasks.task_plan import PlanStep, parse_plan
-from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskState
+from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 CUBE = Box((0.05, 0.05, 0.05))
@@ -73,7 +73,7 @@ class ScriptedRobot:
 def run(robot: ScriptedRobot, plan=PLAN, limits: TaskLimits | None = None, ticks: int = 2000):
     runner = TaskRunner(robot, plan, limits=limits)
     for _ in range(ticks):
-        if runner.tick() is not TaskState.RUNNING:
+        if runner.tick() is not TaskStatus.RUNNING:
             break
     return runner
 
@@ -81,21 +81,21 @@ def run(robot: ScriptedRobot, plan=PLAN, limits: TaskLimits | None = None, ticks
 def test_steps_in_order_with_fresh_observations() -> None:
     robot = ScriptedRobot()
     runner = run(robot)
-    assert runner.state is TaskState.SUCCEEDED
+    assert runner.state is TaskStatus.SUCCEEDED
     assert robot.started == ["pick", "place"]
     assert robot.observations >= 2
 
 
 def test_failed_step_is_retried() -> None:
     robot = ScriptedRobot("slipped")
-    assert run(robot).state is TaskState.SUCCEEDED
+    assert run(robot).state is TaskStatus.SUCCEEDED
     assert robot.started == ["pick", "pick", "place"]
 
 
 def test_dropped_object_is_picked_again() -> None:
     robot = ScriptedRobot("", "lost")
     runner = run(robot)
-    assert runner.state is TaskState.SUCCEEDED
+    assert runner.state is TaskStatus.SUCCEEDED
     # The second attempt to place finds its precondition not met, so the task is planned anew.
     assert robot.started == ["pick", "place", "pick", "place"]
 
@@ -104,7 +104,7 @@ def test_dropped_object_is_picked_again() -> None:
 def test_failures_are_bounded(retries: int, plans: int) -> None:
     robot = ScriptedRobot(*["blocked"] * 100)
     runner = run(robot, limits=TaskLimits(retries=retries, plans=plans))
-    assert runner.state is TaskState.FAILED
+    assert runner.state is TaskStatus.FAILED
     assert "blocked" in runner.reason
     assert len(robot.started) == (retries + 1) * plans
 
@@ -117,14 +117,14 @@ def test_vanished_object_ends_the_task_with_its_reason() -> None:
     robot.state = WorldState(objects={"table": robot.state.objects["table"]})
     for _ in range(200):
         runner.tick()
-    assert runner.state is TaskState.FAILED
+    assert runner.state is TaskStatus.FAILED
     assert "cube" in runner.reason
 
 
 def test_step_that_never_ends_is_canceled_at_its_timeout() -> None:
     robot = ScriptedRobot("never", "never")
     runner = run(robot, limits=TaskLimits(retries=0, plans=1))
-    assert runner.state is TaskState.FAILED
+    assert runner.state is TaskStatus.FAILED
     assert robot.canceled == 1
 
 
@@ -133,9 +133,9 @@ def test_cancel_stops_the_step() -> None:
     runner = TaskRunner(robot, PLAN)
     runner.tick()
     runner.cancel()
-    assert runner.state is TaskState.CANCELED
+    assert runner.state is TaskStatus.CANCELED
     assert robot.canceled == 1
-    assert runner.tick() is TaskState.CANCELED
+    assert runner.tick() is TaskStatus.CANCELED
 
 
 def test_failures_stay_in_the_log() -> None:

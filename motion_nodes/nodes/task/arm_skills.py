@@ -13,7 +13,7 @@ from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import Grasp, grasps_of, places_on
+from motion_nodes.tasks.grasps import GraspPose, grasps_of, places_on
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents
@@ -182,7 +182,7 @@ class ArmSkills:
 
     # ---- choices
 
-    def _reachable(self, target: ObjectState) -> tuple[Grasp, Array]:
+    def _reachable(self, target: ObjectState) -> tuple[GraspPose, Array]:
         """Return a grasp that the arm reaches, and joint positions of the approach to it."""
         grasps = grasps_of(target, self._motions.max_width)
         if not grasps:
