@@ -18,6 +18,8 @@ EXAMPLES = {
     "holonomic": "kaya",
     "ackermann": "leatherback",
     "floating": "go2",
+    "real": "so101",
+    "tasks": "franka",
 }
 """A robot of each kind that entries are for."""
 

@@ -41,6 +41,7 @@ NEEDS_ANOTHER_SUITE = {
     "diff_drive_controller": "a base; test_drive_a_base types the same",
     "goal_pose": "a base",
     "surface_gripper": "MuJoCo with an object",
+    "task_server": "an option of the bring-up; test_task_server sends the same",
     "estimate_payload": "measured efforts, which the mock has not",
     "topic hz": "does not end by itself",
 }
