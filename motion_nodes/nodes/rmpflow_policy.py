@@ -301,7 +301,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             return
         self._scene_applied = scene
         try:
-            self._follower.policy.set_scene(scene)
+            self._follower.policy.set_scene(scene, now)
             self._follower.scene_changed(now)
             self._scene_fault = ""
         except MotionError as error:

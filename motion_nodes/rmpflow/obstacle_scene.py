@@ -39,8 +39,12 @@ class MovingScene:
         self._evaluator.set_carried(np.empty((0, 4)))
         self._refresh()
 
-    def set_scene(self, scene: Scene) -> None:
+    def set_scene(self, scene: Scene, now: float | None = None) -> None:
         """Replace the obstacles.
+
+        Args:
+            scene: the world.
+            now: time on the clock of the objects' stamps [s]; None: poses count as observed now.
 
         Raises:
             InvalidCommand: an attached body is not supported; the previous scene stays.
@@ -48,7 +52,7 @@ class MovingScene:
         if scene.attached != self.scene.attached:
             self._evaluator.set_carried(carried_spheres(self._robot, self._tool, scene))
         self.scene = scene
-        self._motion.update(scene, self._time)
+        self._motion.update(scene, self._time, now)
         self._refresh()
 
     def set_base(self, X_WB: Array) -> None:
@@ -62,9 +66,13 @@ class MovingScene:
         self._refresh()
 
     def elapse(self, duration: float) -> None:
-        """Advance the time [s]; objects that are no longer observed to move come to rest."""
+        """Advance the time [s].
+
+        Objects that are observed to move are predicted to go on; those that no longer are come to
+        rest where they were last observed.
+        """
         self._time += duration
-        if self._motion.someone_stops(self._time):
+        if self._motion.moving:
             self._refresh()
 
     @property
@@ -74,5 +82,6 @@ class MovingScene:
 
     def _refresh(self) -> None:
         self._twists = {**self._motion.twists(self._time), **self._given}
-        packed = self._packer.packed(self.scene, self.X_BW, self._twists)
+        poses = self._motion.poses(self._time)
+        packed = self._packer.packed(self.scene, self.X_BW, self._twists, poses)
         self._evaluator.set_obstacles(packed)

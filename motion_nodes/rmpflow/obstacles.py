@@ -20,6 +20,7 @@ _STILL = np.zeros(6)
 @dataclass(frozen=True, eq=False)
 class _Packed:
     item: WorldObject
+    X_WO: Array
     twist: Array
     own: ObstacleArrays
     """In the frame of the object, at rest."""
@@ -44,7 +45,11 @@ class ObstaclePacker:
         self._keeps_off: dict[str, bool] = {}
 
     def packed(
-        self, scene: Scene, X_BW: Array, twists: Mapping[str, Array] | None = None
+        self,
+        scene: Scene,
+        X_BW: Array,
+        twists: Mapping[str, Array] | None = None,
+        poses: Mapping[str, Array] | None = None,
     ) -> ObstacleArrays:
         """Return the enabled objects that must be avoided.
 
@@ -52,8 +57,9 @@ class ObstaclePacker:
             scene: the world.
             X_BW: pose of the world in the robot's base frame, shape (4, 4).
             twists: of objects in the world [m/s, rad/s], shape (6,) each; default: at rest.
+            poses: of objects in the world, shape (4, 4) each; default: those of the scene.
         """
-        moving = twists or {}
+        moving, predicted = twists or {}, poses or {}
         if not np.array_equal(X_BW, self._X_BW):
             self._X_BW, self._known = X_BW.copy(), {}
         if scene.allowed is not self._allowed:
@@ -64,8 +70,8 @@ class ObstaclePacker:
             for name in scene.objects
         }
         chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
-        others = [o for o in chosen if not self._is_known(o, moving.get(o.name, _STILL))]
-        fresh = self._placed(others, [moving.get(o.name, _STILL) for o in others])
+        wanted = [(o, predicted.get(o.name, o.X_WO), moving.get(o.name, _STILL)) for o in chosen]
+        fresh = self._placed([found for found in wanted if not self._is_known(*found)])
         self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
         known = [found.rows.rows for found in self._known.values()]
         if not known:
@@ -79,18 +85,19 @@ class ObstaclePacker:
         allows = scene.allowed.allows
         return not self._links or not all(allows(link, name) for link in self._links)
 
-    def _is_known(self, item: WorldObject, twist: Array) -> bool:
+    def _is_known(self, item: WorldObject, X_WO: Array, twist: Array) -> bool:
         known = self._known.get(item.name)
-        if known is None or known.item is not item:
+        if known is None or known.item is not item or known.X_WO is not X_WO:
             return False
         return known.twist is twist or np.array_equal(known.twist, twist)
 
-    def _placed(self, items: list[WorldObject], twists: list[Array]) -> dict[str, _Packed]:
-        """Return objects packed at their current poses, in one batch, which is much faster."""
-        if not items:
+    def _placed(self, wanted: list[tuple[WorldObject, Array, Array]]) -> dict[str, _Packed]:
+        """Return objects with poses and twists, packed in one batch, which is much faster."""
+        if not wanted:
             return {}
+        items, poses, twists = zip(*wanted, strict=True)
         own = [self._in_own_frame(item) for item in items]
-        X_BO = self._X_BW @ np.stack([item.X_WO for item in items])
+        X_BO = self._X_BW @ np.stack(poses)
         R = self._X_BW[:3, :3]
         turned = (np.stack(twists).reshape(-1, 2, 3) @ R.T).reshape(-1, 6)
         moved = {
@@ -98,9 +105,9 @@ class ObstaclePacker:
         }
         return {
             item.name: _Packed(
-                item, twist, mine, ObstacleArrays({name: moved[name][k] for name in moved})
+                item, X_WO, twist, own[k], ObstacleArrays({name: moved[name][k] for name in moved})
             )
-            for k, (item, twist, mine) in enumerate(zip(items, twists, own, strict=True))
+            for k, (item, X_WO, twist) in enumerate(wanted)
         }
 
     def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:

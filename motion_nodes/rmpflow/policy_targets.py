@@ -99,16 +99,21 @@ class TargetedPolicy(ObservedPolicy):
         self._stopping = True
         self._refresh_goal()
 
-    def set_scene(self, scene: Scene) -> None:
+    def set_scene(self, scene: Scene, now: float | None = None) -> None:
         """Set the obstacles and attached bodies.
 
         Objects that are disabled, or with which all links may collide, have no effect. The twists
-        of objects are estimated from successive scenes and the frame durations in between.
+        of objects are estimated from successive scenes, and their poses predicted in between.
+
+        Args:
+            scene: the world.
+            now: time on the clock of the objects' stamps (``observed_at``) [s]; None: poses count
+                as observed now.
 
         Raises:
             InvalidCommand: an attached body is not supported; the previous scene stays.
         """
-        self._surroundings.set_scene(scene)
+        self._surroundings.set_scene(scene, now)
 
     def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
         """Set the twists of obstacles, instead of estimating them from successive scenes.

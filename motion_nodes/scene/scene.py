@@ -44,6 +44,8 @@ class WorldObject:
     """Colour for display, 0..1."""
     kind: str = ""
     """Type or database key given by a client; passed through."""
+    observed_at: float | None = None
+    """Stamp of the pose [s]; None: unknown."""
 
 
 @dataclass(frozen=True, eq=False)

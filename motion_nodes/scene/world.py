@@ -105,7 +105,8 @@ class World:
                 item = self._object(name)
                 if item.static:
                     raise InvalidCommand(f"object '{name}' is static and cannot be moved.")
-                objects[name] = replace(item, X_WO=checked_pose(X_WO, f"object '{name}'"))
+                X = checked_pose(X_WO, f"object '{name}'")
+                objects[name] = replace(item, X_WO=X, observed_at=None)
             self._change(objects=objects)
 
     def enable(self, name: str, enabled: bool = True) -> None:

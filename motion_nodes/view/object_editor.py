@@ -158,7 +158,7 @@ class ObjectEditor:
             if item is None:
                 return
             self._local = (item.name, X_WO)
-        self._report(item.name, replace(item, X_WO=frozen(X_WO)))
+        self._report(item.name, replace(item, X_WO=frozen(X_WO), observed_at=None))
         self._redraw()
 
     async def _picked(self, name: str) -> None:

@@ -104,10 +104,59 @@ def test_seen_motion_and_its_end():
     assert not motion.twists(0.0)
     motion.update(scene_of([moved(ball, turn, 0.2)]), 0.2)
     np.testing.assert_allclose(motion.twists(0.2)["ball"], turn, atol=1e-12)
-    assert not motion.someone_stops(0.6)
-    assert motion.someone_stops(0.6001)
+    assert motion.moving
+    assert motion.twists(0.6)
+    assert motion.moving
     assert not motion.twists(0.6001)
-    assert not motion.someone_stops(9.0), "said once"
+    assert not motion.moving
+
+
+def test_the_pose_of_a_moving_object_is_predicted_until_it_counts_as_at_rest():
+    twist = np.array((0.1, -0.2, 0.05, 0.3, 0.4, -0.5))
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    assert not motion.poses(0.02)
+    motion.update(scene_of([moved(ball, twist, 0.04)]), 0.04)
+    for ahead in (0.01, 0.05, 0.1):
+        X = motion.poses(0.04 + ahead)["ball"]
+        np.testing.assert_allclose(X, moved(ball, twist, 0.04 + ahead).X_WO, atol=1e-12)
+    assert not motion.poses(0.1401)
+
+
+def stamped(item, stamp):
+    return scene_of([replace(item, observed_at=stamp)])
+
+
+def test_stamps_of_poses_that_arrive_late_are_respected():
+    twist = np.array((0.1, -0.2, 0.05, 0.3, 0.4, -0.5))
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    # Observed every 40 ms, received 150 and 200 ms later.
+    motion.update(stamped(ball, 100.0), 0.15, 100.15)
+    motion.update(stamped(moved(ball, twist, 0.04), 100.04), 0.24, 100.24)
+    np.testing.assert_allclose(motion.twists(0.24)["ball"], twist, atol=1e-9)
+    np.testing.assert_allclose(motion.poses(0.3)["ball"], moved(ball, twist, 0.3).X_WO, atol=1e-9)
+
+
+@pytest.mark.parametrize("stamp", [None, 0.0, 1e9, -1e300])
+def test_stamps_of_another_clock_are_ignored(stamp):
+    twist = np.array((0.1, -0.2, 0.05, 0.3, 0.4, -0.5))
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    motion.update(stamped(ball, stamp), 0.0, 100.0)
+    motion.update(stamped(moved(ball, twist, 0.1), stamp), 0.1, 100.1)
+    np.testing.assert_allclose(motion.twists(0.1)["ball"], twist, atol=1e-12)
+    np.testing.assert_allclose(motion.poses(0.15)["ball"], moved(ball, twist, 0.15).X_WO)
+
+
+def test_prediction_ends_before_slow_updates_do():
+    twist = np.array((0.1, 0.0, 0.0, 0.0, 0.0, 0.0))
+    ball = world_object("ball", Sphere(0.1), np.eye(4))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    motion.update(scene_of([moved(ball, twist, 1.0)]), 1.0)
+    assert motion.poses(2.0)["ball"][0, 3] == pytest.approx(0.13)
 
 
 def test_a_half_turn_between_two_looks_was_no_motion():

@@ -117,6 +117,7 @@ class FollowClient(BaseClient):
             return
         message = CollisionObject(id=BALL, operation=CollisionObject.MOVE)
         message.header.frame_id = self.frame
+        set_stamp(message, round(self.now * 1e9))
         message.pose = pose_at(position)
         message.pose.orientation.w = 1.0
         if new:

@@ -15,6 +15,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_frames import SceneFrames
@@ -64,7 +65,8 @@ def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFram
         added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
         draft.put(replace(old, parts=old.parts + added))
     else:
-        draft.put(WorldObject(name, X_WO, parts, kind=_kind(message)))
+        item = WorldObject(name, X_WO, parts, kind=_kind(message), observed_at=_stamp(message))
+        draft.put(item)
     return _unsupported(message)
 
 
@@ -103,7 +105,7 @@ def change_attached(
 def object_message(item: WorldObject, frame: str) -> CollisionObject:
     """Return a message that adds an object of the world; ``frame`` is the planning frame."""
     message = CollisionObject(id=item.name, operation=ADD, pose=pose_message(item.X_WO))
-    message.header.frame_id = frame
+    _fill_header(message, item, frame)
     _fill_kind(message, item.kind)
     fill_shapes(message, item.parts)
     return message
@@ -112,7 +114,7 @@ def object_message(item: WorldObject, frame: str) -> CollisionObject:
 def moved_message(item: WorldObject, frame: str) -> CollisionObject:
     """Return a message that moves an object of the world to its pose."""
     message = CollisionObject(id=item.name, operation=MOVE, pose=pose_message(item.X_WO))
-    message.header.frame_id = frame
+    _fill_header(message, item, frame)
     return message
 
 
@@ -137,6 +139,17 @@ def attached_message(body: AttachedBody) -> AttachedCollisionObject:
 def detached_message(name: str) -> AttachedCollisionObject:
     """Return a message that detaches an object."""
     return AttachedCollisionObject(object=CollisionObject(id=name, operation=REMOVE))
+
+
+def _stamp(message: CollisionObject) -> float | None:
+    """Return when the pose was observed [s]; None without a stamp."""
+    return stamp_ns(message) * 1e-9 or None
+
+
+def _fill_header(message: CollisionObject, item: WorldObject, frame: str) -> None:
+    message.header.frame_id = frame
+    if item.observed_at is not None:
+        set_stamp(message, round(item.observed_at * 1e9))
 
 
 def _check_new(message: CollisionObject) -> None:
@@ -218,7 +231,7 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
         parts = tuple(
             Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
         )
-    draft.put(replace(item, X_WO=X_WO, parts=parts))
+    draft.put(replace(item, X_WO=X_WO, parts=parts, observed_at=_stamp(message)))
     if message.primitives or message.meshes or message.planes:
         return [f"{where} is moved; shapes in a MOVE are ignored (use ADD to replace them)"]
     return []
