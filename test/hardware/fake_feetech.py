@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import math
-import os
-import pty
-import threading
 import time
-import tty
 from dataclasses import dataclass, field
+
+from hardware.serial_fake import SerialFake
 
 COUNTS = 4096
 HEADER = b"\xff\xff"
@@ -67,8 +65,8 @@ class FakeServo:
             self.goals.append((time.monotonic(), int(self.goal)))
 
 
-class FakeFeetechBus:
-    """The servos of one bus; ``device`` is the port."""
+class FakeFeetechBus(SerialFake):
+    """The servos of one bus."""
 
     def __init__(self, servos: dict[int, FakeServo]) -> None:
         self.servos = servos
@@ -78,45 +76,21 @@ class FakeFeetechBus:
         """Sent before the next answer."""
         self.delay = 0.0
         """Before each answer [s]."""
-        self._master, self._slave = pty.openpty()
-        tty.setraw(self._slave)
-        self.device = os.ttyname(self._slave)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__()
 
-    def unplug(self) -> None:
-        """Close the bus's side of the cable."""
-        if not self._stop.is_set():
-            self._stop.set()
-            self._thread.join()
-            os.close(self._slave)
-            os.close(self._master)
+    def advance(self, dt: float) -> None:
+        for servo in self.servos.values():
+            servo.advance(dt)
 
-    close = unplug
-
-    def _run(self) -> None:
-        buffer, last = b"", time.monotonic()
-        os.set_blocking(self._master, False)
-        while not self._stop.is_set():
-            try:
-                buffer += os.read(self._master, 4096)
-            except BlockingIOError:
-                time.sleep(2e-4)
-            except OSError:
-                time.sleep(1e-3)
-            now = time.monotonic()
-            if now - last > 1e-3:
-                for servo in self.servos.values():
-                    servo.advance(now - last)
-                last = now
-            while len(buffer) >= 6:
-                begin = buffer.find(HEADER)
-                if begin < 0 or len(buffer) < begin + 4 + buffer[begin + 3]:
-                    break
-                end = begin + 4 + buffer[begin + 3]
-                self._handle(buffer[begin + 2 : end - 1])
-                buffer = buffer[end:]
+    def take(self, buffer: bytearray) -> None:
+        while len(buffer) >= 6:
+            begin = buffer.find(HEADER)
+            if begin < 0 or len(buffer) < begin + 4 + buffer[begin + 3]:
+                break
+            end = begin + 4 + buffer[begin + 3]
+            body = bytes(buffer[begin + 2 : end - 1])
+            del buffer[:end]
+            self._handle(body)
 
     def _handle(self, body: bytes) -> None:
         target, instruction, given = body[0], body[2], body[3:]
@@ -145,7 +119,7 @@ class FakeFeetechBus:
             message = message[:-1] + bytes([message[-1] ^ 0x55])
         if self.delay:
             time.sleep(self.delay)
-        os.write(self._master, self.garbage + message)
+        self.send(self.garbage + message)
         self.garbage = b""
 
 
