@@ -14,7 +14,7 @@ from ros_processes import Suite, SuiteProcess
 from std_srvs.srv import SetBool
 
 from fuzz.attacker import Attacker, states_of
-from fuzz.endpoints import OWN, find_endpoints
+from fuzz.endpoints import OWN_SERVICES, find_endpoints
 from fuzz.processes import Usage, tracebacks, usage_of
 from fuzz.watcher import WatcherProcess
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -162,7 +162,7 @@ class Campaign:
             graph = attacker.node.get_service_names_and_types()
             nodes = sorted(
                 name.removesuffix("/get_transition_graph") for name, _ in graph
-                if name.endswith("/get_transition_graph") and f"/{OWN}" not in name
+                if name.endswith("/get_transition_graph") and not name.startswith(OWN_SERVICES)
             )  # fmt: skip
             states = states_of(attacker, nodes)
             if set(self._expected()) <= set(nodes) and all(

@@ -10,8 +10,9 @@ from typing import Any
 from rclpy.action import get_action_names_and_types
 from rclpy.node import Node
 
-OWN = "fuzz_"
-"""How the names of the nodes begin that attack and watch."""
+OWN = ("fuzz_", "test_")
+"""How the names of the nodes begin that attack, watch, and are clients of other tests."""
+OWN_SERVICES = tuple(f"/{name}" for name in OWN)
 FEEDBACK = ("joint_states", "joint_command", "odom", "ground_truth", "controller_state")
 """Topics on which the robot itself speaks. A plausible lie there is another matter than a message
 that no robot could send, so only such are sent."""
@@ -70,7 +71,7 @@ def find_endpoints(node: Node) -> list[Endpoint]:
         if others and name not in _QUIET and "/_action/" not in name:
             found.add(Endpoint("topic", name, types[0]))
     for name, types in node.get_service_names_and_types():
-        if f"/{OWN}" not in name and "/_action/" not in name:
+        if not name.startswith(OWN_SERVICES) and "/_action/" not in name:
             found.add(Endpoint("service", name, types[0]))
     for name, types in get_action_names_and_types(node):
         found.add(Endpoint("action", name, types[0]))

@@ -80,7 +80,7 @@ def test_an_empty_hand_closes_without_a_grasp(hand):
     assert (status, result.reached_goal, result.stalled) == (
         GoalStatus.STATUS_SUCCEEDED, True, False,
     )  # fmt: skip
-    assert hand.status == "empty"
+    hand.client.wait(lambda: hand.status == "empty", "status of an empty hand")
 
 
 def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
@@ -93,7 +93,7 @@ def test_a_block_is_gripped_gently_and_harder_when_it_is_lifted(hand):
     )  # fmt: skip
     assert result.position == pytest.approx(0.02, abs=1e-3)
     assert result.effort == pytest.approx(3.0, abs=0.6)
-    assert hand.status == "holding"
+    hand.client.wait(lambda: hand.status == "holding", "status of a grasp")
     assert hand.go(hand.above)[0] == GoalStatus.STATUS_SUCCEEDED
     hand.client.wait(lambda: float(hand.value("effort limit")) > 6.0, "more force")
 

@@ -88,6 +88,21 @@ class BadDriver:
         message = PoseStamped(pose=pose_message(from_xyz_rpy(xyz, (np.pi, 0.0, 0.0))))
         self._target.publish(message)
 
+    def reach(self, xyz) -> None:
+        """Give a target until the policy has received it, and tell the state until it arrives."""
+        self.statuses.clear()
+
+        def both() -> None:
+            self.go(xyz)
+            self.tell()
+
+        def received() -> bool:
+            newest = self.statuses.newest
+            return newest is not None and not str(newest.message).startswith("idle")
+
+        self.client.repeat(both, received, "a target", rate=STATES)
+        self.until("arrived")
+
     def until(self, word: str, within: float = 60.0) -> str:
         """Tell the state until the policy's status begins with a word; return that status."""
         self.statuses.clear()
@@ -112,8 +127,7 @@ def test_it_goes_to_its_target_and_believes_no_lie(robot):
     robot.until("idle")
     start = dict(robot.q)
     place = (0.45, 0.15, 0.4)
-    robot.go(place)
-    robot.until("arrived")
+    robot.reach(place)
     rows = np.array([message.position for message in robot.sent.messages])
     times = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in robot.sent.messages]
     assert all(message.name == ARM for message in robot.sent.messages)

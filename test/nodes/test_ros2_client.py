@@ -153,7 +153,9 @@ def test_verbs_against_a_node(listener):
     code, told = ros2_process("param", "get", "/listener", "gian")
     assert code == 1
     assert "'gain'" in told
-    assert "/listener" in ros2_process("node", "list")[1].split()
+    # Loaded machines discover nodes one after the other.
+    listed = ros2_process("node", "list", "--spin-time", "3")[1].split()
+    assert "/listener" in listed
     code, told = ros2_process("topic", "list", "-t")
     assert "/number [std_msgs/msg/Float64]" in told.splitlines()
     assert "_ros2cli" not in told
