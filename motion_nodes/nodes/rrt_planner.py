@@ -40,6 +40,7 @@ from motion_nodes.nodes.planner.planner_scenery import scenery_for
 from motion_nodes.nodes.planner.planning_requests import PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.recover_service import RecoverService
+from motion_nodes.nodes.planner.scene_files import SceneFiles
 from motion_nodes.planning.warm_up import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
@@ -140,6 +141,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         threads.serve(GetMotionSequence, "plan_sequence_path", self._sequence, qos.ACTION_REQUESTS)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
+        SceneFiles(self, self.scenes, threads)
         threads.start()
         # Its own thread: a recovery takes seconds, and other requests should not wait for it.
         self._recoveries = ServiceThreads(self, 1)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of requests: the robot's links by forward kinematics, all others from /tf."""
+"""Frames of requests: the robot's links by forward kinematics, frames of a scene, and /tf."""
 
 from __future__ import annotations
 
+import copy
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,8 @@ from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.transforms import frame_id
+from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.subframes import SceneFrame, find_frame
 
 Array = NDArray[np.float64]
 
@@ -45,6 +48,24 @@ class RobotFrames:
         self._kinematics = kinematics
         self._tree = tree
         self._prefix = prefix
+        self._scene: Scene | None = None
+
+    def in_scene(self, scene: Scene) -> RobotFrames:
+        """Return a lookup that also finds the objects of a scene and their subframes.
+
+        Args:
+            scene: with poses in the robot's base frame.
+        """
+        frames = copy.copy(self)
+        frames._scene = scene
+        return frames
+
+    def scene_frame(self, frame: str) -> SceneFrame | None:
+        """Return a frame of the scene; None if there is no such frame, or it is a link."""
+        name = self.name_of(frame)
+        if self._scene is None or name in self._kinematics.frame_names:
+            return None
+        return find_frame(self._scene.objects, self._scene.attached, name)
 
     def name_of(self, frame: str) -> str:
         """Return a frame name without the robot's prefix; empty stands for the base frame."""
@@ -70,12 +91,15 @@ class RobotFrames:
             q: joint positions [rad or m], shape (n,).
 
         Raises:
-            RequestRejected: the frame is unknown to the robot and /tf, or not connected to the
-                base frame.
+            RequestRejected: the frame is unknown to the robot, the scene and /tf, or not
+                connected to the base frame.
         """
         name = self.name_of(frame)
         if name in self._kinematics.frame_names:
             return self._kinematics.pose(q, name)
+        found = self.scene_frame(frame)
+        if found is not None:
+            return found.X if found.link is None else self._kinematics.pose(q, found.link) @ found.X
         base = frame_id(self._prefix, self._kinematics.base)
         try:
             self._tree.update()

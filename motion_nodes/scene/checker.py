@@ -25,6 +25,7 @@ from motion_nodes.scene.contacts import (
     limit_contacts,
 )
 from motion_nodes.scene.edge_resolution import checked_steps
+from motion_nodes.scene.link_margins import with_margins
 from motion_nodes.scene.numpy_checks import GenericChecks, PairDistances
 from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
@@ -124,7 +125,7 @@ class CollisionChecker:
         for item in scene.attached.values():
             self.robot.tree.link(item.link)
             carried.append(known.get(item) or carried_body(item))
-        bodies = (*self._links, *carried)
+        bodies = (*with_margins(self.robot, self._links, scene.margins), *carried)
         self._bodies = self._bodies if bodies == self._bodies else bodies  # not packed again
         pairs = (self.robot, self._bodies, scene.allowed)
         self._pairs_to_check = checked_pairs(*pairs)

@@ -79,6 +79,7 @@ def checked_matrix(
         for j in range(len(bodies)) if item.name in said else named:
             if allowed.allows(bodies[j].name, item.name):
                 checked[i, j] = 0
+    checked[:, [not body.in_world for body in bodies]] = 0
     return checked
 
 

@@ -190,6 +190,15 @@ def chosen(pieces: Pieces, order: NDArray[np.intp]) -> Pieces:
     return Pieces._make([*some, first, np.ascontiguousarray(pieces.points[rows])])
 
 
+def padded(pieces: Pieces, distance: float) -> Pieces:
+    """Return pieces whose surfaces are moved outwards by a distance [m]."""
+    if distance == 0.0:
+        return pieces
+    size = pieces.size.copy()
+    size[:, 3] += distance
+    return pieces._replace(size=size, reach=pieces.reach + distance)
+
+
 def shrunk(pieces: Pieces, depth: float) -> Pieces:
     """Return pieces whose surfaces are moved inwards by at most ``depth`` [m].
 

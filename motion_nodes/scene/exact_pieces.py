@@ -22,12 +22,14 @@ from motion_nodes.scene.convex_pieces import (
     boxes_around,
     chosen,
     joined,
+    padded,
     pieces_of,
     placed,
     shrunk,
     sphere_pieces,
 )
 from motion_nodes.scene.exact_sweep import SweepMemory
+from motion_nodes.scene.link_margins import scaled
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Scene, WorldObject
 
@@ -134,8 +136,10 @@ def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
         if item is None and len(parts) < max(1, len(robot.tree.links[body.link].collisions)):
             found = sphere_pieces(body.spheres)
         else:
+            parts = tuple(scaled(part, body.margin.scale) for part in parts)
             found, owner = pieces_of([part.solid for part in parts], moving=True)
             found = placed(found, X_LO @ np.stack([part.X_OS for part in parts])[owner])
+            found = padded(found, body.margin.padding)
         known = _known_bodies[body] = shrunk(found, 0.5 * ROUNDING)
     return known
 

@@ -160,4 +160,4 @@ def _checked(
     bodies: tuple[CollisionBody, ...], item: WorldObject, allowed: AllowedCollisions
 ) -> list[bool]:
     """Return for each body whether it is checked against an object."""
-    return [not allowed.allows(body.name, item.name) for body in bodies]
+    return [body.in_world and not allowed.allows(body.name, item.name) for body in bodies]

@@ -21,9 +21,10 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
-from motion_nodes.scene.scene import AttachedBody, Part
+from motion_nodes.scene.scene import AttachedBody, LinkMargin, Part
 from motion_nodes.scene.shapes import TriangleMesh
 
+_NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)
 
 
@@ -39,6 +40,12 @@ class CollisionBody:
     excess: float
     """Max excess of the spheres beyond the geometry [m]; NaN for spheres from a file."""
     carried: AttachedBody | None = None
+    in_world: bool = True
+    """Whether it is checked against the world."""
+    among_own: bool = True
+    """Whether it is checked against the robot's other bodies."""
+    margin: LinkMargin = _NO_MARGIN
+    """Padding and scale of the link that the body contains."""
 
     @functools.cached_property
     def bounding_sphere(self) -> Array:
@@ -177,7 +184,7 @@ def checked_pairs(
     for i, a in enumerate(bodies):
         for j in range(i + 1, len(bodies)):
             b = bodies[j]
-            apart = rigid[a.link] != rigid[b.link]
+            apart = a.among_own and b.among_own and rigid[a.link] != rigid[b.link]
             if not a.carried and not b.carried:
                 near = pair_of(rigid[a.link], rigid[b.link]) in neighbours
                 apart = apart and not near and pair_of(a.name, b.name) not in ignored

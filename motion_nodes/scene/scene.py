@@ -29,6 +29,15 @@ class Part:
 
 
 @dataclass(frozen=True, eq=False)
+class Subframe:
+    """A named frame of an object; requests refer to it as ``object/name``."""
+
+    name: str
+    X_OF: Array
+    """Its pose in the object's frame, shape (4, 4)."""
+
+
+@dataclass(frozen=True, eq=False)
 class WorldObject:
     """An object in the world; created by :func:`world_object`, which validates it."""
 
@@ -46,6 +55,7 @@ class WorldObject:
     """Type or database key given by a client; passed through."""
     observed_at: float | None = None
     """Stamp of the pose [s]; None: unknown."""
+    subframes: tuple[Subframe, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,17 +71,30 @@ class AttachedBody:
     """Links with which collisions are allowed; the link it is attached to need not be listed."""
     rgba: tuple[float, float, float, float] | None = None
     kind: str = ""
+    subframes: tuple[Subframe, ...] = ()
+
+
+@dataclass(frozen=True)
+class LinkMargin:
+    """Padding and scale of a link in checks against the world; see ``scene/link_margins.py``."""
+
+    padding: float = 0.0
+    """Distance by which the surface moves outwards [m]."""
+    scale: float = 1.0
+    """Factor of the sizes of each shape about its centre."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Objects, attached bodies, and allowed collisions."""
+    """Objects, attached bodies, allowed collisions, and margins of links."""
 
     objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
     attached: Mapping[str, AttachedBody] = field(default_factory=lambda: MappingProxyType({}))
     allowed: AllowedCollisions = field(default_factory=AllowedCollisions)
     revision: int = 0
     """Increases with each change."""
+    margins: Mapping[str, LinkMargin] = field(default_factory=lambda: MappingProxyType({}))
+    """Padding and scale by name of the link; links without an entry have none."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +112,8 @@ class SceneDiff:
     detached: tuple[str, ...] = ()
     allowed: bool = False
     """Whether the allowed collisions differ."""
+    margins: bool = False
+    """Whether padding or scale of links differs."""
 
     @property
     def empty(self) -> bool:
@@ -111,12 +136,13 @@ def difference(before: Scene, after: Scene) -> SceneDiff:
         ),
         detached=tuple(name for name in before.attached if name not in after.attached),
         allowed=before.allowed != after.allowed,
+        margins=before.margins != after.margins,
     )
 
 
 def _only_moved(a: WorldObject, b: WorldObject) -> bool:
     same = replace(a, X_WO=b.X_WO)
-    names = ("parts", "enabled", "static", "rgba", "kind")
+    names = ("parts", "enabled", "static", "rgba", "kind", "subframes")
     return all(getattr(same, name) == getattr(b, name) for name in names)
 
 
@@ -161,6 +187,29 @@ def world_object(
         parts.append(Part(solid, checked_pose(X_OS, where)))
     X = checked_pose(np.eye(4) if X_WO is None else X_WO, f"object '{name}'")
     return WorldObject(name, X, tuple(parts), enabled, static, rgba, kind)
+
+
+def attached_body(
+    item: WorldObject, link: str, X_LO: Array, touch_links: frozenset[str] = frozenset()
+) -> AttachedBody:
+    """Return an object as attached to a link.
+
+    Args:
+        item: the object.
+        link: the link.
+        X_LO: pose of the object in the link, shape (4, 4).
+        touch_links: links with which collisions are allowed.
+    """
+    return AttachedBody(
+        item.name, link, X_LO, item.parts, touch_links, item.rgba, item.kind, item.subframes
+    )
+
+
+def detached_object(body: AttachedBody, X_WO: Array) -> WorldObject:
+    """Return an attached body as an object of the world at a pose, shape (4, 4)."""
+    return WorldObject(
+        body.name, X_WO, body.parts, rgba=body.rgba, kind=body.kind, subframes=body.subframes
+    )
 
 
 def checked_pose(X: Array, where: str) -> Array:

@@ -8,12 +8,14 @@ is a valid shape of the world.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.voxels import Voxels
 
@@ -93,6 +95,42 @@ def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = Fals
     kept = np.ascontiguousarray(faces, dtype=np.int32)
     kept.setflags(write=False)
     return TriangleMesh(frozen(corners), kept, convex)
+
+
+def plane_pose(coefficients: Sequence[float], where: str) -> Array:
+    """Return the pose of the :class:`HalfSpace` below a plane, shape (4, 4).
+
+    Args:
+        coefficients: a, b, c, d of the plane ``a x + b y + c z + d = 0`` with normal (a, b, c).
+        where: the plane, for errors.
+
+    Raises:
+        InvalidCommand: coefficients that are not finite, or no normal.
+    """
+    a, b, c, d = (float(value) for value in coefficients)
+    length = math.sqrt(a * a + b * b + c * c)
+    if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
+        raise InvalidCommand(
+            f"{where} has the coefficients {[a, b, c, d]}; they must be finite, with a normal "
+            "(first three) that is not zero"
+        )
+    normal = np.array((a, b, c)) / length
+    pitch = math.acos(max(-1.0, min(1.0, normal[2])))
+    X = from_xyz_rpy(rpy=(0.0, pitch, math.atan2(normal[1], normal[0])))
+    X[:3, 3] = -d / length * normal
+    return X
+
+
+def as_primitives(solid: Solid) -> tuple[tuple[Solid, Array], ...]:
+    """Return solids that formats without capsules know, each with its pose in ``solid``, (4, 4).
+
+    A capsule is a cylinder and two spheres, anything else itself.
+    """
+    if not isinstance(solid, Capsule):
+        return ((solid, np.eye(4)),)
+    ends = [from_xyz_rpy((0.0, 0.0, side * 0.5 * solid.length)) for side in (-1.0, 1.0)]
+    middle = Cylinder(solid.radius, solid.length)
+    return ((middle, np.eye(4)), *((Sphere(solid.radius), X) for X in ends))
 
 
 def check_solid(solid: Solid, where: str = "a shape") -> None:

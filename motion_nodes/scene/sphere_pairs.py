@@ -93,7 +93,9 @@ class SpherePairs:
         radii, centres = [], []
         objects = [item for item in scene.objects.values() if item.enabled]
         for item in objects:
-            checked = [not scene.allowed.allows(body.name, item.name) for body in bodies]
+            checked = [
+                body.in_world and not scene.allowed.allows(body.name, item.name) for body in bodies
+            ]
             base = len(names)
             names += [(body.name, item.name) for body in bodies]
             for part in item.parts:

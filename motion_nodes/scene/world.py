@@ -22,9 +22,12 @@ from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair
 from motion_nodes.scene.scene import (
     AttachedBody,
+    LinkMargin,
     Scene,
     WorldObject,
+    attached_body,
     checked_pose,
+    detached_object,
     world_object,
 )
 from motion_nodes.scene.shapes import Solid
@@ -166,7 +169,7 @@ class World:
             item = self._object(name)
             X_LO = frozen(inverse(checked_pose(X_WL, f"link '{link}'")) @ item.X_WO)
             touching = frozenset(touch_links)
-            self.attach(AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind))
+            self.attach(attached_body(item, link, X_LO, touching))
 
     def detach(self, name: str, X_WL: Array | None) -> None:
         """Detach a body.
@@ -186,7 +189,7 @@ class World:
             objects = dict(self._scene.objects)
             if X_WL is not None:
                 X_WO = frozen(checked_pose(X_WL, f"link '{body.link}'") @ body.X_LO)
-                objects[name] = WorldObject(name, X_WO, body.parts, rgba=body.rgba, kind=body.kind)
+                objects[name] = detached_object(body, X_WO)
             attached = {k: v for k, v in self._scene.attached.items() if k != name}
             self._change(objects=objects, attached=attached)
 
@@ -199,6 +202,24 @@ class World:
         """
         with self._lock:
             self._change(allowed=self._scene.allowed.with_pairs(pairs, allowed))
+
+    def set_margin(self, link: str, padding: float = 0.0, scale: float = 1.0) -> None:
+        """Set padding and scale of a link in checks against the world.
+
+        Args:
+            link: of the robot.
+            padding: distance by which its surface moves outwards [m].
+            scale: factor of the sizes of its shapes.
+
+        Raises:
+            InvalidCommand: a negative padding, a scale that is not positive, or too large a number.
+        """
+        from motion_nodes.scene.link_margins import checked_margin
+
+        margin = checked_margin(link, padding, scale)
+        with self._lock:
+            others = {name: m for name, m in self._scene.margins.items() if name != link}
+            self._change(margins=others | ({} if margin == LinkMargin() else {link: margin}))
 
     def set_allowed(self, allowed: AllowedCollisions) -> None:
         """Replace the allowed collision matrix.
@@ -221,7 +242,7 @@ class World:
             scene: objects, attached bodies and allowed collisions.
         """
         with self._lock:
-            self._change(objects=scene.objects, attached=scene.attached, allowed=scene.allowed)
+            self._change(scene.objects, scene.attached, scene.allowed, scene.margins)
 
     def _object(self, name: str) -> WorldObject:
         item = self._scene.objects.get(name)
@@ -236,6 +257,7 @@ class World:
         objects: Mapping[str, WorldObject] | None = None,
         attached: Mapping[str, AttachedBody] | None = None,
         allowed: AllowedCollisions | None = None,
+        margins: Mapping[str, LinkMargin] | None = None,
     ) -> None:
         now = self._scene
         self._scene = Scene(
@@ -243,4 +265,5 @@ class World:
             now.attached if attached is None else MappingProxyType(dict(attached)),
             now.allowed if allowed is None else allowed,
             now.revision + 1,
+            now.margins if margins is None else MappingProxyType(dict(margins)),
         )

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,12 +25,15 @@ from shape_msgs.msg import SolidPrimitive
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
 from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
 from motion_nodes.ros.messages.goal_constraints import goals_of
 from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.scene.scene import Scene, Subframe, attached_body, world_object
 
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")
@@ -54,6 +59,20 @@ class Tree:
 @pytest.fixture
 def context() -> GoalContext:
     return GoalContext(FRANKA, ARM, FRANKA.home.copy(), RobotFrames(KINEMATICS, Tree(), ""))
+
+
+@pytest.fixture
+def holding(context: GoalContext) -> GoalContext:
+    """The same with a cup in the hand, 0.1 m ahead and turned; its handle is 0.2 m to its left."""
+    X_LO = from_xyz_rpy((0.0, 0.0, 0.1), (0.3, 0.0, 1.2))
+    handle = Subframe("handle", from_xyz_rpy((0.0, 0.2, 0.0), (0.0, 0.4, 0.0)))
+    held = attached_body(
+        dataclasses.replace(world_object("cup", Box((0.1,) * 3)), subframes=(handle,)),
+        "panda_hand_tcp",
+        X_LO,
+    )
+    scene = Scene(attached=MappingProxyType({"cup": held}))
+    return dataclasses.replace(context, frames=context.frames.in_scene(scene))
 
 
 def joint(name: str, position: float, below: float = 0.0, above: float = 0.0) -> JointConstraint:
@@ -393,3 +412,49 @@ def test_frames_of_path_constraints_do_not_move(context):
     with pytest.raises(RequestRejected) as caught:
         path_constraints_of(Constraints(orientation_constraints=[moving]), context)
     assert "panda_link5" in str(caught.value)
+
+
+# ---- subframes of attached objects
+
+
+def handle_of(goal_link: str, X_LT: Any, q: np.ndarray) -> np.ndarray:
+    return KINEMATICS.pose(q, goal_link) @ X_LT
+
+
+def test_a_goal_for_a_subframe_is_one_for_its_link_with_the_frame_in_it(holding):
+    position = region(SolidPrimitive.SPHERE, 0.001, link="cup/handle")
+    turned = OrientationConstraint(link_name="cup/handle", orientation=Quaternion(w=1.0))
+    goals = goals_of(
+        [Constraints(position_constraints=[position], orientation_constraints=[turned])], holding
+    )
+    X_BF = holding.frames.pose("cup/handle", holding.q)
+    assert goals[0].link == "panda_hand_tcp"
+    assert np.allclose(handle_of(goals[0].link, goals[0].X_LT, holding.q), X_BF)
+    only = goals_of([Constraints(orientation_constraints=[turned])], holding)[0]
+    assert np.allclose(handle_of(only.link, only.X_LT, holding.q), X_BF)
+
+
+def test_a_frame_of_the_held_object_is_a_frame_of_goals(holding):
+    goal = goals_of(
+        [Constraints(position_constraints=[region(SolidPrimitive.SPHERE, 0.001, frame="cup")])],
+        holding,
+    )[0]
+    X_BF = holding.frames.pose("cup", holding.q)
+    assert np.allclose(np.asarray(goal.X_BT)[:3, 3], (X_BF @ [0.4, 0.0, 0.5, 1.0])[:3])
+
+
+def test_path_constraints_hold_for_subframes(holding):
+    turned = OrientationConstraint(link_name="cup/handle", orientation=Quaternion(w=1.0))
+    turned.absolute_x_axis_tolerance = turned.absolute_y_axis_tolerance = 0.1
+    turned.absolute_z_axis_tolerance = 4.0
+    (found,) = path_constraints_of(Constraints(orientation_constraints=[turned]), holding)
+    X_BF = holding.frames.pose("cup/handle", holding.q)
+    assert np.allclose(handle_of(found.link, found.X_LT, holding.q), X_BF)
+
+
+@pytest.mark.parametrize("name", ["cup/rim", "cup/", "bowl/handle", "handle"])
+def test_unknown_subframes_are_refused(holding, name):
+    position = region(SolidPrimitive.SPHERE, 0.001, link=name)
+    with pytest.raises(RequestRejected) as refusal:
+        goals_of([Constraints(position_constraints=[position])], holding)
+    assert refusal.value.code == Codes.INVALID_LINK_NAME

@@ -27,6 +27,7 @@ from scene_translation import (  # noqa: F401
     refused,
 )
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
@@ -319,12 +320,54 @@ def test_where_the_robot_is_must_be_known_for_its_frames_only(messages, robot):
     assert "waiting for joint_states" in refused(messages, scene, requests.attached("box", HAND))
 
 
-def test_unknown_touch_links_and_subframes_are_told(messages):
+def test_unknown_touch_links_are_told(messages):
     scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
     message = requests.attached("box", HAND, ["panda_leftfinger", "panda_thumb"])
     scene, findings = messages.apply(scene, message)
     assert scene.attached["box"].touch_links == {"panda_leftfinger"}
     assert "'panda_thumb' is not known" in findings.warnings[0]
-    named = requests.box("cup", (0.1,) * 3, (0.5, 0.0, 0.2))
-    named.subframe_names, named.subframe_poses = ["handle"], [Pose()]
-    assert "subframes" in messages.apply(scene, named)[1].warnings[0]
+
+
+def cup(names=("handle",), poses=1, xyz=(0.5, 0.0, 0.2)):
+    """A box with subframes, the first 0.1 m above its middle."""
+    named = requests.box("cup", (0.1,) * 3, xyz)
+    named.subframe_names = list(names)
+    named.subframe_poses = [
+        pose_message(from_xyz_rpy((0.0, 0.0, 0.1 * (i + 1)))) for i in range(poses)
+    ]
+    return named
+
+
+def test_subframes_are_frames_and_follow_their_object_from_world_to_hand_and_back(messages, robot):
+    scene = done(messages, Scene(), cup())
+    ball = requests.sphere("ball", 0.01, (0.0, 0.0, 0.0), frame="cup/handle")
+    assert np.allclose(done(messages, scene, ball).objects["ball"].X_WO[:3, 3], (0.5, 0.0, 0.3))
+    held = done(messages, scene, requests.attached("cup", HAND))
+    X_BL, body = KINEMATICS.pose(robot.q, HAND), held.attached["cup"]
+    in_hand = done(messages, held, ball).objects["ball"]
+    assert np.allclose(in_hand.X_WO[:3, 3], (X_BL @ body.X_LO)[:3, 3] + (0.0, 0.0, 0.1))
+    again = messages.apply(scene, cup())[0]
+    assert again is scene, "equal subframes are no change"
+    # A follower's copy has them, too.
+    copied = done(messages, Scene(), messages.message(held, {}))
+    assert [frame.name for frame in copied.attached["cup"].subframes] == ["handle"]
+    back = requests.attached("cup", HAND)
+    back.object.operation = CollisionObject.REMOVE
+    freed = done(messages, held, back)
+    assert freed.objects["cup"].subframes == scene.objects["cup"].subframes
+    changed = done(messages, scene, cup(("rim", "handle"), 2))
+    assert difference(scene, changed).changed == ("cup",)
+
+
+@pytest.mark.parametrize("names", [("a",), ("a", "a"), ("a/b", "c"), ("", "c")])
+def test_invalid_subframes_are_refused(messages, names):
+    assert "subframe" in refused(messages, Scene(), cup(names, 2))
+
+
+def test_unused_fields_of_attached_objects_are_named(messages):
+    message = requests.attached("cup", HAND)
+    message.object, message.weight = cup(), 0.3
+    message.detach_posture.points = [JointTrajectoryPoint()]
+    warnings = " ".join(messages.apply(Scene(), message)[1].warnings)
+    assert "weight" in warnings
+    assert "detach_posture" in warnings

@@ -16,6 +16,7 @@ from moveit_msgs.msg import (
     AllowedCollisionEntry,
     AllowedCollisionMatrix,
     LinkPadding,
+    LinkScale,
     ObjectColor,
     PlanningScene,
     PlanningSceneComponents,
@@ -42,7 +43,7 @@ from motion_nodes.ros.scene.octomaps import octomap_message
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
-from motion_nodes.scene.scene import Scene, difference, world_object
+from motion_nodes.scene.scene import LinkMargin, Scene, difference, world_object
 from motion_nodes.scene.shapes import (
     Capsule,
     Cone,
@@ -299,6 +300,40 @@ def test_bad_matrices(messages, matrix):
     assert "allowed collision matrix" in findings.refused[0]
 
 
+def test_padding_and_scale_are_kept_published_and_removed(messages):
+    message = requests.diff()
+    message.link_padding = [LinkPadding(link_name="panda_hand", padding=0.1)]
+    message.link_scale = [LinkScale(link_name="panda_hand", scale=1.5)]
+    message.link_scale += [LinkScale(link_name="panda_link5", scale=1.0)]
+    scene = done(messages, Scene(), message)
+    assert dict(scene.margins) == {"panda_hand": LinkMargin(0.1, 1.5)}
+    # A follower's copy, by the whole and by diffs.
+    copied = done(messages, Scene(), messages.message(scene, {}))
+    assert copied.margins == scene.margins
+    off = requests.diff()
+    off.link_padding = [LinkPadding(link_name="panda_hand")]
+    off.link_scale = [LinkScale(link_name="panda_hand", scale=1.0)]
+    after = done(messages, scene, off)
+    assert not after.margins
+    diff = messages.diff_message(after, difference(scene, after))
+    assert not done(messages, copied, diff).margins
+    fresh = PlanningScene()
+    fresh.robot_state.is_diff = True
+    assert not messages.apply(scene, fresh)[0].margins, "a full scene replaces them"
+
+
+@pytest.mark.parametrize(("padding", "scale"), [(nan, 1.0), (-0.1, 1.0), (1e3, 1.0), (0.0, 0.0)])
+def test_invalid_margins_are_refused(messages, padding, scale):
+    message = requests.diff()
+    message.link_padding = [LinkPadding(link_name="panda_hand", padding=padding)]
+    message.link_scale = [LinkScale(link_name="panda_hand", scale=scale)]
+    after, findings = messages.apply(Scene(), message)
+    assert not after.margins
+    assert findings.refused
+    message.link_padding = [LinkPadding(link_name="panda_thumb", padding=0.01)]
+    assert "panda_thumb" in messages.apply(Scene(), message)[1].refused[0]
+
+
 def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
     message = requests.diff()
@@ -316,12 +351,12 @@ def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     assert "must be from 0 to 1" in findings.warnings[0]
     assert after is scene
     message = requests.diff()
-    message.link_padding = [LinkPadding(link_name="panda_hand", padding=0.1)]
+    message.link_padding = [LinkPadding(link_name="panda_hand", padding=-0.1)]
     message.world.octomap.octomap.data = [1, 2]
     message.robot_model_name = "ur10e"
     after, findings = messages.apply(scene, message)
     assert after is scene
-    assert [text.split()[0] for text in findings.refused] == ["octomap:", "padding"]
+    assert [text.split()[0] for text in findings.refused] == ["link_padding:", "octomap:"]
     assert "this is 'franka'" in findings.warnings[0]
     table = TransformStamped(child_frame_id="table")
     table.header.frame_id = "panda_link0"

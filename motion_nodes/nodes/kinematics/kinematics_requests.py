@@ -122,16 +122,24 @@ class KinematicsRequests:
             stamped = request.pose_stamped_vector[0]
             link = request.ik_link_names[0] if request.ik_link_names else link
         group = self.group(request.group_name)
-        link = self.frames.name_of(link) if link else ""
         q = self.state(request.robot_state, "the seed")
+        frames, scene = self.frames, None
+        named = (link, stamped.header.frame_id)
+        if request.avoid_collisions or not all(map(self.frames.is_own, named)):
+            scene = self.scene(request.robot_state, q)
+            frames = frames.in_scene(scene)
         X_FT, note = pose_of(stamped.pose, "the target")
-        X_BT = self.frames.pose(stamped.header.frame_id, q) @ X_FT
+        X_BT = frames.pose(stamped.header.frame_id, q) @ X_FT
+        carried = frames.scene_frame(link) if link else None
+        if carried is not None and carried.link is not None:
+            link, X_BT = carried.link, X_BT @ inverse(carried.X)
+        link = frames.name_of(link) if link else ""
         timeout = seconds_of(request.timeout, "timeout")
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         factories = [constraint_validity(request.constraints, positions)]
         collisions = None
-        if request.avoid_collisions:
-            collisions = self.collision_validity(group, q, self.scene(request.robot_state, q))
+        if request.avoid_collisions and scene is not None:
+            collisions = self.collision_validity(group, q, scene)
             factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
         result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))

@@ -10,6 +10,8 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
 
 from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.plan_jobs import tool_speed
 from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests
 from motion_nodes.planning.cartesian import (
@@ -51,15 +53,15 @@ def straight_path(
     requests.await_warm(cancelled)
     group = requests.group(request.group_name)
     q = requests.start(request.start_state)
-    context = GoalContext(requests.robot, group, q, requests.frames)
-    constraints = path_constraints_of(request.path_constraints, context)
-    link = context.link(request.link_name)
-    speed = tool_speed(request, context)
     scene = requests.scenes.scene_with(PlanningScene(), request.start_state)
+    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
+    constraints = path_constraints_of(request.path_constraints, context)
+    link, X_LF = context.target(request.link_name)
+    speed = tool_speed(request, context)
     checker = requests.checker(group, scene, q)
     try:
         found = cartesian_path(
-            checker, context.start, link, _poses(request, context), _options(request)
+            checker, context.start, link, _poses(request, context, X_LF), _options(request)
         )
         if constraints and found.stop is not CartesianStop.START:
             found = within_constraints(checker, found, constraints)
@@ -79,16 +81,18 @@ def straight_path(
     return "; ".join(filter(None, [found.reason, *context.notes]))
 
 
-def _poses(request: Any, context: GoalContext) -> list[np.ndarray]:
+def _poses(request: Any, context: GoalContext, X_LF: Array | None) -> list[Array]:
+    """Return the waypoints of the link in the base frame; those given are of a frame in it."""
     if not request.waypoints:
         raise refused("the request has no waypoints")
     X_BF = context.frames.pose(request.header.frame_id, context.q)
+    X_FL = np.eye(4) if X_LF is None else inverse(X_LF)
     poses = []
     for number, message in enumerate(request.waypoints, start=1):
         X_FT, note = pose_of(message, f"waypoint {number}")
         if note:
             context.notes.append(note)
-        poses.append(X_BF @ X_FT)
+        poses.append(X_BF @ X_FT @ X_FL)
     return poses
 
 

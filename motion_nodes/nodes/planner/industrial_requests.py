@@ -90,8 +90,8 @@ def _plan(
     requests.await_warm(cancelled)
     group = requests.group(job.request.group_name)
     q = requests.start(job.request.start_state, from_current=job.from_current)
-    context = GoalContext(requests.robot, group, q, requests.frames)
     scene = requests.scenes.scene_with(job.scene_diff, job.request.start_state)
+    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
     problem = PlanRequest(
         requests.checker(group, scene, q),
         context.start,

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services for the available planners and their settings, used by RViz's MotionPlanning panel."""
+"""Services for planners, their settings and the robot's model, as RViz and MoveIt's clients use."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moveit_msgs.msg import PlannerInterfaceDescription
-from moveit_msgs.srv import GetPlannerParams, QueryPlannerInterfaces, SetPlannerParams
+from moveit_msgs.msg import MoveItErrorCodes, PlannerInterfaceDescription
+from moveit_msgs.srv import GetGroupUrdf, GetPlannerParams, QueryPlannerInterfaces, SetPlannerParams
 
 from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.meshes import with_absolute_meshes
+from motion_nodes.model.urdf.group_urdf import group_urdf
 from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.planning.industrial.tool_motion import ToolMotion
 from motion_nodes.planning.planners import find_planner, planner_names
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
-from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.pipelines import INDUSTRIAL, PIPELINE
 
 
 class PlannerQueries:
-    """Serves ``query_planner_interface``, ``get_planner_params`` and ``set_planner_params``."""
+    """Serves queries of planners, their parameters and ``get_urdf``."""
 
     def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
         self._host = host
@@ -27,6 +29,7 @@ class PlannerQueries:
             (QueryPlannerInterfaces, "query_planner_interface", self._query),
             (GetPlannerParams, "get_planner_params", self._get),
             (SetPlannerParams, "set_planner_params", self._set),
+            (GetGroupUrdf, "get_urdf", self._urdf),
         ):
             threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
 
@@ -62,6 +65,22 @@ class PlannerQueries:
             self._host.requests.settings.set(planner, group, values, request.replace)
         except MotionError as error:
             self._host.node.warn("set_planner_params", f"set_planner_params: {error}")
+        return response
+
+    def _urdf(self, request: Any, response: Any) -> Any:
+        """Respond with the part of the URDF that belongs to a group; without a name with all."""
+        requests, robot = self._host.requests, self._host.requests.robot
+        text = with_absolute_meshes(robot.urdf, robot.directory)
+        try:
+            if request.group_name:
+                group = requests.group(request.group_name)
+                ends = [link for link in (group.base, group.tip) if link is not None]
+                text = group_urdf(text, robot.tree, group.name, group.joints, ends)
+        except RequestRejected as error:
+            set_code(response.error_code, error.code, str(error), self._host.node.get_name())
+            return response
+        response.urdf_string = text
+        set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self._host.node.get_name())
         return response
 
     def _planner_and_group(self, request: Any) -> tuple[str, str]:

@@ -153,14 +153,15 @@ class PlanningRequests:
         request, params = job.request, self.params()
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_current=job.from_current)
-        context = GoalContext(self.robot, group, q, self.frames, [*notes, *not_used(request)])
+        scene = self.scenes.scene_with(job.scene_diff, request.start_state)
+        frames = self.frames.in_scene(scene)
+        context = GoalContext(self.robot, group, q, frames, [*notes, *not_used(request)])
         if request.trajectory_constraints.constraints:
             raise refused("trajectory constraints are not supported by these planners")
         constraints = path_constraints_of(request.path_constraints, context)
         speed = tool_speed(request, context)
         goals = goals_of(request.goal_constraints, context)
         options = self._options(request, group, bool(constraints))
-        scene = self.scenes.scene_with(job.scene_diff, request.start_state)
         problem = PlanRequest(
             checker=self.checker(group, scene, q),
             start=context.start,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from moveit_msgs.msg import (
     CollisionObject,
     MoveItErrorCodes,
     PlanningScene,
+    PlanningSceneComponents,
     PlanningSceneWorld,
     RobotState,
 )
@@ -43,7 +44,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.message_order import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages, SceneWarnings
-from motion_nodes.scene.scene import Scene, difference
+from motion_nodes.scene.scene import Scene, WorldObject, difference
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.voxels import OCTOMAP
 from motion_nodes.scene.world import World
@@ -84,10 +85,11 @@ class PlanningSceneOwner:
         self._newest = newest
         self._state_rate = state_rate
         # Unique, so that followers recognize a restarted owner.
-        name = f"{robot.tree.name}_{secrets.token_hex(4)}"
+        self.name = f"{robot.tree.name}_{secrets.token_hex(4)}"
         scene_frames = SceneFrames(kinematics, frames, self._positions)
         scenery = scenery or Scenery()
-        self.messages = SceneMessages(robot, scene_frames, name, scenery)
+        self._scenery = scenery
+        self.messages = SceneMessages(robot, scene_frames, self.name, scenery)
         self.world = World(scenery.scene())
         """Current scene, and its interface for changes in this process."""
         self._lock = threading.RLock()
@@ -179,6 +181,34 @@ class PlanningSceneOwner:
                 f"the request's planning scene: {'; '.join(findings.refused)}",
             )
         return scene
+
+    def own_objects(self) -> tuple[WorldObject, ...]:
+        """Return the objects of the world, without scenery and octomap."""
+        scenery = self._scenery.objects
+        return tuple(o for n, o in self.scene.objects.items() if n not in scenery and n != OCTOMAP)
+
+    def add_objects(self, objects: Iterable[WorldObject]) -> list[str]:
+        """Add objects, or none of them if one is rejected.
+
+        Args:
+            objects: with poses in the planning frame; objects of the same names are replaced.
+
+        Returns:
+            Why they are rejected; empty if they are added.
+        """
+        scene = Scene({item.name: item for item in objects})
+        components = PlanningSceneComponents
+        message = self.messages.message(
+            scene, {}, components.WORLD_OBJECT_GEOMETRY | components.OBJECT_COLORS
+        )
+        message.is_diff = message.robot_state.is_diff = True
+        with self._lock:
+            self.update()
+            after, findings = self.messages.apply(self.world.scene, message)
+            if findings.success and after is not self.world.scene:
+                self.world.replace(after)
+                self._publish_changes()
+        return findings.refused
 
     def diagnose(self, report: Report) -> None:
         """Report the number of objects."""

@@ -37,16 +37,38 @@ class GoalContext:
         return self.q[self.group.indices]
 
     def moves(self, frame: str) -> bool:
-        """Return whether a frame is a link that joints of the group move.
+        """Return whether joints of the group move a frame.
 
         Args:
-            frame: its name, possibly with the robot's frame prefix.
+            frame: a link, possibly with the robot's frame prefix, an attached object or a subframe.
         """
-        own, tree = self.frames.name_of(frame), self.robot.tree
+        own, tree = self.carrier(frame)[0], self.robot.tree
         if own not in tree.links:
             return False
         above = {joint.name for joint in tree.path(tree.root, own)}
         return bool(above & set(self.group.joints))
+
+    def carrier(self, frame: str) -> tuple[str, Array | None]:
+        """Return the link that carries a frame, and the pose in it; None for the link itself."""
+        found = self.frames.scene_frame(frame)
+        if found is None or found.link is None:
+            return self.frames.name_of(frame), None
+        return found.link, found.X
+
+    def target(self, name: str) -> tuple[str, Array | None]:
+        """Return the link of a constraint, and the constrained frame in it.
+
+        Args:
+            name: a link as of :meth:`link`, an attached object, or ``object/subframe`` of one.
+
+        Returns:
+            Name of the link; pose of the frame in it, shape (4, 4), None for the link itself.
+
+        Raises:
+            RequestRejected: there is no such link or attached frame, or the group does not move it.
+        """
+        link, X_LF = self.carrier(name) if name else (name, None)
+        return self.link(link if X_LF is not None else name), X_LF
 
     def link(self, name: str) -> str:
         """Return the link of a constraint.

@@ -7,6 +7,7 @@ Unsupported or contradictory constraints are rejected with a reason; none is ign
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,10 @@ def _joint_bands(constraints: Any, context: GoalContext) -> list[JointBand]:
 
 
 def _position(constraint: Any, context: GoalContext) -> PathConstraint:
-    link = context.link(constraint.link_name)
-    name = f"position constraint of {link}"
+    link, X_LF = context.target(constraint.link_name)
+    name = f"position constraint of {constraint.link_name or link}"
     _check_fixed(constraint.header.frame_id, name, context)
-    offset = target_offset(constraint)
+    offset = target_offset(constraint, X_LF)
     regions = tuple(
         _region(link, X_BR, primitive, offset, name)
         for X_BR, primitive in region_primitives(constraint, context)
@@ -124,12 +125,13 @@ def _orientations(constraints: Any, context: GoalContext) -> list[TaskSpaceRegio
         tolerances = [
             math.inf if angle >= math.pi else angle for angle in orientation_tolerances(constraint)
         ]
-        link = context.link(constraint.link_name)
-        name = f"orientation constraint of {link}"
+        link, X_LF = context.target(constraint.link_name)
+        name = f"orientation constraint of {constraint.link_name or link}"
         _check_fixed(constraint.header.frame_id, name, context)
         if not all(map(math.isinf, tolerances)):
             rotation = _PARAMETERIZATIONS[constraint.parameterization]
-            regions.append(TaskSpaceRegion.rotation_within(link, R_BT, tolerances, rotation, name))
+            region = TaskSpaceRegion.rotation_within(link, R_BT, tolerances, rotation, name)
+            regions.append(region if X_LF is None else replace(region, X_LT=X_LF))
     return regions
 
 
@@ -177,7 +179,8 @@ def _stamped(stamped: Any, what: str, context: GoalContext) -> tuple[str | None,
         context.notes.append(note)
     frame = stamped.header.frame_id
     if context.moves(frame):
-        return context.frames.name_of(frame), X_FP
+        link, X_LF = context.carrier(frame)
+        return link, X_FP if X_LF is None else X_LF @ X_FP
     return None, context.frames.pose(frame, context.q) @ X_FP
 
 

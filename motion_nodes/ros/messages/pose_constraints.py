@@ -54,13 +54,14 @@ def pose_goals(
                 f"{len(given)} {what} constraints in one goal; one is supported (alternatives are "
                 "separate goal_constraints)"
             )
-    named = {context.link(part.link_name) for part in (*positions, *orientations)}
+    parts = (*positions, *orientations)
+    named = {context.frames.name_of(part.link_name or context.link("")) for part in parts}
     if len(named) > 1:
         raise refused(
             f"position and orientation constraints of different links: "
             f"{', '.join(sorted(named))}; give both for one link"
         )
-    link = named.pop()
+    link, X_LF = context.target(named.pop())
     R_BT, orientation = (
         orientation_of(orientations[0], context) if orientations else (None, math.inf)
     )
@@ -68,8 +69,8 @@ def pose_goals(
         assert R_BT is not None
         X_BT = context.frames.pose(link, context.q).copy()
         X_BT[:3, :3] = R_BT
-        return [PoseGoal(link, X_BT, _tolerance(math.inf, orientation))]
-    offset = target_offset(positions[0])
+        return [PoseGoal(link, X_BT, _tolerance(math.inf, orientation), X_LF)]
+    offset = target_offset(positions[0], X_LF)
     goals = []
     for X_BR, size in _regions(positions[0], context):
         X_BT = X_BR.copy()
@@ -93,8 +94,12 @@ def _narrowed(tolerance: Any, small: float) -> Any:
     return max(GOAL_SHARE * tolerance, MIN_TOLERANCE) if tolerance <= small else tolerance
 
 
-def target_offset(constraint: Any) -> Array | None:
-    """Return the constrained point of a PositionConstraint in its link, (4, 4); None: its origin.
+def target_offset(constraint: Any, X_LF: Array | None = None) -> Array | None:
+    """Return the constrained frame of a PositionConstraint in its link, (4, 4); None: its origin.
+
+    Args:
+        constraint: PositionConstraint.
+        X_LF: the frame in the link that it constrains, shape (4, 4); None: that of the link.
 
     Raises:
         RequestRejected: it is not finite.
@@ -104,10 +109,10 @@ def target_offset(constraint: Any) -> Array | None:
     if not np.isfinite(point).all():
         raise refused(f"target_point_offset is not finite: {point.tolist()}")
     if not point.any():
-        return None
-    X_LT = np.eye(4)
-    X_LT[:3, 3] = point
-    return X_LT
+        return X_LF
+    X_FT = np.eye(4)
+    X_FT[:3, 3] = point
+    return X_FT if X_LF is None else X_LF @ X_FT
 
 
 def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:

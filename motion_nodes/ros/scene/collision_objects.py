@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 
@@ -21,8 +22,10 @@ from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
 from motion_nodes.ros.scene.scene_update import SceneDraft
-from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
+from motion_nodes.scene.scene import AttachedBody, Part, Subframe, WorldObject, attached_body
 from motion_nodes.scene.voxels import OCTOMAP
+
+Item = TypeVar("Item", WorldObject, AttachedBody)
 
 RESERVED = OCTOMAP
 """Id that MoveIt reserves for its octomap."""
@@ -62,12 +65,11 @@ def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFram
     if message.operation == APPEND and old is not None:
         # The new shapes are converted to the frame of the existing object.
         X_ON = inverse(old.X_WO) @ X_WO
-        added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
-        draft.put(replace(old, parts=old.parts + added))
+        draft.put(_appended(old, X_ON, parts, message))
     else:
         item = WorldObject(name, X_WO, parts, kind=_kind(message), observed_at=_stamp(message))
-        draft.put(item)
-    return _unsupported(message)
+        draft.put(replace(item, subframes=subframes_of(message)))
+    return []
 
 
 def change_attached(
@@ -87,19 +89,19 @@ def change_attached(
     body = draft.attached.get(item.id)
     if not (item.primitives or item.meshes or item.planes):
         draft.attach(_attached_body(draft, item.id, link, touching, frames))
-        return warnings
+        return warnings + _not_stored(message)
     _check_new(item)
     X_LO, parts = _geometry(draft, item, frames, link)
     if item.operation == APPEND and body is not None:
         if body.link != link:
             raise InvalidCommand(f"'{item.id}' is attached to {body.link}, not to {link}")
         X_ON = inverse(body.X_LO) @ X_LO
-        added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
         touching |= body.touch_links
-        draft.attach(replace(body, parts=body.parts + added, touch_links=touching))
+        draft.attach(_appended(replace(body, touch_links=touching), X_ON, parts, item))
     else:
-        draft.attach(AttachedBody(item.id, link, X_LO, parts, touching, kind=_kind(item)))
-    return warnings + _unsupported(item)
+        made = AttachedBody(item.id, link, X_LO, parts, touching, kind=_kind(item))
+        draft.attach(replace(made, subframes=subframes_of(item)))
+    return warnings + _not_stored(message)
 
 
 def object_message(item: WorldObject, frame: str) -> CollisionObject:
@@ -108,6 +110,7 @@ def object_message(item: WorldObject, frame: str) -> CollisionObject:
     _fill_header(message, item, frame)
     _fill_kind(message, item.kind)
     fill_shapes(message, item.parts)
+    _fill_subframes(message, item.subframes)
     return message
 
 
@@ -133,6 +136,7 @@ def attached_message(body: AttachedBody) -> AttachedCollisionObject:
     item.header.frame_id = body.link
     _fill_kind(item, body.kind)
     fill_shapes(item, body.parts)
+    _fill_subframes(item, body.subframes)
     return message
 
 
@@ -232,8 +236,11 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
             Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
         )
     draft.put(replace(item, X_WO=X_WO, parts=parts, observed_at=_stamp(message)))
-    if message.primitives or message.meshes or message.planes:
-        return [f"{where} is moved; shapes in a MOVE are ignored (use ADD to replace them)"]
+    if message.primitives or message.meshes or message.planes or message.subframe_names:
+        return [
+            f"{where} is moved; shapes and subframes in a MOVE are ignored (use ADD to replace "
+            "them)"
+        ]
     return []
 
 
@@ -255,7 +262,7 @@ def _attached_body(
             f"the world.{did_you_mean(name, draft.objects)}"
         )
     X_LO = frozen(inverse(frames.link_pose(link)) @ item.X_WO)
-    return AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind)
+    return attached_body(item, link, X_LO, touching)
 
 
 def _detach(draft: SceneDraft, name: str, link: str, frames: SceneFrames) -> list[str]:
@@ -304,7 +311,52 @@ def _fill_kind(message: CollisionObject, kind: str) -> None:
     message.type.key, _, message.type.db = kind.partition("\n")
 
 
-def _unsupported(message: CollisionObject) -> list[str]:
-    if message.subframe_names:
-        return [f"subframes of object '{message.id}' are not supported and ignored"]
-    return []
+def _appended(item: Item, X_ON: Array, parts: tuple[Part, ...], message: CollisionObject) -> Item:
+    """Return an object with further shapes and subframes, given in a frame ``X_ON`` of it."""
+    added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
+    frames = {frame.name: frame for frame in item.subframes}
+    for frame in subframes_of(message):
+        frames[frame.name] = Subframe(frame.name, frozen(X_ON @ frame.X_OF))
+    return replace(item, parts=item.parts + added, subframes=tuple(frames.values()))
+
+
+def subframes_of(message: CollisionObject) -> tuple[Subframe, ...]:
+    """Return the subframes of an object.
+
+    Raises:
+        InvalidCommand: not one pose per name, an invalid pose, or a name that is empty, contains
+            ``/`` or appears twice.
+    """
+    names, poses = list(message.subframe_names), message.subframe_poses
+    where = f"object '{message.id}'"
+    if len(names) != len(poses):
+        raise InvalidCommand(
+            f"{where} has {len(names)} subframe_names and {len(poses)} subframe_poses; give one "
+            "pose for each name"
+        )
+    for name in names:
+        if not name or "/" in name or names.count(name) > 1:
+            raise InvalidCommand(
+                f"subframe '{name}' of {where} is invalid: a name must be unique, not empty, and "
+                "must not contain '/'"
+            )
+    return tuple(
+        Subframe(name, frozen(pose_of(pose, f"subframe '{name}' of {where}")[0]))
+        for name, pose in zip(names, poses, strict=True)
+    )
+
+
+def _fill_subframes(message: CollisionObject, subframes: tuple[Subframe, ...]) -> None:
+    message.subframe_names = [frame.name for frame in subframes]
+    message.subframe_poses = [pose_message(frame.X_OF) for frame in subframes]
+
+
+def _not_stored(message: AttachedCollisionObject) -> list[str]:
+    """Return warnings about fields of an attached object that have no effect."""
+    where = f"of attached object '{message.object.id}'"
+    notes = []
+    if message.weight != 0.0:
+        notes.append(f"weight {where} is not used; payloads are parameters of the controller")
+    if message.detach_posture.points:
+        notes.append(f"detach_posture {where} is not used; the gripper is commanded by its client")
+    return notes

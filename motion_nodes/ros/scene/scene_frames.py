@@ -14,6 +14,7 @@ from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
+from motion_nodes.scene.subframes import find_frame
 
 _IDENTITY = frozen(np.eye(4))
 
@@ -21,7 +22,8 @@ _IDENTITY = frozen(np.eye(4))
 class SceneFrames:
     """Lookup of frames in the planning frame, which is the robot's base frame.
 
-    The order is: the robot's links, objects of the scene, fixed frames of scene messages, /tf.
+    The order is: the robot's links, objects of the scene and their subframes, fixed frames of scene
+    messages, /tf.
     """
 
     def __init__(
@@ -87,11 +89,9 @@ class SceneFrames:
         name = self.own(frame)
         if name in self._kinematics.frame_names:
             return self.link_pose(name)
-        if name in draft.objects:
-            return draft.objects[name].X_WO
-        if name in draft.attached:
-            body = draft.attached[name]
-            return frozen(self.link_pose(body.link) @ body.X_LO)
+        found = find_frame(draft.objects, draft.attached, name)
+        if found is not None:
+            return found.X if found.link is None else frozen(self.link_pose(found.link) @ found.X)
         if name in self._fixed:
             return self._fixed[name]
         return frozen(self._frames.pose(frame, np.zeros(len(self._kinematics.joint_names))))

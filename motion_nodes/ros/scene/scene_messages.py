@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from moveit_msgs.msg import (
@@ -37,7 +37,8 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.ros.scene.scene_writer import SceneWriter
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.link_margins import checked_margin
+from motion_nodes.scene.scene import LinkMargin, Scene
 from motion_nodes.scene.scenery import Scenery
 
 
@@ -128,6 +129,7 @@ class SceneMessages(SceneWriter):
         kept = fresh.clear()
         if isinstance(message, PlanningScene):
             fresh.allowed = AllowedCollisions()
+            fresh.margins.clear()
             if not message.robot_state.is_diff:
                 fresh.attached.clear()
             self._apply_scene(fresh, message, own)
@@ -138,7 +140,7 @@ class SceneMessages(SceneWriter):
         own.warnings += kept_note(name for name in kept if name not in named)
         if own.success:
             draft.objects, draft.attached = fresh.objects, fresh.attached
-            draft.allowed = fresh.allowed
+            draft.allowed, draft.margins = fresh.allowed, fresh.margins
         findings.refused += own.refused
         findings.warnings += own.warnings
 
@@ -147,12 +149,13 @@ class SceneMessages(SceneWriter):
     ) -> None:
         findings.warnings += self._frames.fix(message.fixed_frame_transforms)
         self._apply_allowed(draft, message, findings)
+        self._apply_margins(draft, message, findings)
         # Detached objects are in the world before its changes are applied.
         self._apply_state(draft, message.robot_state, findings)
         self._apply_world(draft, message.world, findings)
         for colour in message.object_colors:
             _apply_colour(draft, colour, findings)
-        self._report_unsupported(message, findings)
+        self._check_model(message, findings)
 
     def _apply_state(self, draft: SceneDraft, state: RobotState, findings: SceneWarnings) -> None:
         """Attach and detach; a complete state contains all attached objects."""
@@ -190,13 +193,21 @@ class SceneMessages(SceneWriter):
         except InvalidCommand as error:
             findings.refused.append(str(error))
 
-    def _report_unsupported(self, message: PlanningScene, findings: SceneWarnings) -> None:
-        padded = [p.link_name for p in message.link_padding if p.padding != 0.0]
-        padded += [s.link_name for s in message.link_scale if s.scale != 1.0]
-        if padded:
-            findings.refused.append(
-                f"padding and scale of links are not supported (given for {', '.join(padded)})"
-            )
+    def _apply_margins(
+        self, draft: SceneDraft, message: PlanningScene, findings: SceneWarnings
+    ) -> None:
+        """Set padding and scale of the named links; others keep theirs."""
+        given = [("padding", p.link_name, p.padding) for p in message.link_padding]
+        given += [("scale", s.link_name, s.scale) for s in message.link_scale]
+        for what, name, value in given:
+            try:
+                link = self._frames.link(name)
+                margin = replace(draft.margins.get(link, LinkMargin()), **{what: float(value)})
+                draft.set_margin(link, checked_margin(link, margin.padding, margin.scale))
+            except MotionError as error:
+                findings.refused.append(f"link_{what}: {error}")
+
+    def _check_model(self, message: PlanningScene, findings: SceneWarnings) -> None:
         model = message.robot_model_name
         if model and model != self._robot.tree.name:
             findings.warnings.append(

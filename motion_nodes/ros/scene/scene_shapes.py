@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,17 +14,17 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
-from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import (
-    Capsule,
     Cone,
     HalfSpace,
     Solid,
     TriangleMesh,
+    as_primitives,
     check_solid,
+    plane_pose,
     triangle_mesh,
 )
 
@@ -120,10 +119,9 @@ def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
             message.planes.append(Plane(coef=[0.0, 0.0, 1.0, 0.0]))
             message.plane_poses.append(pose_message(X))
         else:
-            for primitive, X_SP in _primitives(solid):
-                message.primitives.append(primitive)
-                X_OP = X if X_SP is IDENTITY else X @ X_SP
-                message.primitive_poses.append(pose_message(X_OP))
+            for primitive, X_SP in as_primitives(solid):
+                message.primitives.append(_primitive_of(primitive))
+                message.primitive_poses.append(pose_message(X @ X_SP))
 
 
 def is_identity(pose: Pose) -> bool:
@@ -161,36 +159,18 @@ def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
 
 
 def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
-    """Return the half-space below the plane ``a x + b y + c z + d = 0`` with normal (a, b, c)."""
-    a, b, c, d = (float(value) for value in message.coef)
-    length = math.sqrt(a * a + b * b + c * c)
-    if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
-        raise InvalidCommand(
-            f"{what} has the coefficients {[a, b, c, d]}; they must be finite, with a normal "
-            "(first three) that is not zero"
-        )
-    normal = np.array((a, b, c)) / length
-    X = from_xyz_rpy(rpy=(0.0, math.acos(max(-1.0, min(1.0, normal[2]))),
-                          math.atan2(normal[1], normal[0])))  # fmt: skip
-    X[:3, 3] = -d / length * normal
-    return HalfSpace(), X
+    return HalfSpace(), plane_pose(message.coef, what)
 
 
-def _primitives(solid: Solid) -> list[tuple[SolidPrimitive, Array]]:
-    """Return the primitives of a solid, each with its pose in the solid."""
+def _primitive_of(solid: Solid) -> SolidPrimitive:
     if isinstance(solid, Box):
-        return [(_primitive(SolidPrimitive.BOX, *solid.size), IDENTITY)]
+        return _primitive(SolidPrimitive.BOX, *solid.size)
     if isinstance(solid, Sphere):
-        return [(_primitive(SolidPrimitive.SPHERE, solid.radius), IDENTITY)]
+        return _primitive(SolidPrimitive.SPHERE, solid.radius)
     if isinstance(solid, Cylinder):
-        return [(_primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius), IDENTITY)]
-    if isinstance(solid, Cone):
-        return [(_primitive(SolidPrimitive.CONE, solid.height, solid.radius), IDENTITY)]
-    assert isinstance(solid, Capsule)
-    ball = _primitive(SolidPrimitive.SPHERE, solid.radius)
-    ends = [from_xyz_rpy((0.0, 0.0, side * 0.5 * solid.length)) for side in (-1.0, 1.0)]
-    middle = _primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius)
-    return [(middle, IDENTITY), *((ball, X) for X in ends)]
+        return _primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius)
+    assert isinstance(solid, Cone)
+    return _primitive(SolidPrimitive.CONE, solid.height, solid.radius)
 
 
 def _primitive(kind: Any, *sizes: float) -> SolidPrimitive:

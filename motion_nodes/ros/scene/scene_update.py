@@ -12,7 +12,15 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject
+from motion_nodes.scene.scene import (
+    AttachedBody,
+    LinkMargin,
+    Part,
+    Scene,
+    Subframe,
+    WorldObject,
+    detached_object,
+)
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 from motion_nodes.scene.voxels import Voxels
@@ -33,6 +41,7 @@ class SceneDraft:
         self.objects: dict[str, WorldObject] = dict(scene.objects)
         self.attached: dict[str, AttachedBody] = dict(scene.attached)
         self.allowed = scene.allowed
+        self.margins: dict[str, LinkMargin] = dict(scene.margins)
 
     @property
     def changed(self) -> bool:
@@ -42,6 +51,7 @@ class SceneDraft:
             self.objects != dict(before.objects)
             or self.attached != dict(before.attached)
             or self.allowed != before.allowed
+            or self.margins != dict(before.margins)
         )
 
     def scene(self) -> Scene:
@@ -51,6 +61,7 @@ class SceneDraft:
             MappingProxyType(dict(self.attached)),
             self.allowed,
             self._before.revision + 1,
+            MappingProxyType(dict(self.margins)),
         )
 
     def object(self, name: str) -> WorldObject:
@@ -87,8 +98,13 @@ class SceneDraft:
             item = replace(item, static=True)
         old = self.objects.get(item.name) or self._before.objects.get(item.name)
         if old is not None:
-            item = replace(item, rgba=item.rgba or old.rgba, parts=_known(old.parts, item.parts))
-            fields = ("enabled", "static", "rgba", "kind", "parts")
+            item = replace(
+                item,
+                rgba=item.rgba or old.rgba,
+                parts=_known(old.parts, item.parts),
+                subframes=_known_frames(old.subframes, item.subframes),
+            )
+            fields = ("enabled", "static", "rgba", "kind", "parts", "subframes")
             if _near(old.X_WO, item.X_WO) and _same(old, item, fields):
                 item = old
         self.objects[item.name] = item
@@ -100,10 +116,13 @@ class SceneDraft:
         before = old or world
         if before is not None:
             body = replace(
-                body, rgba=body.rgba or before.rgba, parts=_known(before.parts, body.parts)
+                body,
+                rgba=body.rgba or before.rgba,
+                parts=_known(before.parts, body.parts),
+                subframes=_known_frames(before.subframes, body.subframes),
             )
         if old is not None:
-            fields = ("link", "touch_links", "rgba", "kind", "parts")
+            fields = ("link", "touch_links", "rgba", "kind", "parts", "subframes")
             if _near(old.X_LO, body.X_LO) and _same(old, body, fields):
                 body = old
         self.attached[body.name] = body
@@ -111,7 +130,7 @@ class SceneDraft:
     def detach(self, name: str, X_WO: Array) -> None:
         """Move an attached object to the world, at a pose in the planning frame, shape (4, 4)."""
         body = self.attached.pop(name)
-        self.put(WorldObject(name, X_WO, body.parts, rgba=body.rgba, kind=body.kind))
+        self.put(detached_object(body, X_WO))
 
     def forget_allowed(self, names: Iterable[str]) -> None:
         """Remove the allowed collisions of removed objects."""
@@ -120,6 +139,12 @@ class SceneDraft:
         defaults = {name: value for name, value in allowed.defaults.items() if name not in removed}
         if len(pairs) < len(allowed.pairs) or len(defaults) < len(allowed.defaults):
             self.allowed = AllowedCollisions(MappingProxyType(pairs), MappingProxyType(defaults))
+
+    def set_margin(self, link: str, margin: LinkMargin) -> None:
+        """Set padding and scale of a link."""
+        self.margins.pop(link, None)
+        if margin != LinkMargin():
+            self.margins[link] = margin
 
     def colour(self, name: str, rgba: tuple[float, float, float, float]) -> None:
         """Set the colour (red, green, blue, opacity) of an object, if it exists."""
@@ -148,6 +173,14 @@ def _known(old: tuple[Part, ...], new: tuple[Part, ...]) -> tuple[Part, ...]:
     same = all(
         _near(a.X_OS, b.X_OS) and _equal(a.solid, b.solid) for a, b in zip(old, new, strict=True)
     )
+    return old if same else new
+
+
+def _known_frames(old: tuple[Subframe, ...], new: tuple[Subframe, ...]) -> tuple[Subframe, ...]:
+    """Return the old subframes if the new ones are equal, else the new ones."""
+    if old is new or len(old) != len(new):
+        return new
+    same = all(a.name == b.name and _near(a.X_OF, b.X_OF) for a, b in zip(old, new, strict=True))
     return old if same else new
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from moveit_msgs.msg import (
     CollisionObject,
+    LinkPadding,
+    LinkScale,
     ObjectColor,
     PlanningScene,
     PlanningSceneComponents,
@@ -27,7 +29,7 @@ from motion_nodes.ros.scene.octomaps import fill_world
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
-from motion_nodes.scene.scene import Scene, SceneDiff
+from motion_nodes.scene.scene import LinkMargin, Scene, SceneDiff
 from motion_nodes.scene.voxels import OCTOMAP
 
 Components = PlanningSceneComponents
@@ -89,6 +91,8 @@ class SceneWriter:
             fill_world(message.world, scene.objects[OCTOMAP], self._frames.base)
         if requested & Components.ALLOWED_COLLISION_MATRIX:
             message.allowed_collision_matrix = self._matrix(scene)
+        if requested & Components.LINK_PADDING_AND_SCALING:
+            self._fill_margins(message, scene)
         if requested & Components.OBJECT_COLORS:
             message.object_colors = _colours(scene, [*scene.objects, *scene.attached])
         return message
@@ -125,6 +129,8 @@ class SceneWriter:
                 objects.append(moved_message(after.objects[name], base))
         if diff.allowed:
             message.allowed_collision_matrix = self._matrix(after)
+        if diff.margins:
+            self._fill_margins(message, after)
         named = [*diff.added, *diff.changed, *diff.attached, *diff.detached]
         message.object_colors = _colours(after, named)
         return message
@@ -141,6 +147,12 @@ class SceneWriter:
     def _fill_state(self, state: RobotState, positions: Mapping[str, float]) -> None:
         fill_robot_state(state, positions)
         state.joint_state.header.frame_id = self._frames.base
+
+    def _fill_margins(self, message: PlanningScene, scene: Scene) -> None:
+        """Write padding and scale of all links, so that receivers remove earlier ones."""
+        margins = [(link, scene.margins.get(link, LinkMargin())) for link in self.links]
+        message.link_padding = [LinkPadding(link_name=n, padding=m.padding) for n, m in margins]
+        message.link_scale = [LinkScale(link_name=n, scale=m.scale) for n, m in margins]
 
     def _matrix(self, scene: Scene) -> object:
         return allowed_message(scene.allowed, self.links, self.never_checked)

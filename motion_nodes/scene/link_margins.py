@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Padding and scale of links, as in planning scenes of MoveIt.
+
+They apply to distances from the world; links are checked against each other and attached bodies as
+they are. A link with a margin is two bodies: itself, checked against the robot only, and its larger
+(or smaller) copy, checked against the world only.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene.robot_spheres import CollisionBody, bounding_sphere, link_parts
+from motion_nodes.scene.scene import LinkMargin, Part
+from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
+
+MAX_PADDING, MAX_SCALE = 10.0, 100.0
+"""[m], [1]"""
+
+
+def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkMargin:
+    """Return a validated margin.
+
+    Args:
+        link: its link, for errors.
+        padding: distance by which the surface moves outwards [m], not negative.
+        scale: factor of the sizes of each shape about its centre, above 0.
+
+    Raises:
+        InvalidCommand: numbers beyond these bounds.
+    """
+    if not (math.isfinite(padding) and 0.0 <= padding <= MAX_PADDING):
+        raise InvalidCommand(
+            f"link_padding of '{link}' is {padding} m; allowed is from 0 to {MAX_PADDING:g} m"
+        )
+    if not (math.isfinite(scale) and 0.0 < scale <= MAX_SCALE):
+        raise InvalidCommand(
+            f"link_scale of '{link}' is {scale}; allowed is above 0 and up to {MAX_SCALE:g}"
+        )
+    return LinkMargin(float(padding), float(scale))
+
+
+def with_margins(
+    robot: Robot, bodies: tuple[CollisionBody, ...], margins: Mapping[str, LinkMargin]
+) -> tuple[CollisionBody, ...]:
+    """Return bodies, with two for each link that has a margin; the same objects for equal ones.
+
+    Args:
+        robot: whose links these are.
+        bodies: the links' bodies.
+        margins: by name of the link; names without a body have no effect.
+    """
+    if not margins:
+        return bodies
+    found: list[CollisionBody] = []
+    for body in bodies:
+        margin = margins.get(body.link)
+        found += (body,) if margin is None else _pair(robot, body, margin)
+    return tuple(found)
+
+
+def _pair(
+    robot: Robot, body: CollisionBody, margin: LinkMargin
+) -> tuple[CollisionBody, CollisionBody]:
+    known = _known.setdefault(body, {})
+    if margin not in known:
+        own = replace(body, in_world=False)
+        larger = replace(
+            body, spheres=_spheres(robot, body, margin), among_own=False, margin=margin
+        )
+        known[margin] = (own, larger)
+    return known[margin]
+
+
+_known: weakref.WeakKeyDictionary[
+    CollisionBody, dict[LinkMargin, tuple[CollisionBody, CollisionBody]]
+] = weakref.WeakKeyDictionary()
+
+
+def _spheres(robot: Robot, body: CollisionBody, margin: LinkMargin) -> Array:
+    """Return the spheres of a scaled and padded link, shape (s, 4)."""
+    spheres = np.array(body.spheres)
+    if margin.scale != 1.0:
+        parts = link_parts(robot, body.link)
+        if parts:
+            spheres = np.concatenate([_covered(scaled(part, margin.scale)) for part in parts])
+        else:
+            centre = bounding_sphere(body.spheres)[:3]
+            spheres[:, :3] = centre + margin.scale * (spheres[:, :3] - centre)
+            spheres[:, 3] *= margin.scale
+    spheres[:, 3] += margin.padding
+    return frozen(spheres)
+
+
+def _covered(part: Part) -> Array:
+    spheres, X = cover(part.solid).spheres, part.X_OS
+    return np.column_stack((spheres[:, :3] @ X[:3, :3].T + X[:3, 3], spheres[:, 3]))
+
+
+def scaled(part: Part, scale: float) -> Part:
+    """Return a shape scaled about its centre; a mesh about the mean of its vertices."""
+    if scale == 1.0:
+        return part
+    solid, X_OS = part.solid, part.X_OS
+    if isinstance(solid, TriangleMesh):
+        middle = solid.vertices.mean(axis=0)
+        vertices = frozen(middle + scale * (solid.vertices - middle))
+        return Part(replace(solid, vertices=vertices), X_OS)
+    return Part(_scaled_primitive(solid, scale), X_OS)
+
+
+def _scaled_primitive(solid: Solid, scale: float) -> Solid:
+    if isinstance(solid, Sphere):
+        return Sphere(scale * solid.radius)
+    if isinstance(solid, Box):
+        x, y, z = solid.size
+        return Box((scale * x, scale * y, scale * z))
+    if isinstance(solid, Cylinder | Capsule):
+        return replace(solid, radius=scale * solid.radius, length=scale * solid.length)
+    if isinstance(solid, Cone):
+        return Cone(scale * solid.radius, scale * solid.height)
+    raise InvalidCommand(f"a {type(solid).__name__} of a link cannot be scaled")
