@@ -16,9 +16,11 @@ from rich.console import Console
 
 from motion_nodes.cli.options import JsonOption, SeedOption
 from motion_nodes.cli.printing import print_json, print_table, say
+from motion_nodes.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from motion_nodes.robot_setup.new_robot import NewRobot
+    from motion_nodes.robot_setup.questions import Question
     from motion_nodes.sim.robot_trial import TrialStep
 
 _WORDS = {
@@ -60,6 +62,9 @@ def new(
     force: Annotated[
         bool, typer.Option("--force", help="Rename an existing folder of the same name.")
     ] = False,
+    ask: Annotated[
+        bool, typer.Option("--ask", help="Ask where the file leaves tips, hands or wheels open.")
+    ] = False,
     trial: Annotated[
         bool, typer.Option(help="Try the robot in simulation, and plan a motion for it.")
     ] = True,
@@ -72,10 +77,13 @@ def new(
     what a trial in simulation showed; exit code 1 if a step of it failed.
     """
     from motion_nodes.robot_setup.new_robot import new_robot
+    from motion_nodes.robot_setup.questions import take_guess
     from motion_nodes.robot_setup.xacro_expansion import parse_arguments
 
     begin = time.monotonic()
-    with _progress() as progress:
+    if ask and as_json:
+        raise InvalidConfig("--ask and --json exclude each other.")
+    with _progress(quiet=ask) as progress:
         made = new_robot(
             urdf,
             name=name,
@@ -86,6 +94,7 @@ def new(
             allow_missing_meshes=allow_missing_meshes,
             force=force,
             seed=seed,
+            ask=_ask_user if ask else take_guess,
             progress=progress,
         )
         with _without_warnings():
@@ -127,11 +136,28 @@ def _without_warnings() -> Iterator[None]:
         logger.setLevel(before)
 
 
+def _ask_user(question: Question) -> str:
+    """Ask on the terminal; Enter takes the guess."""
+    say(f"{question.topic}: {question.text}")
+    for number, choice in enumerate(question.choices, start=1):
+        mark = f"  [{question.confidence}: {question.reason}]" if choice == question.guess else ""
+        say(f"  {number}  {choice}{mark}")
+    default, count = question.choices.index(question.guess) + 1, len(question.choices)
+    while True:
+        try:
+            answer = input(f"number [{default}]: ").strip() or str(default)
+        except EOFError:
+            raise InvalidConfig(f"{question.topic}: no answer; nothing is written.") from None
+        if answer.isdecimal() and 1 <= int(answer) <= count:
+            return question.choices[int(answer) - 1]
+        say(f"a number from 1 to {count}")
+
+
 @contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
-    """Context manager of a callback that shows progress on a terminal."""
+def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Context manager of a callback that shows progress on a terminal, unless it asks."""
     console = Console(stderr=True)
-    if not console.is_terminal:
+    if quiet or not console.is_terminal:
         yield lambda text: None
         return
     with console.status("") as status:
@@ -165,7 +191,7 @@ def _report(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> None:
         if items:
             say(f"{words}:")
             for item in items:
-                say(f"  {item.topic}: {item.text}")
+                say(f"  {item.topic}: {item.sentence}")
     for step in steps:
         say(f"{'passed' if step.passed else 'FAILED'}: {step.name}: {step.text}")
     if made.kept is not None:
@@ -193,7 +219,13 @@ def _data(made: NewRobot, steps: Sequence[TrialStep], seconds: float) -> dict[st
             for group in robot.groups.values()
         },
         "findings": [
-            {"kind": item.kind, "topic": item.topic, "text": item.text} for item in made.findings
+            {
+                "kind": item.kind,
+                "topic": item.topic,
+                "text": item.text,
+                "confidence": item.confidence,
+            }
+            for item in made.findings
         ],
         "spheres": {
             link: {

@@ -11,7 +11,8 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Joint, JointKind, KinematicTree
-from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.notes import Confidence, Notes, listed
+from motion_nodes.robot_setup.questions import Ask, Question, answered, take_guess
 
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _TIPS = [
@@ -27,6 +28,8 @@ _TIPS = [
     )
 ]
 """Names of frames at the end of an arm, in order of preference."""
+_CERTAIN = 3
+"""Number of those patterns that name tool centre points; the others also name parts."""
 _SENSOR = re.compile(r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_", re.IGNORECASE)
 """Names of frames that are no tools."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
@@ -41,6 +44,9 @@ class GroupGuess:
     base: str | None = None
     tip: str | None = None
     aliases: tuple[str, ...] = ()
+    reason: str = ""
+    """Evidence for the tip."""
+    confidence: Confidence = "high"
 
 
 @dataclass
@@ -82,7 +88,11 @@ class _Branches:
 
 
 def guess_groups(
-    tree: KinematicTree, left_out: Collection[str], findings: Notes, base: str | None = None
+    tree: KinematicTree,
+    left_out: Collection[str],
+    findings: Notes,
+    base: str | None = None,
+    ask: Ask = take_guess,
 ) -> Groups:
     """Return groups of the joints of a robot.
 
@@ -94,11 +104,13 @@ def guess_groups(
         left_out: joints that belong to the mobile base.
         findings: notes are added.
         base: the robot's base frame, at which chains begin if possible; default: the root.
+        ask: answers questions about uncertain tips and hands.
     """
     branches = _Branches(tree, left_out)
     chains: list[list[Joint]] = []
     hands: list[list[Joint]] = []
     _split(branches, branches.below[None], chains, hands)
+    chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
     actuated = [chain for chain in actuated if chain]
@@ -106,7 +118,7 @@ def guess_groups(
     many = sum(len(chain) > 2 for chain in actuated) > 1
     for k, chain in enumerate(actuated):
         name = "arm" if chain is longest and not many else _name(chain, f"chain_{k + 1}")
-        group = _chain(tree, _unique(name, result.groups), chain, base or tree.root)
+        group = _chain(tree, _unique(name, result.groups), chain, base or tree.root, ask)
         result.groups.append(group)
         if chain is longest:
             result.main = group
@@ -117,6 +129,7 @@ def guess_groups(
             one = sum(any(j.mimic is None for j in h) for h in hands) == 1
             name = "gripper" if one else _name(hand, "gripper")
             group = GroupGuess(_unique(name, result.groups), joints)
+            group.reason, group.confidence = _hand_evidence(hand)
             result.groups.append(group)
             result.grippers.append(group)
     names = {alias for group in result.groups for alias in group.aliases}
@@ -125,7 +138,8 @@ def guess_groups(
         result.main.aliases = tuple(a for a in result.main.aliases if a not in taken)
     for group in result.groups:
         ends = f", {group.base} to {group.tip}" if group.tip else ""
-        findings.add("guessed", f"groups.{group.name}", f"{listed(group.joints, 8)}{ends}")
+        text = f"{listed(group.joints, 8)}{ends}" + (f"; {group.reason}" if group.reason else "")
+        findings.add("guessed", f"groups.{group.name}", text, group.confidence)
     return result
 
 
@@ -169,14 +183,60 @@ def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
     return depth <= 5
 
 
-def _chain(tree: KinematicTree, name: str, chain: Sequence[Joint], start: str) -> GroupGuess:
-    base, tip = chain[0].parent, _tip(tree, chain[-1].child)
+def _confirmed(
+    tree: KinematicTree, chains: list[list[Joint]], hands: list[list[Joint]], ask: Ask
+) -> tuple[list[list[Joint]], list[list[Joint]]]:
+    """Return chains and hands; hands that a user calls arms become chains."""
+    kept = []
+    for hand in hands:
+        reason, confidence = _hand_evidence(hand)
+        joints = listed((joint.name for joint in hand), 8)
+        question = Question(
+            "groups", f"Do the joints {joints} belong to a gripper or to an arm?",
+            ("gripper", "arm"), "gripper", confidence, reason,
+        )  # fmt: skip
+        if answered(question, ask) == "gripper":
+            kept.append(hand)
+            continue
+        above = next((chain for chain in chains if _carries(tree, chain[-1], hand[0])), None)
+        if above is not None and len({joint.parent for joint in hand}) == len(hand):
+            above += hand
+        else:
+            chains = [*chains, hand]
+    return chains, kept
+
+
+def _carries(tree: KinematicTree, joint: Joint, other: Joint) -> bool:
+    """Return whether no joint moves between a joint and another below it."""
+    return joint.child == other.parent or _moving(tree, joint.child, other.child) == (other.name,)
+
+
+def _hand_evidence(hand: Sequence[Joint]) -> tuple[str, Confidence]:
+    """Return why joints are taken as a hand, and how certain that is."""
+    named = sum(bool(_FINGER.search(f"{joint.name} {joint.child}")) for joint in hand)
+    if named == len(hand):
+        return "named like parts of a hand", "high"
+    if named:
+        return f"{named} of {len(hand)} joints are named like parts of a hand", "medium"
+    return "they mimic or slide beside each other at the end of a chain", "medium"
+
+
+def _chain(
+    tree: KinematicTree, name: str, chain: Sequence[Joint], start: str, ask: Ask
+) -> GroupGuess:
+    base = chain[0].parent
+    question = _tip_question(tree, name, chain[-1].child)
+    tip = answered(question, ask)
     if start in tree.frame_names and _moving(tree, start, tip) == _moving(tree, base, tip):
         base = start
     joints = tuple(joint.name for joint in chain)
     if _moving(tree, base, tip) != joints:
         return GroupGuess(name, joints)  # a mimic joint in between
-    return GroupGuess(name, joints, base, tip)
+    if tip != question.guess:
+        return GroupGuess(name, joints, base, tip, reason="the tip was chosen")
+    return GroupGuess(
+        name, joints, base, tip, reason=question.reason, confidence=question.confidence
+    )
 
 
 def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
@@ -191,22 +251,35 @@ def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
     return tuple(reversed(joints))
 
 
-def _tip(tree: KinematicTree, link: str) -> str:
-    """Return the most likely tool frame at the end of a chain."""
+def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
+    """Return the question for the tool frame at the end of a chain, with the most likely one."""
     found = [link]
     for name in tree.frame_names:
         joint = tree.parent_joint.get(name)
         fixed = joint is not None and not joint.movable and joint.parent in found
         if fixed and not _SENSOR.search(name):
             found.append(name)
-    for pattern in _TIPS:
+
+    def question(guess: str, confidence: Confidence, reason: str) -> Question:
+        return Question(
+            f"groups.{group}.tip", f"Which frame is the tool frame of {group}?", tuple(found),
+            guess, confidence if len(found) > 1 else "high", reason,
+        )  # fmt: skip
+
+    for rank, pattern in enumerate(_TIPS):
         fitting = [name for name in found if pattern.search(name)]
         # A frame without a body is a tool centre point rather than the part that bears its name.
         frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
-            return (frames or fitting)[-1]
+            sure = rank < _CERTAIN and len(frames or fitting) == 1
+            what = "a tool centre point" if rank < _CERTAIN else "the end of an arm"
+            text = f"the tip is named like {what}"
+            return question((frames or fitting)[-1], "high" if sure else "medium", text)
     flanges = [name for name in found if _is_frame(tree, name)]
-    return flanges[-1] if flanges else link
+    if flanges:
+        alone: Confidence = "medium" if len(flanges) == 1 else "low"
+        return question(flanges[-1], alone, "the tip is the last frame without a body")
+    return question(link, "low", "the tip is the last moving link")
 
 
 def _is_frame(tree: KinematicTree, name: str) -> bool:

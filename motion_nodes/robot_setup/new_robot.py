@@ -32,6 +32,7 @@ from motion_nodes.robot_setup.legs import find_legs, standing
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.questions import Ask, take_guess
 from motion_nodes.robot_setup.readme import report
 from motion_nodes.robot_setup.rmpflow_defaults import rmpflow_settings
 from motion_nodes.robot_setup.robot_source import RobotSource, read_source, search_from
@@ -85,6 +86,7 @@ def new_robot(
     force: bool = False,
     seed: int = 0,
     unique_name: bool = True,
+    ask: Ask = take_guess,
     progress: Progress | None = None,
 ) -> NewRobot:
     """Create a robot's folder from a URDF, xacro or MJCF, atomically.
@@ -101,6 +103,7 @@ def new_robot(
         force: whether an existing folder may be moved aside.
         seed: of all random numbers.
         unique_name: whether the name of a robot on the search path is rejected.
+        ask: answers the questions that the file leaves open; default: the most likely answers.
         progress: called with the name of each step.
 
     Raises:
@@ -114,7 +117,8 @@ def new_robot(
         source = read_source(urdf, package_paths, arguments, findings, Path(meshes))
         robot_name = checked_name(name, source.root.get("name") or source.file.stem)
         target = target_folder(output, robot_name, force, unique_name=unique_name)
-        making = _Making(source, robot_name, target, findings, progress or (lambda text: None))
+        say = progress or (lambda text: None)
+        making = _Making(source, robot_name, target, findings, say, ask)
         making.read(package_paths, allow_missing_meshes=allow_missing_meshes)
         making.describe(spheres_accuracy, np.random.default_rng(seed))
         making.choose_states(seed)
@@ -125,10 +129,16 @@ class _Making:
     """Steps from a robot's file to its folder."""
 
     def __init__(
-        self, source: RobotSource, name: str, target: Path, findings: Notes, say: Progress
+        self,
+        source: RobotSource,
+        name: str,
+        target: Path,
+        findings: Notes,
+        say: Progress,
+        ask: Ask,
     ) -> None:
         self._source, self._name, self._target = source, name, target
-        self._findings, self._say = findings, say
+        self._findings, self._say, self._ask = findings, say, ask
 
     def read(self, package_paths: Sequence[str | Path], *, allow_missing_meshes: bool) -> None:
         """Repair the URDF, and read it with its meshes."""
@@ -154,7 +164,7 @@ class _Making:
         self._say("finding wheels and chains")
         frame = base_frame(self._tree)
         wheels = find_wheels(self._tree, self._geometries, frame)
-        base = guess_base(wheels, self._tree, findings, frame, self._unstated)
+        base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask)
         if base.turned:
             _turn_round(self._source.root, base.turned, findings)
         if base.wheel_velocity is not None:
@@ -168,7 +178,7 @@ class _Making:
             base.kind = "floating"
         self._base, self._rng = base, rng
         self._left_out = {*base.driven, *base.steering, *base.passive}
-        self._groups = guess_groups(tree, self._left_out, findings, frame)
+        self._groups = guess_groups(tree, self._left_out, findings, frame, self._ask)
         self._legs = find_legs(tree, self._geometries, self._groups, frame)
         if self._legs and base.kind == "arm":
             base.kind = "floating"

@@ -10,6 +10,9 @@ from typing import Literal
 FindingKind = Literal["measured", "guessed", "changed", "missing"]
 """Measured: computed from the URDF and its geometry. Guessed: an estimate to be checked. Changed:
 the URDF could not be used unchanged. Missing: something useful is missing."""
+Confidence = Literal["high", "medium", "low"]
+"""Of a guess. High: stated by the file in other words. Medium: by names or structure. Low: one
+of several candidates without a difference."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,13 @@ class Finding:
     """Subject: a file of the folder, or a field."""
     text: str
     """Description and reason."""
+    confidence: Confidence | None = None
+    """Of a guess, where there are candidates; None: an estimated value."""
+
+    @property
+    def sentence(self) -> str:
+        """The text, with the confidence if there is one."""
+        return self.text if self.confidence is None else f"{self.text} [{self.confidence}]"
 
 
 class Notes:
@@ -29,9 +39,11 @@ class Notes:
     def __init__(self) -> None:
         self._items: list[Finding] = []
 
-    def add(self, kind: FindingKind, topic: str, text: str) -> None:
+    def add(
+        self, kind: FindingKind, topic: str, text: str, confidence: Confidence | None = None
+    ) -> None:
         """Add a note."""
-        self._items.append(Finding(kind, topic, text))
+        self._items.append(Finding(kind, topic, text, confidence))
 
     def __iter__(self) -> Iterator[Finding]:
         """Yield all notes in order."""

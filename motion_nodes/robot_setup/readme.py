@@ -80,7 +80,7 @@ def report(
 
 
 def _line(item: Finding) -> str:
-    return f"- **{item.topic}**: {item.text}"
+    return f"- **{item.topic}**: {item.sentence}"
 
 
 def _spheres(coverage: Mapping[str, Coverage]) -> list[str]:

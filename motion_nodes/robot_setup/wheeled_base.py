@@ -12,6 +12,7 @@ import numpy as np
 
 from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.questions import Ask, Question, answered, take_guess
 from motion_nodes.robot_setup.wheels import Wheel
 
 _SPEED, _FASTEST, _TURN = 0.5, 1.0, 1.5
@@ -50,6 +51,7 @@ def guess_base(
     findings: Notes,
     base: str,
     unstated: Collection[str] = (),
+    ask: Ask = take_guess,
 ) -> BaseGuess:
     """Return the kind of base given by wheels; that of an arm if it is unknown.
 
@@ -59,6 +61,7 @@ def guess_base(
         findings: notes are added.
         base: the robot's base frame.
         unstated: joints whose velocity limits are not stated by the robot's file.
+        ask: answers whether four wheels are mecanum wheels, where their names do not say it.
     """
     guess = BaseGuess(wheels=tuple(wheels))
     rolling = [wheel for wheel in wheels if wheel.swivel is None]
@@ -85,7 +88,7 @@ def guess_base(
     elif rolling and len(across) == len(rolling):
         if len(steered) == 2:
             _ackermann(guess, steered, rolling, findings)
-        elif not steered and not _mecanum(guess, rolling, tree, findings):
+        elif not steered and not _mecanum(guess, rolling, tree, findings, ask):
             _differential(guess, rolling, findings)
     elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
         _omni(guess, rolling, findings)
@@ -221,11 +224,24 @@ def _ackermann(
 
 
 def _mecanum(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes, ask: Ask
 ) -> bool:
-    """Return whether these are four mecanum wheels, which can only be detected by name."""
+    """Return whether these are four mecanum wheels, which have no other sign than their name."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
-    if len(rolling) != 4 or not all("mecanum" in word for word in words):
+    if len(rolling) != 4:
+        return False
+    named = all("mecanum" in word for word in words)
+    question = Question(
+        "base.wheels",
+        f"Are {listed(wheel.joint for wheel in rolling)} plain wheels, which skid in turns, or "
+        "mecanum wheels?",
+        ("plain", "mecanum"),
+        "mecanum" if named else "plain",
+        "high" if named else "medium",
+        "named mecanum" if named else "no wheel is named mecanum or has rollers",
+    )
+    if answered(question, ask) == "plain":
+        findings.add("guessed", "base.wheels", f"plain; {question.reason}", question.confidence)
         return False
     middle = np.mean([wheel.centre for wheel in rolling], axis=0)
     wheels = []

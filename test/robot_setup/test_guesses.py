@@ -8,14 +8,17 @@ import pytest
 from robot_setup.urdf_samples import LIMIT, arm, joint, link, robot
 from scipy.spatial.transform import Rotation
 
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.questions import Ask, Question, take_guess
 from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
 from motion_nodes.robot_setup.wheels import find_wheels
 from motion_nodes.sim.robot_trial import effective_separation, try_robot
@@ -93,7 +96,7 @@ def mecanum_base(sign: float, rollers: int, word: str = "") -> str:
     return robot(*parts)
 
 
-def guessed(text: str) -> BaseGuess:
+def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
     """Return the base that is guessed from a URDF without meshes."""
     tree = read_urdf(text)
     geometries = {
@@ -102,7 +105,7 @@ def guessed(text: str) -> BaseGuess:
         if (geometry := LinkGeometry.of_shapes(part.collisions, Path)) is not None
     }
     wheels = find_wheels(tree, geometries, "base_link")
-    return guess_base(wheels, tree, Notes(), "base_link")
+    return guess_base(wheels, tree, Notes(), "base_link", ask=ask)
 
 
 @pytest.mark.parametrize(
@@ -229,6 +232,78 @@ def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
     groups = guess_groups(read_urdf(robot(*parts, flange, sensor)), (), Notes())
     assert groups.main is not None
     assert groups.main.tip == "link8"
+
+
+def three_links(*ends: str) -> KinematicTree:
+    """An arm whose last link carries frames without bodies."""
+    parts = [link(f"link_{k}") for k in range(4)]
+    parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
+    for end in ends:
+        parts += [
+            f'<link name="{end}"/>',
+            joint(f"to_{end}", "link_3", end, kind="fixed", inside=""),
+        ]
+    return read_urdf(robot(*parts))
+
+
+@pytest.mark.parametrize(
+    ("ends", "tip", "confidence", "asked"),
+    [
+        (("tcp", "plate"), "tcp", "high", False),
+        (("flange", "tool_mount"), "tool_mount", "medium", True),
+        (("a", "b"), "b", "low", True),
+        ((), "link_3", "high", False),
+    ],
+)
+def test_a_tip_is_asked_for_where_names_leave_it_open(ends, tip, confidence, asked) -> None:
+    questions: list[Question] = []
+
+    def ask(question: Question) -> str:
+        questions.append(question)
+        return question.choices[0]
+
+    guess = guess_groups(three_links(*ends), (), Notes()).main
+    chosen = guess_groups(three_links(*ends), (), Notes(), ask=ask).main
+    assert guess is not None
+    assert chosen is not None
+    assert (guess.tip, guess.confidence) == (tip, confidence)
+    assert bool(questions) == asked
+    assert chosen.tip == ("link_3" if asked else tip)
+    for question in questions:
+        assert question.guess == tip
+        assert set(question.choices) == {"link_3", *ends}
+
+
+def test_hands_that_are_named_so_are_not_asked_for() -> None:
+    parts = [link(f"link_{k}") for k in range(4)] + [link("palm")]
+    parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
+    parts += [joint("hand_turn", "link_3", "palm")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes(), ask=lambda question: "arm")
+    assert [g.joints for g in groups.grippers] == [("hand_turn",)]
+
+
+def test_sliding_joints_that_are_no_hand_are_chains() -> None:
+    more = [
+        link("l"), link("r"),
+        joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3"),
+        joint("slide_r", "link_3", "r", kind="prismatic", axis="0 -1 0", xyz="0 -0.01 0.3"),
+    ]  # fmt: skip
+    tree = read_urdf(arm(3, *more))
+    assert guess_groups(tree, (), Notes()).grippers[0].confidence == "medium"
+    groups = guess_groups(tree, (), Notes(), ask=lambda question: question.choices[-1])
+    assert not groups.grippers
+    assert {joint for group in groups.groups for joint in group.joints} == set(tree.joint_names)
+
+
+def test_four_parallel_wheels_can_be_mecanum_wheels() -> None:
+    assert guessed(mecanum_base(1.0, 0, "wheel_")).kind == "differential"
+    found = guessed(mecanum_base(1.0, 0, "wheel_"), ask=lambda question: question.choices[-1])
+    assert found.kind == "holonomic"
+
+
+def test_other_answers_than_the_choices_are_refused() -> None:
+    with pytest.raises(InvalidConfig):
+        guess_groups(three_links("a", "b"), (), Notes(), ask=lambda question: "c")
 
 
 def quadruped(knee: float = -1.0) -> str:

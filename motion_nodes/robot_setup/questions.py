@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions about a new robot, where its file allows several answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.robot_setup.notes import Confidence
+
+
+@dataclass(frozen=True)
+class Question:
+    """A choice that was guessed, and can be corrected."""
+
+    topic: str
+    """Field of robot.yaml."""
+    text: str
+    choices: tuple[str, ...]
+    """Allowed answers."""
+    guess: str
+    """The answer that is taken if nobody is asked."""
+    confidence: Confidence
+    reason: str
+    """Evidence for the guess."""
+
+
+Ask = Callable[[Question], str]
+"""Returns one of the choices of a question."""
+
+
+def take_guess(question: Question) -> str:
+    """Return the guess: for robots that are created without questions."""
+    return question.guess
+
+
+def answered(question: Question, ask: Ask) -> str:
+    """Return an answer, asked for unless the guess is certain or there is no choice.
+
+    Raises:
+        InvalidConfig: the answer is not among the choices.
+    """
+    if question.confidence == "high" or len(question.choices) < 2:
+        return question.guess
+    answer = ask(question)
+    if answer not in question.choices:
+        raise InvalidConfig(
+            f"{question.topic}: '{answer}' is not among the choices {', '.join(question.choices)}."
+        )
+    return answer
