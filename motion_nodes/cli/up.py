@@ -37,6 +37,7 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
         scene_bodies=True,
         cameras=show.cameras,
         objects=show.objects,
+        policies=show.policies,
     )
     check_libraries(config)
     signals.stop_quietly()

@@ -17,6 +17,7 @@ from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.journey import DemoClient, journey
 from motion_nodes.nodes.demo.surprise import CAMERA, OBJECT, SurpriseClient, show_surprise
+from motion_nodes.nodes.demo.walk import POLICY, WalkClient, show_walking
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 
@@ -48,6 +49,8 @@ class Show:
     """Depth cameras, see :class:`~motion_nodes.bringup.bringup_config.BringupConfig`."""
     objects: tuple[str, ...] = ()
     """Objects that move freely in MuJoCo."""
+    policies: tuple[str, ...] = ()
+    """Learned policies, each as [NAMESPACE:=]POLICY."""
 
 
 SHOWS = {
@@ -65,6 +68,10 @@ SHOWS = {
     "surprise": Show(
         ("franka:=franka",), "a Franka", SurpriseClient, show_surprise, frozenset({"arm"}),
         COMPILE_TIMEOUT, cameras=(CAMERA,), objects=(OBJECT,),
+    ),
+    "walk": Show(
+        ("go2:=go2",), "a Go2", WalkClient, show_walking, frozenset({"robot"}),
+        policies=(f"go2:={POLICY}",),
     ),
 }  # fmt: skip
 """Shows by name."""
@@ -113,7 +120,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
             if not signals.STOP.is_set():
                 findings.check(False, f"the suite was not ready within {timeout:.0f} s")
             return 0 if findings.ok else 1
-        if headless and not is_prepared():
+        if headless and not show.policies and not is_prepared():
             # The compilation would disturb the checked loops.
             print("demo: compiling the planner's kernels, once per machine", flush=True)
             client.wait(lambda: is_prepared() or not watch(), COMPILE_TIMEOUT)

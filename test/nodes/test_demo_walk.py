@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show "walk": what is checked, by a robot that follows twists more or less well."""
+
+import numpy as np
+import pytest
+
+from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.walk import SEGMENTS, show_walking
+
+
+class Walker:
+    """A client whose robot walks with a gain, in time that passes when it spins."""
+
+    def __init__(self, gain: float, tilt: float = 0.1, mode: str = "running") -> None:
+        self.gain, self.tilt, self.mode = gain, tilt, mode
+        self.now, self.guests, self.velocities = 0.0, set(), []
+        self._twist = np.zeros(3)
+
+    def walk(self, twist) -> None:
+        self._twist = self.gain * np.array(twist)
+
+    def spin(self, seconds: float) -> bool:
+        self.now += seconds
+        self.velocities.append((self.now, self._twist))
+        return True
+
+
+@pytest.mark.parametrize(
+    ("walker", "failed"),
+    [
+        (Walker(1.0), 0),
+        (Walker(0.8), 0),
+        (Walker(0.3), len(SEGMENTS)),
+        (Walker(1.0, tilt=1.0), 1),
+        (Walker(1.0, mode="damped"), 1),
+    ],
+)
+def test_velocities_tilt_and_mode_are_checked(walker, failed):
+    findings = DemoFindings()
+    show_walking(walker, findings)
+    assert sum(line.startswith("[FAILED]") for line in findings.lines) == failed
+    assert findings.ok == (failed == 0)
+    assert len(findings.lines) == len(SEGMENTS) + 1
+
+
+def test_a_robot_that_others_command_is_left_to_them():
+    walker, findings = Walker(1.0), DemoFindings()
+    walker.guests.add("robot")
+    show_walking(walker, findings)
+    assert not findings.lines
