@@ -16,7 +16,7 @@ from typing import Any
 from moveit_msgs.msg import (
     DisplayTrajectory,
     MoveItErrorCodes,
-    PlanningScene,
+    PlanningOptions,
     RobotState,
     RobotTrajectory,
 )
@@ -276,7 +276,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         answer = response.response
         try:
             require_active(self)
-            job = sequence_job(request.request, PlanningScene(), from_current=False)
+            job = sequence_job(request.request, PlanningOptions(), from_current=False)
             planned = plan_motion_sequence(self.requests, request.request, job, self._cancelled)
         except RequestRejected as error:
             self._counts["failed"] += 1

@@ -10,6 +10,7 @@ from joint_client import ARM, FRANKA, HOME, JointClient
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
+    GenericTrajectory,
     LinkPadding,
     MoveItErrorCodes,
     PlanningScene,
@@ -24,6 +25,7 @@ from moveit_msgs.srv import (
     SaveGeometryToFile,
 )
 from planner_client import Planner, box, end_of, pose_constraints
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
@@ -123,3 +125,17 @@ def test_scene_files_and_the_urdf_of_a_group(planner, tmp_path):
     assert HELD in read_urdf(answer.urdf_string, "arm").links
     answer = planner.client.call(GetGroupUrdf, name, GetGroupUrdf.Request(group_name="leg"))
     assert answer.error_code.val == Codes.INVALID_GROUP_NAME
+
+
+def test_a_reference_trajectory_guides_trajopt_and_is_noted_by_others(planner):
+    rows = [[HOME[name] for name in ARM], [ASIDE[name] for name in ARM]]
+    points = [JointTrajectoryPoint(positions=row) for row in rows]
+    message = JointTrajectory(joint_names=list(ARM), points=points)
+    guided = {"reference_trajectories": [GenericTrajectory(joint_trajectory=[message])]}
+    plan = planner.plan(ASIDE, planner_id="TrajOpt", **guided)
+    assert plan.error_code.val == Codes.SUCCESS, plan.error_code.message
+    assert "reference_trajectories" not in plan.error_code.message
+    assert "reference_trajectories" in planner.plan(ASIDE, **guided).error_code.message
+    points.pop()
+    message.points = points
+    assert "reference_traj" in planner.refused(ASIDE, planner_id="TrajOpt", **guided)[1]

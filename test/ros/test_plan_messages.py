@@ -8,11 +8,7 @@ import math
 import numpy as np
 import pytest
 from control_msgs.action import FollowJointTrajectory
-from moveit_msgs.msg import (
-    GenericTrajectory,
-    MotionPlanRequest,
-    MoveItErrorCodes,
-)
+from moveit_msgs.msg import MoveItErrorCodes
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.planning.planning_problem import PlanStatus
@@ -20,7 +16,6 @@ from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
-    not_used,
     planning_time,
     scaling,
     trajectory_message,
@@ -107,14 +102,3 @@ def test_numbers_of_a_request_whose_zero_means_the_default():
     for bad in (-0.1, math.nan, math.inf):
         with pytest.raises(RequestRejected, match="allowed_planning_time"):
             planning_time(bad, 5.0)
-
-
-def test_what_has_no_effect_is_noted_where_it_is_filled_in():
-    request = MotionPlanRequest()
-    assert not_used(request) == []
-    request.workspace_parameters.max_corner.z = 1.0
-    request.reference_trajectories = [GenericTrajectory()]
-    assert [note.split()[0] for note in not_used(request)] == [
-        "workspace_parameters",
-        "reference_trajectories",
-    ]

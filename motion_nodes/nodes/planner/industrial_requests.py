@@ -22,12 +22,12 @@ from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.pipelines import INDUSTRIAL, arc_point, requested_motion
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
-    not_used,
     planning_time,
     scaling,
     state_message,
     trajectory_message,
 )
+from motion_nodes.ros.messages.request_fields import not_used, options_not_used
 
 if TYPE_CHECKING:
     from motion_nodes.nodes.planner.planning_requests import PlanningRequests
@@ -64,15 +64,21 @@ def plan_motion_sequence(
     return _plan(requests, job, items, cancelled)
 
 
-def sequence_job(sequence: Any, scene_diff: Any, *, from_current: bool) -> PlanJob:
+def sequence_job(sequence: Any, options: Any, *, from_current: bool) -> PlanJob:
     """Return the job of a MotionSequenceRequest.
+
+    Args:
+        sequence: the request.
+        options: its PlanningOptions.
+        from_current: see :class:`.PlanJob`.
 
     Raises:
         RequestRejected: it has no items.
     """
     if not sequence.items:
         raise RequestRejected(Codes.INVALID_MOTION_PLAN, "the sequence has no items")
-    return PlanJob(sequence.items[0].req, scene_diff, from_current)
+    notes = tuple(options_not_used(options))
+    return PlanJob(sequence.items[0].req, options.planning_scene_diff, from_current, notes)
 
 
 def fill_sequence(response: Any, planned: PlannedMotion) -> None:
@@ -91,7 +97,7 @@ def _plan(
     group = requests.group(job.request.group_name)
     q = requests.start(job.request.start_state, from_current=job.from_current)
     scene = requests.scenes.scene_with(job.scene_diff, job.request.start_state)
-    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene))
+    context = GoalContext(requests.robot, group, q, requests.frames.in_scene(scene), [*job.notes])
     problem = PlanRequest(
         requests.checker(group, scene, q),
         context.start,

@@ -38,6 +38,7 @@ from motion_nodes.ros.concurrency.threaded_action_server import (
     GoalServer,
 )
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
+from motion_nodes.ros.messages.request_fields import options_not_used
 from motion_nodes.ros.messages.trajectory_messages import seconds
 
 Codes = MoveItErrorCodes
@@ -159,14 +160,16 @@ class MoveActions:
     def _move(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
         """Execute a MoveGroup goal."""
         request, options = goal.request.request, goal.request.planning_options
+        notes = tuple(options_not_used(options))
         _send_feedback(goal, PLANNING)
         if options.plan_only:
-            planned = self._plan(goal, motion, PlanJob(request, options.planning_scene_diff))
+            job = PlanJob(request, options.planning_scene_diff, notes=notes)
+            planned = self._plan(goal, motion, job)
             return ExecutionResult(Codes.SUCCESS, planned.note)
         joints = self._host.requests.group(request.group_name).joints
         self._host.execution.claim(motion, joints)
         self._host.execution.settle(motion)
-        job = PlanJob(request, options.planning_scene_diff, from_current=True)
+        job = PlanJob(request, options.planning_scene_diff, from_current=True, notes=notes)
         planned = self._plan(goal, motion, job)
         attempts = 0
         if options.replan:
@@ -234,7 +237,7 @@ class MoveActions:
         sequence, options = goal.request.request, goal.request.planning_options
         _send_feedback(goal, PLANNING)
         executed = not options.plan_only
-        job = sequence_job(sequence, options.planning_scene_diff, from_current=executed)
+        job = sequence_job(sequence, options, from_current=executed)
         if executed:
             joints = self._host.requests.group(job.request.group_name).joints
             self._host.execution.claim(motion, joints)

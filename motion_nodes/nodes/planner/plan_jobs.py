@@ -29,6 +29,8 @@ class PlanJob:
     """Changes of the planning scene for this request only."""
     from_current: bool = False
     """Whether the plan must start at the current state, because it is to be executed."""
+    notes: tuple[str, ...] = ()
+    """Notes for the client."""
 
 
 @dataclass(frozen=True)

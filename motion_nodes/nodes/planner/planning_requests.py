@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,22 +31,23 @@ from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.recovered_plan import RecoveredPlan, joined, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.straight_line_planner import DirectMotion
+from motion_nodes.planning.trajopt.settings import TrajOptSettings
 from motion_nodes.planning.warm_up import load_planning
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.goal_constraints import goals_of
-from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.path_constraints import path_constraints_of
 from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
-    not_used,
     planning_time,
     scaling,
     state_message,
     trajectory_message,
 )
+from motion_nodes.ros.messages.request_fields import not_used, reference_path
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Array = NDArray[np.float64]
@@ -155,13 +157,16 @@ class PlanningRequests:
         q = self.start(request.start_state, from_current=job.from_current)
         scene = self.scenes.scene_with(job.scene_diff, request.start_state)
         frames = self.frames.in_scene(scene)
-        context = GoalContext(self.robot, group, q, frames, [*notes, *not_used(request)])
-        if request.trajectory_constraints.constraints:
-            raise refused("trajectory constraints are not supported by these planners")
+        context = GoalContext(self.robot, group, q, frames, [*notes, *job.notes])
         constraints = path_constraints_of(request.path_constraints, context)
         speed = tool_speed(request, context)
         goals = goals_of(request.goal_constraints, context)
         options = self._options(request, group, bool(constraints))
+        guided = isinstance(options.settings, TrajOptSettings) and not constraints
+        if guided and request.reference_trajectories:
+            path = reference_path(request, group.joints)
+            options = replace(options, settings=replace(options.settings, warm_start=path))
+        context.notes.extend(not_used(request, guided=guided))
         problem = PlanRequest(
             checker=self.checker(group, scene, q),
             start=context.start,

@@ -152,7 +152,8 @@ def _sight(constraint: Any, context: GoalContext) -> LineOfSight:
             "is not supported"
         )
     context.notes.append(
-        f"{name}: the angles hold along the path; occlusion of the target is not checked"
+        f"{name}: the angles hold along the path; occlusion of the target (target_radius, "
+        "cone_sides) is not checked"
     )
     (sensor, X_sensor), (target, X_target) = (
         _stamped(pose, f"the {what} of a {name}", context)

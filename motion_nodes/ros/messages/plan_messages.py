@@ -98,21 +98,6 @@ def scaling(value: float, what: str) -> float:
     return value or 1.0
 
 
-def not_used(request: Any) -> list[str]:
-    """Return notes on fields of a MotionPlanRequest that are set but have no effect."""
-    notes = []
-    space = request.workspace_parameters
-    corners = (space.min_corner, space.max_corner)
-    if any(value != 0.0 for corner in corners for value in (corner.x, corner.y, corner.z)):
-        notes.append("workspace_parameters are not used: they apply to mobile robots, not to arms")
-    if request.reference_trajectories:
-        notes.append(
-            "reference_trajectories are not used: they are initial guesses for optimizers, and "
-            "these planners are sampling-based"
-        )
-    return notes
-
-
 def planning_time(value: float, default: float) -> float:
     """Return the planning timeout [s].
 

@@ -217,8 +217,10 @@ def region_primitives(constraint: Any, context: GoalContext) -> list[tuple[Array
         RequestRejected: an empty region, meshes, or primitives that are invalid or unsupported.
     """
     region = constraint.constraint_region
-    if region.meshes:
-        raise refused("meshes as region of a position constraint are not supported")
+    if region.meshes or region.mesh_poses:
+        raise refused(
+            "meshes (and mesh_poses) as region of a position constraint are not supported"
+        )
     if not region.primitives:
         raise refused("the region of a position constraint has no primitives")
     if len(region.primitive_poses) > len(region.primitives):

@@ -211,7 +211,7 @@ class SceneMessages(SceneWriter):
         model = message.robot_model_name
         if model and model != self._robot.tree.name:
             findings.warnings.append(
-                f"the scene is for the robot '{model}'; this is '{self._robot.tree.name}'"
+                f"robot_model_name of the scene is '{model}'; this is '{self._robot.tree.name}'"
             )
 
 

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fields of planning requests that have no effect or one of their own, for ``docs/planning.md``.
+
+No field is ignored silently: one without an effect is named in a note, an invalid one rejected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from moveit_msgs.msg import MoveItErrorCodes
+
+from motion_nodes.model.bounds import JOINT_POSITION, POINTS
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
+
+Path = tuple[tuple[float, ...], ...]
+
+AT_REST = 0.02
+"""Max joint velocity of a start state that counts as being at rest [rad/s or m/s]."""
+
+
+def not_used(request: Any, *, guided: bool = False) -> list[str]:
+    """Return notes on fields of a MotionPlanRequest that are set but have no effect.
+
+    Args:
+        request: the request.
+        guided: whether the planner starts from ``reference_trajectories``.
+
+    Raises:
+        RequestRejected: an empty workspace, or trajectory constraints.
+    """
+    if request.trajectory_constraints.constraints:
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            "trajectory_constraints are not supported; use path_constraints, or several goals",
+        )
+    notes = _workspace(request.workspace_parameters)
+    if request.reference_trajectories and not guided:
+        notes.append(
+            "reference_trajectories are not used by this planner; 'TrajOpt' optimizes the first one"
+        )
+    moving = [
+        name
+        for name, value in zip(
+            request.start_state.joint_state.name,
+            request.start_state.joint_state.velocity,
+            strict=False,
+        )
+        if abs(value) > AT_REST
+    ]
+    if moving:
+        notes.append(
+            f"velocities of start_state are not used ({moving[0]} is moving): plans start at rest"
+        )
+    if request.start_state.multi_dof_joint_state.joint_names:
+        notes.append("multi_dof_joint_state is not used: the robot has no multi-DOF joints")
+    alternatives = [*request.goal_constraints, request.path_constraints]
+    if any(len(_weights(constraints)) > 1 for constraints in alternatives):
+        notes.append("weights of constraints are not used: all constraints are satisfied")
+    return notes
+
+
+def options_not_used(options: Any) -> list[str]:
+    """Return notes on fields of PlanningOptions that are set but have no effect."""
+    notes = []
+    if options.look_around:
+        notes.append(
+            "look_around (and look_around_attempts) is not used: the planning scene is not scanned "
+            "before execution"
+        )
+    if options.max_safe_execution_cost:
+        notes.append(
+            "max_safe_execution_cost is not used: paths through unknown space have no cost here"
+        )
+    return notes
+
+
+def reference_path(request: Any, joints: Sequence[str]) -> Path:
+    """Return the waypoints of the first reference trajectory; empty if there is none.
+
+    Args:
+        request: MotionPlanRequest.
+        joints: of the planning group, in order.
+
+    Raises:
+        RequestRejected: several trajectories, a Cartesian one, missing joints, fewer than two
+            points, or invalid positions.
+    """
+    given = request.reference_trajectories
+    if not given:
+        return ()
+    if len(given) > 1 or len(given[0].joint_trajectory) != 1 or given[0].cartesian_trajectory:
+        raise _rejected(
+            "give one trajectory of joints: reference_trajectories[0].joint_trajectory[0], no "
+            "cartesian_trajectory"
+        )
+    message = given[0].joint_trajectory[0]
+    names = list(message.joint_names)
+    missing = [name for name in joints if name not in names]
+    if missing:
+        raise _rejected(f"joint '{missing[0]}' of the planning group is missing")
+    if len(message.points) < 2:
+        raise _rejected(f"it has {len(message.points)} points; at least 2 are needed")
+    if len(message.points) > POINTS:
+        raise _rejected(f"it has {len(message.points)} points; allowed are {POINTS}")
+    columns = [names.index(name) for name in joints]
+    path = []
+    for number, point in enumerate(message.points, start=1):
+        positions = list(point.positions)
+        allowed = all(math.isfinite(x) and JOINT_POSITION.allows(x) for x in positions)
+        if len(positions) != len(names) or not allowed:
+            raise _rejected(
+                f"point {number} needs {len(names)} positions, one for each joint name; allowed is "
+                f"{JOINT_POSITION.text()}"
+            )
+        path.append(tuple(positions[column] for column in columns))
+    return tuple(path)
+
+
+def _workspace(space: Any) -> list[str]:
+    corners = [(c.x, c.y, c.z) for c in (space.min_corner, space.max_corner)]
+    if not any(value != 0.0 for corner in corners for value in corner):
+        return []
+    if not all(low <= high for low, high in zip(*corners, strict=True)):
+        raise RequestRejected(
+            MoveItErrorCodes.INVALID_MOTION_PLAN,
+            f"workspace_parameters are empty: min_corner is {corners[0]}, max_corner {corners[1]}",
+        )
+    return ["workspace_parameters are not used: they bound mobile bases, and this robot is an arm"]
+
+
+def _weights(constraints: Any) -> set[float]:
+    """Return the different weights of constraints; 0 means that none is given."""
+    kinds = ("joint", "position", "orientation", "visibility")
+    given = [part.weight for kind in kinds for part in getattr(constraints, f"{kind}_constraints")]
+    return {weight for weight in given if weight != 0.0}
+
+
+def _rejected(text: str) -> RequestRejected:
+    return RequestRejected(MoveItErrorCodes.INVALID_MOTION_PLAN, f"reference_trajectories: {text}")
