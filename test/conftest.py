@@ -108,15 +108,20 @@ def module_client(ros: None) -> Iterator[Any]:
 
 
 def _children() -> set[int]:
+    """Return the processes of this one, and those of the template that nodes are forked from."""
+    from forked_process import template_pids
+
+    templates = template_pids()
+    parents = {os.getpid(), *templates}
     found = set()
     for entry in Path("/proc").iterdir():
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if entry.name.isdecimal() and int(fields[1]) == os.getpid() and fields[0] != "Z":
+        if entry.name.isdecimal() and int(fields[1]) in parents and fields[0] != "Z":
             found.add(int(entry.name))
-    return found
+    return found.difference(templates)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import json
 import os
@@ -18,8 +17,10 @@ from typing import Any
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from forked_process import forked
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from node_template import end_with_parent
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -58,10 +59,17 @@ def wait_until(
     return value
 
 
-def _end_with_parent() -> None:
-    """Have the kernel stop this child when the test run itself is killed; undo ``nohup``."""
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+def _started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Any:
+    with log.open("wb") as file:
+        return subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=dict(environment),
+            start_new_session=True,
+            preexec_fn=end_with_parent,
+        )
 
 
 class SuiteProcess:
@@ -73,16 +81,10 @@ class SuiteProcess:
         """Start it."""
         self.command = list(command)
         self._log = log
-        with log.open("wb") as file:
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                env=dict(environment or os.environ),
-                start_new_session=True,
-                preexec_fn=_end_with_parent,
-            )
+        variables = dict(environment or os.environ)
+        self._process = forked(self.command, log, variables) or _started(
+            self.command, log, variables
+        )
 
     @property
     def pid(self) -> int:

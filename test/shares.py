@@ -27,7 +27,7 @@ COMPUTING = tuple(
     for room in (
         *("planning", "rmpflow", "robot_setup", "ik", "sim", "scene", "trajectory", "kernels"),
         *("model", "bases", "base_navigation", "control", "compat"),
-        *("view", "api"),
+        *("view", "api", "learning", "policies", "perception", "tasks"),
     )
 )
 """Folders whose tests wait for no loops: they come last, and the last worker does only them."""

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node processes forked from a template (node_template.py), with the methods of ``Popen``."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+TEMPLATE = Path(__file__).with_name("node_template.py")
+REPLY_TIMEOUT = 120.0
+"""[s] For imports on a busy machine."""
+
+
+class NodeTemplate:
+    """The template process of this test worker."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.environment = dict(environment)
+        self._connection, theirs = socket.socketpair()
+        os.set_inheritable(theirs.fileno(), True)
+        self.process = subprocess.Popen(
+            [sys.executable, str(TEMPLATE), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=self.environment,
+            start_new_session=True,
+        )
+        theirs.close()
+        self._buffer = b""
+        self._count = 0
+        self.pids: dict[int, int] = {}
+        self.codes: dict[int, int] = {}
+
+    def fork(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
+        """Start a process; return its number among those of the template."""
+        self._count += 1
+        request = {"id": self._count, "words": list(words), "log": str(log),
+                   "environment": dict(environment)}  # fmt: skip
+        self._connection.sendall(json.dumps(request).encode() + b"\n")
+        end = time.monotonic() + REPLY_TIMEOUT
+        while self._count not in self.pids:
+            assert self.process.poll() is None, "the template of nodes has ended"
+            assert time.monotonic() < end, "the template of nodes does not answer"
+            self.receive(0.1)
+        return self._count
+
+    def receive(self, timeout: float = 0.0) -> None:
+        """Read replies that arrive within a time [s]."""
+        while select.select([self._connection], [], [], timeout)[0]:
+            received = self._connection.recv(1 << 16)
+            if not received:
+                return
+            self._buffer += received
+            while b"\n" in self._buffer:
+                line, self._buffer = self._buffer.split(b"\n", 1)
+                reply = json.loads(line)
+                into, value = ("pids", "pid") if "pid" in reply else ("codes", "code")
+                getattr(self, into)[reply["id"]] = reply[value]
+            timeout = 0.0
+
+
+class ForkedProcess:
+    """One process of a template."""
+
+    def __init__(
+        self, template: NodeTemplate, words: Sequence[str], log: Path, environment: dict[str, str]
+    ) -> None:
+        self._template = template
+        self._number = template.fork(words, log, environment)
+        self.pid = template.pids[self._number]
+
+    def poll(self) -> int | None:
+        self._template.receive()
+        return self._template.codes.get(self._number)
+
+    def wait(self, timeout: float) -> int:
+        end = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            left = end - time.monotonic()
+            if left <= 0.0:
+                raise subprocess.TimeoutExpired("node", timeout)
+            self._template.receive(min(left, 0.1))
+        return code
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+_TEMPLATES: list[NodeTemplate] = []
+
+
+def template_pids() -> set[int]:
+    """Return the process ids of this worker's templates."""
+    return {template.process.pid for template in _TEMPLATES}
+
+
+def node_template(environment: Mapping[str, str]) -> NodeTemplate | None:
+    """Return this worker's template for an environment; None if it was made for another one."""
+    if not _TEMPLATES:
+        _TEMPLATES.append(NodeTemplate(environment))
+    template = _TEMPLATES[0]
+    return template if template.environment == dict(environment) else None
+
+
+def forked(command: Sequence[str], log: Path, environment: dict[str, str]) -> Any:
+    """Return a process forked for the command of a node; None if it must be started as it is."""
+    if list(command[:3]) != [sys.executable, "-m", "motion_nodes.nodes"] or len(command) < 4:
+        return None
+    template = node_template(environment)
+    return None if template is None else ForkedProcess(template, command[3:], log, environment)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that has imported what nodes import, and forks one for each request.
+
+A node of the suite runs in a process of its own as if started by ``python -m motion_nodes.nodes``,
+but its imports, which take more than a second of a processor, are done once per test worker.
+Requests are lines of JSON on a socket: ``id``, ``words``, ``environment``, ``log``. Replies are
+``id`` with ``pid``, and ``id`` with ``code`` when the process has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+
+PRELOADED = (
+    *("numpy", "numba", "llvmlite.binding", "rclpy", "rclpy.action", "mujoco"),
+    *(
+        f"motion_nodes.nodes.{name}"
+        for name in (
+            *("articulation_controller", "ik_service", "rmpflow_policy", "rrt_planner"),
+            *("trajectory_generator", "mujoco_sim", "mock_sim", "robot_state"),
+            *("differential_base", "base_navigator", "controller_manager", "container"),
+        )
+    ),
+)
+"""Modules without threads or connections of their own."""
+
+
+def end_with_parent() -> None:
+    """Have the kernel stop this process when its parent ends; undo ``nohup``."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+
+
+def serve(connection: socket.socket) -> list[str]:
+    """Fork processes until the connection ends; return, in each of them, its words."""
+    children: dict[int, int] = {}
+    ended, wake = os.pipe()
+    for end in (ended, wake):
+        os.set_blocking(end, False)
+    before = signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake)
+    buffer = b""
+    while True:
+        select.select([connection, ended], [], [])
+        with contextlib.suppress(BlockingIOError):
+            os.read(ended, 4096)
+        reap(children, connection)
+        with contextlib.suppress(BlockingIOError):
+            received = connection.recv(1 << 20)
+            if not received:
+                os._exit(0)
+            buffer += received
+        while b"\n" in buffer:
+            line, buffer = buffer.split(b"\n", 1)
+            request = json.loads(line)
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, before)
+                for end in (ended, wake):
+                    os.close(end)
+                connection.close()
+                become(request)
+                return list(request["words"])
+            children[pid] = request["id"]
+            send(connection, id=request["id"], pid=pid)
+
+
+def reap(children: dict[int, int], connection: socket.socket) -> None:
+    """Report the exit codes of processes that have ended."""
+    while children:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            return
+        send(connection, id=children.pop(pid), code=os.waitstatus_to_exitcode(status))
+
+
+def send(connection: socket.socket, **fields: int) -> None:
+    """Send a reply."""
+    connection.setblocking(True)
+    connection.sendall(json.dumps(fields).encode() + b"\n")
+    connection.setblocking(False)
+
+
+def become(request: dict[str, object]) -> None:
+    """Give this process a session, environment and output of its own."""
+    os.setsid()
+    end_with_parent()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    log = os.open(str(request["log"]), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for number, file in ((0, nothing), (1, log), (2, log)):
+        os.dup2(file, number)
+    os.close(nothing)
+    os.close(log)
+    os.environ.clear()
+    os.environ.update(request["environment"])  # type: ignore[arg-type]
+
+
+def main() -> None:
+    """Serve on the socket whose number is the argument."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    connection.setblocking(False)
+    words = serve(connection)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from motion_nodes.nodes.__main__ import run
+
+    sys.argv = ["motion_nodes.nodes", *words[1:]]
+    run(words[0])
+
+
+if __name__ == "__main__":
+    main()
