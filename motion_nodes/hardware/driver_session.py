@@ -34,7 +34,8 @@ Mask = NDArray[np.bool_]
 RECONNECT_PERIOD = 1.0
 """Time between two attempts to connect [s]."""
 MAX_PERIODS = 3.0
-"""Max time for which one reference advances, after a late cycle [periods]."""
+"""Max time for which one reference advances, after a late cycle [periods]; longer for robots that
+extrapolate."""
 
 
 class SessionState(enum.Enum):
@@ -290,7 +291,8 @@ class DriverSession:
         self._sent_ns = now_ns
         if before is None:
             return period
-        return min(max((now_ns - before) * 1e-9, 0.5 * period), MAX_PERIODS * period)
+        longest = max(MAX_PERIODS * period, self.driver.extrapolation)
+        return min(max((now_ns - before) * 1e-9, 0.5 * period), longest)
 
     def _fresh(self, now_ns: int) -> bool:
         heard = self._command_ns

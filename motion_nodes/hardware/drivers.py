@@ -19,6 +19,7 @@ GROUP = "motion_nodes.drivers"
 _OWN = {
     "feetech": "motion_nodes.hardware.feetech.driver:FeetechDriver",
     "two_wheels": "motion_nodes.hardware.two_wheels.driver:TwoWheelsDriver",
+    "ur": "motion_nodes.hardware.universal_robots.driver:UniversalRobotsDriver",
 }
 
 

@@ -82,6 +82,9 @@ class RobotDriver(ABC):
     """Joints of the robot that the driver moves, in the order of all its arrays."""
     rate: float
     """Rate of :meth:`read` and :meth:`write` [Hz]."""
+    extrapolation: float = 0.0
+    """Time for which the robot itself continues with the last velocity if a reference is late
+    [s]."""
 
     @classmethod
     @abstractmethod
@@ -118,7 +121,7 @@ class RobotDriver(ABC):
             position: the measured positions [rad or m], shape (n,); the first reference.
 
         Raises:
-            DriverFault: the drives do not start.
+            DriverFault: the drives are not ready yet, or do not start; it is called again.
         """
 
     @abstractmethod

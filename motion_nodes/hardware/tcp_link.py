@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A TCP connection to a robot's controller, with words for what fails."""
+
+from __future__ import annotations
+
+import errno
+import select
+import socket
+import time
+
+from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
+
+CONNECT_TIMEOUT = 1.0
+"""[s]"""
+SEND_TIMEOUT = 0.1
+"""Max time for which a controller that does not read delays a cycle [s]."""
+
+
+class TcpLink:
+    """A connection to one port."""
+
+    def __init__(self, host: str, port: int, service: str) -> None:
+        """Create it, closed.
+
+        Args:
+            host: name or address.
+            port: TCP port.
+            service: what listens there, for error texts.
+        """
+        self._host, self._port, self._service = host, port, service
+        self._socket: socket.socket | None = None
+
+    def open(self) -> None:
+        """Connect.
+
+        Raises:
+            DriverFault: names the reason and what to do.
+        """
+        if not self._host:
+            raise DriverFault("no address was given; name one, such as --device 192.168.0.10")
+        self.close()
+        try:
+            made = socket.create_connection((self._host, self._port), CONNECT_TIMEOUT)
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.settimeout(SEND_TIMEOUT)
+        except (OSError, UnicodeError) as error:
+            raise DriverFault(f"{self._where} cannot be reached: {_advice(error)}") from None
+        self._socket = made
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is open."""
+        return self._socket is not None
+
+    def write(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            LinkLost: the connection is gone.
+        """
+        try:
+            self._opened().sendall(data)
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def read(self, timeout: float) -> bytes:
+        """Return received bytes as soon as there are some; empty after a timeout [s].
+
+        Raises:
+            LinkLost: the connection is gone.
+        """
+        opened = self._opened()
+        try:
+            if not select.select([opened], [], [], max(timeout, 0.0))[0]:
+                return b""
+            data = opened.recv(65536)
+        except (OSError, ValueError) as error:
+            raise self._lost(error) from None
+        if not data:
+            raise self._lost("closed by the controller")
+        return data
+
+    def read_line(self, buffer: bytearray, timeout: float) -> str:
+        """Return one line, without its end.
+
+        Args:
+            buffer: bytes that were received after the previous line.
+            timeout: max time to wait [s].
+
+        Raises:
+            LinkLost: the connection is gone.
+            DriverFault: no line arrives.
+        """
+        end = time.monotonic() + timeout
+        while (found := buffer.find(b"\n")) < 0:
+            received = self.read(end - time.monotonic())
+            if not received or len(buffer) > 1 << 16:
+                raise DriverFault(f"{self._where} does not answer")
+            buffer += received
+        text = bytes(buffer[:found]).decode("utf-8", "replace").strip()
+        del buffer[: found + 1]
+        return text
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        made, self._socket = self._socket, None
+        if made is not None:
+            try:
+                made.close()
+            except OSError:
+                pass
+
+    @property
+    def _where(self) -> str:
+        return f"{self._service} at {self._host}:{self._port}"
+
+    def _opened(self) -> socket.socket:
+        if self._socket is None:
+            raise LinkLost(f"{self._where} is not connected")
+        return self._socket
+
+    def _lost(self, why: object) -> LinkLost:
+        return LinkLost(f"the connection to {self._where} is lost ({why}); check cable and power")
+
+
+def _advice(error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if isinstance(error, TimeoutError):
+        return "no answer. Is the address right, and is the robot switched on?"
+    if number == errno.ECONNREFUSED:
+        return "connection refused. Is the service enabled on the controller?"
+    if number in (errno.EHOSTUNREACH, errno.ENETUNREACH):
+        return "no route. Are computer and robot in one network?"
+    return str(error)

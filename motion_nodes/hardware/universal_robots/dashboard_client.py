@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard server: lines of text that a person would otherwise do on the pendant.
+
+Source: Universal Robots, "Dashboard Server e-Series, port 29999".
+"""
+
+from __future__ import annotations
+
+import re
+
+from motion_nodes.hardware.robot_driver import DriverFault
+from motion_nodes.hardware.tcp_link import TcpLink
+
+ANSWER_TIMEOUT = 1.0
+"""[s]"""
+
+
+class DashboardClient:
+    """Connects at the first command, and again after a lost connection."""
+
+    def __init__(self, link: TcpLink) -> None:
+        """Use a connection."""
+        self._link = link
+        self._buffer = bytearray()
+
+    def ask(self, command: str) -> str:
+        """Send a command and return its answer, one line.
+
+        Raises:
+            DriverFault: the server cannot be reached or does not answer.
+        """
+        try:
+            if not self._link.is_open:
+                self._link.open()
+                self._buffer.clear()
+                self._link.read_line(self._buffer, ANSWER_TIMEOUT)  # Its greeting.
+            self._link.write(command.encode("ascii") + b"\n")
+            return self._link.read_line(self._buffer, ANSWER_TIMEOUT)
+        except DriverFault as error:
+            self._link.close()
+            # The dashboard is no part of the control loop: its end is no lost robot.
+            raise DriverFault(f"dashboard: {error}") from None
+
+    def require_model(self, model: str) -> None:
+        """Check that the controller is that of a model, such as UR5e.
+
+        Raises:
+            DriverFault: it is that of another one.
+        """
+        answer = self.ask("get robot model")
+        found = model_in(answer)
+        # Controllers of the e-Series leave out the letter; old versions do not know the command.
+        if found and found.rstrip("E") != model.upper().rstrip("E"):
+            raise DriverFault(
+                f"the controller is that of a {answer}, but the description is of a {model}"
+            )
+
+    def remote_fault(self) -> str:
+        """Return why programs from outside are not accepted; empty if they are, as by all CB3.
+
+        Raises:
+            DriverFault: no answer.
+        """
+        if self.ask("is in remote control").lower() != "false":
+            return ""
+        return (
+            "the robot is not in remote control: switch it over on the pendant (top right; "
+            "Settings, System, Remote Control)"
+        )
+
+    def release_brakes(self) -> None:
+        """Power the arm on, if it is not, and release its brakes; takes some seconds.
+
+        Raises:
+            DriverFault: no answer.
+        """
+        self.ask("brake release")
+
+    def leave_protective_stop(self) -> None:
+        """Acknowledge a protective stop, which must be 5 s old.
+
+        Raises:
+            DriverFault: the controller refuses, in its own words.
+        """
+        self.ask("close safety popup")
+        answer = self.ask("unlock protective stop")
+        if not answer.lower().startswith("protective stop releasing"):
+            raise DriverFault(f"the controller does not leave the protective stop: {answer}")
+
+    def close(self) -> None:
+        """Close the connection; never raises."""
+        self._link.close()
+
+
+def model_in(text: str) -> str:
+    """Return the model in a name or an answer, such as UR5E; empty if there is none."""
+    found = re.search(r"\bUR\d+E?\b", text.upper())
+    return found.group() if found else ""

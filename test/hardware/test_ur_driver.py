@@ -1,0 +1,386 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RTDE packages and the driver of Universal Robots, against a controller on loopback."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from hardware.fake_ur_controller import FakeUrController
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidDescription, MotionError, UnknownJoint
+from motion_nodes.hardware.driver_session import DriverSession, SessionState
+from motion_nodes.hardware.drivers import available_drivers
+from motion_nodes.hardware.hardware_check import check_robot
+from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.hardware.universal_robots import rtde_packages as rtde
+from motion_nodes.hardware.universal_robots.driver import UniversalRobotsDriver
+from motion_nodes.hardware.universal_robots.rtde_packages import Recipe
+from motion_nodes.model.loader import load_robot
+
+ROBOT = load_robot("ur5e")
+READY = [0.0, -1.571, 1.571, -1.571, -1.571, 0.0]
+NONE = np.full(6, np.nan)
+PATIENT = {"max_silence": 0.2, "link_timeout": 0.5}
+"""The controller is a thread of the test."""
+LATENESS = 0.02
+"""Between the time of a cycle and its stamp, on a busy machine [s]."""
+
+
+@pytest.fixture
+def controller() -> Iterator[FakeUrController]:
+    fake = FakeUrController()
+    fake.arm.q = list(READY)
+    yield fake
+    fake.close()
+
+
+def driver_of(controller: FakeUrController, **settings: object) -> UniversalRobotsDriver:
+    options = DriverOptions(device="127.0.0.1", settings=PATIENT | controller.settings | settings)
+    return UniversalRobotsDriver.create(ROBOT, options)
+
+
+@pytest.fixture
+def driver(controller: FakeUrController) -> Iterator[UniversalRobotsDriver]:
+    made = driver_of(controller)
+    yield made
+    made.close()
+
+
+def read_until_it_fails(driver: UniversalRobotsDriver) -> None:
+    end = time.monotonic() + 10.0
+    while time.monotonic() < end:
+        driver.read()
+
+
+class Rig:
+    """A session that follows a stream of references at the driver's rate."""
+
+    def __init__(self, driver: UniversalRobotsDriver) -> None:
+        config = SessionConfig(command_timeout=1.0, command_latency=0.05, max_jump=1.0)
+        self.session = DriverSession(driver, ROBOT.limits, config)
+        self.begin = time.monotonic()
+        self.amplitude = 0.0
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + 10.0
+        while not done():
+            assert time.monotonic() < end, f"{what}: {self.session.state}, {self.session.waiting}"
+            now, t = time.monotonic_ns(), time.monotonic() - self.begin
+            q = np.array(READY) + self.amplitude * (1.0 - np.cos(2.0 * t))
+            qd = np.full(6, self.amplitude * 2.0 * np.sin(2.0 * t))
+            self.session.command(now, now, StreamSample(q, qd, NONE))
+            self.session.step(now)
+
+    def reach(self, state: SessionState) -> None:
+        self.until(lambda: self.session.state is state, f"waiting for {state}")
+
+    def follow(self, controller: FakeUrController) -> None:
+        """Wait until the arm follows."""
+        self.until(lambda: bool(controller.arm.targets), "the first servoj")
+
+
+# ---- packages
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_break_the_reader(data: bytes) -> None:
+    buffer = bytearray(data)
+    while True:
+        before = len(buffer)
+        try:
+            if rtde.take_package(buffer) is None:
+                break
+        except LinkLost:
+            break
+        assert len(buffer) < before
+
+
+@given(st.binary(max_size=80), st.lists(st.sampled_from(["a", "b"]), max_size=3))
+def test_no_answer_breaks_a_recipe(data: bytes, names: list[str]) -> None:
+    try:
+        recipe = Recipe(names, data)
+        recipe.read(data)
+    except MotionError:
+        pass
+
+
+def test_packages_of_the_guide() -> None:
+    assert rtde.package(rtde.PROTOCOL_VERSION, b"\x00\x02") == b"\x00\x05V\x00\x02"
+    recipe = Recipe(("timestamp", "robot_mode"), b"\x01DOUBLE,INT32")
+    payload = struct.pack(">Bdi", 1, 2.5, 7)
+    assert recipe.read(payload) == {"timestamp": (2.5,), "robot_mode": (7,)}
+    assert recipe.read(b"\x02") is None
+    with pytest.raises(DriverFault):
+        recipe.read(payload[:-1])
+    assert rtde.text_in(b"\x02hi\x03abc\x01") == "hi"
+
+
+# ---- connecting
+
+
+def test_reads_what_the_controller_measures(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    driver.connect()
+    reading = driver.read()
+    assert reading.position == pytest.approx(READY)
+    assert (reading.effort == 1.5).all()
+    assert not reading.faults
+    assert not controller.programs
+
+
+def test_older_controllers_have_no_torques(controller: FakeUrController) -> None:
+    controller.missing = {"actual_current_as_torque"}
+    driver = driver_of(controller)
+    driver.connect()
+    assert np.isnan(driver.read().effort).all()
+    driver.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"accepts_version": False}, "PolyScope"),
+        ({"missing": {"safety_status"}}, "safety_status"),
+        ({"model": "UR10"}, "UR10"),
+        ({"major": 3}, "125"),
+    ],
+)
+def test_what_is_refused_at_the_connection(
+    controller: FakeUrController, changes: dict[str, object], words: str
+) -> None:
+    for name, value in changes.items():
+        setattr(controller, name, value)
+    driver = driver_of(controller)
+    with pytest.raises(DriverFault, match=words):
+        driver.connect()
+    driver.close()
+
+
+def test_second_program_is_refused(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    driver.connect()
+    second = driver_of(controller)
+    with pytest.raises(DriverFault, match="in use"):
+        second.connect()
+    second.close()
+
+
+def test_cb3_at_its_own_rate() -> None:
+    controller = FakeUrController(period=0.008, major=3)
+    controller.arm.q = list(READY)
+    rig = Rig(driver := driver_of(controller, rate=125.0))
+    rig.reach(SessionState.ENABLED)
+    driver.close()
+    controller.close()
+
+
+def test_addresses_that_are_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    for host in ("", "127.0.0.1", "no host at all", "x" * 300):
+        options = DriverOptions(device=host, settings={"rtde_port": port})
+        with pytest.raises(DriverFault):
+            UniversalRobotsDriver.create(ROBOT, options).connect()
+
+
+def test_check_tells_what_is_missing(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    controller.remote, controller.robot_mode = False, 5
+    failed = {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok}
+    assert {"programs from outside", "robot mode"} <= failed <= {
+        "programs from outside", "robot mode", "bus",
+    }  # fmt: skip
+    assert not controller.programs
+
+
+# ---- motion
+
+
+def test_stream_reaches_servoj_within_the_limits(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.reach(SessionState.ENABLED)
+    rig.follow(controller)
+    assert np.abs(np.array(controller.arm.targets) - READY).max() < 1e-3
+    rig.begin = time.monotonic()
+    rig.amplitude = 0.25
+    rig.until(lambda: np.ptp(np.array(controller.arm.targets)[:, 0]) > 0.45, "the motion")
+    sent = np.array([list(values.values()) for values in controller.received])
+    limit = ROBOT.limits.velocity
+    assert (np.abs(sent[:, 6:12]) <= limit).all()
+    steps = np.abs(np.diff(sent[:, :6], axis=0))
+    between = np.diff(sent[:, 12])[:, None]
+    assert (steps <= limit * (between + LATENESS)).all()
+    position = driver.read().position
+    assert np.ptp(position - READY) < 0.02
+    assert position[0] > 0.3
+    assert len(controller.programs) == 1
+    assert {"get robot model", "is in remote control"} == set(controller.orders)
+
+
+def test_hold_brakes_the_arm_by_the_program(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.follow(controller)
+    rig.session.close()
+    end = time.monotonic() + 5.0
+    while controller.runtime != 1 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert controller.runtime == 1
+    assert controller.arm.outputs[25] == 0
+    assert controller.arm.decelerations == [4.0]
+
+
+def test_protective_stop_is_left_by_a_reset(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.reach(SessionState.ENABLED)
+    controller.safety = 3
+    rig.reach(SessionState.HOLDING)
+    assert "PROTECTIVE_STOP" in rig.session.fault
+    rig.session.reset()
+    assert "unlock protective stop" in controller.orders
+    rig.reach(SessionState.ENABLED)
+    assert len(controller.programs) == 2
+
+
+def test_emergency_stop_is_not_acknowledged_from_here(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.reach(SessionState.ENABLED)
+    controller.safety = 7
+    rig.reach(SessionState.HOLDING)
+    with pytest.raises(DriverFault, match="ROBOT_EMERGENCY_STOP"):
+        rig.session.reset()
+    assert "unlock protective stop" not in controller.orders
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [({"stop_program": True}, "pendant"), ({"robot_mode": 3}, "POWER_OFF")]
+)
+def test_program_that_is_stopped_is_a_fault(
+    controller: FakeUrController, driver: UniversalRobotsDriver, change: dict, words: str
+) -> None:
+    rig = Rig(driver)
+    rig.reach(SessionState.ENABLED)
+    for name, value in change.items():
+        setattr(controller, name, value)
+    rig.reach(SessionState.HOLDING)
+    assert words in rig.session.fault
+
+
+def test_commands_that_stay_away_brake_the_arm(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    rig.follow(controller)
+    end = time.monotonic() + 10.0
+    while not controller.arm.decelerations and time.monotonic() < end:
+        time.sleep(0.01)
+    assert controller.arm.outputs[25] == 2
+    rig.reach(SessionState.HOLDING)
+    assert "stayed away" in rig.session.fault
+
+
+def test_robot_that_is_not_ready_says_what_to_do(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    rig = Rig(driver)
+    controller.remote = False
+    rig.until(lambda: "remote control" in rig.session.waiting, "remote control")
+    controller.remote, controller.robot_mode = True, 5
+    rig.until(lambda: "IDLE" in rig.session.waiting, "the robot mode")
+    controller.robot_mode, controller.runtime = 7, 2
+    rig.until(lambda: "a program runs" in rig.session.waiting, "the other program")
+    assert not controller.programs
+    controller.runtime = 1
+    rig.reach(SessionState.ENABLED)
+
+
+def test_arm_is_powered_on_where_that_is_asked_for(controller: FakeUrController) -> None:
+    controller.robot_mode = 5
+    rig = Rig(driver := driver_of(controller, power_on=True))
+    rig.reach(SessionState.ENABLED)
+    assert "brake release" in controller.orders
+    driver.close()
+
+
+# ---- faults of the link
+
+
+def _cut(controller: FakeUrController) -> None:
+    controller.cut()
+
+
+def _garbage(controller: FakeUrController) -> None:
+    controller.garbage = b"\x00\x00\xff" * 20
+
+
+def _silent(controller: FakeUrController) -> None:
+    controller.silent = True
+
+
+@pytest.mark.parametrize("harm", [_cut, _garbage, _silent])
+def test_lost_link_ends_the_program_and_is_found_again(
+    controller: FakeUrController, driver: UniversalRobotsDriver, harm: Callable
+) -> None:
+    rig = Rig(driver)
+    rig.follow(controller)
+    harm(controller)
+    rig.until(lambda: bool(rig.session.fault), "a fault")
+    controller.silent = False
+    rig.until(lambda: rig.session.reading is not None, "the link again")
+    rig.until(lambda: controller.runtime == 1, "the end of the program")
+    assert rig.session.state is not SessionState.ENABLED
+    rig.session.reset()
+    rig.reach(SessionState.ENABLED)
+
+
+def test_lost_link_has_its_type(
+    controller: FakeUrController, driver: UniversalRobotsDriver
+) -> None:
+    driver.connect()
+    controller.close()
+    with pytest.raises(LinkLost):
+        read_until_it_fails(driver)
+
+
+# ---- settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"joints": ["elbow"]}, UnknownJoint),
+        ({"joints": ["elbow_joint"]}, InvalidDescription),
+        ({"rate": float("nan")}, InvalidDescription),
+        ({"rtde_port": 70000}, InvalidDescription),
+        ({"gain": 1e9}, InvalidDescription),
+        ({"speed": 1}, InvalidDescription),
+    ],
+)
+def test_unusable_settings(settings: dict[str, object], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        UniversalRobotsDriver.create(ROBOT, DriverOptions(settings=settings))
+
+
+def test_arms_with_other_numbers_of_joints() -> None:
+    with pytest.raises(InvalidDescription):
+        UniversalRobotsDriver.create(load_robot("franka"), DriverOptions())
+    assert "ur" in available_drivers()
