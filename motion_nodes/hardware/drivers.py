@@ -17,6 +17,7 @@ from motion_nodes.model.robot import Robot
 GROUP = "motion_nodes.drivers"
 
 _OWN = {
+    "dynamixel": "motion_nodes.hardware.dynamixel.driver:DynamixelDriver",
     "feetech": "motion_nodes.hardware.feetech.driver:FeetechDriver",
     "two_wheels": "motion_nodes.hardware.two_wheels.driver:TwoWheelsDriver",
     "ur": "motion_nodes.hardware.universal_robots.driver:UniversalRobotsDriver",

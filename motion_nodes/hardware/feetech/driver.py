@@ -15,7 +15,6 @@ import numpy as np
 from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.hardware.feetech import packets
-from motion_nodes.hardware.feetech.bus import REPLY_TIMEOUT, FeetechBus, ServoAnswer
 from motion_nodes.hardware.feetech.calibration import (
     RADIANS,
     ServoCalibration,
@@ -30,6 +29,7 @@ from motion_nodes.hardware.robot_driver import (
     RobotReading,
 )
 from motion_nodes.hardware.serial_port import SerialPort
+from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, ServoAnswer, ServoBus
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.yaml_schema import decode
@@ -72,7 +72,7 @@ class FeetechDriver(RobotDriver):
     """Position control of an arm on a Feetech bus."""
 
     def __init__(
-        self, robot: Robot, bus: FeetechBus, settings: FeetechSettings, calibration: str = ""
+        self, robot: Robot, bus: ServoBus, settings: FeetechSettings, calibration: str = ""
     ) -> None:
         """Create the driver.
 
@@ -106,7 +106,7 @@ class FeetechDriver(RobotDriver):
         where = f"{robot.name}, hardware.settings"
         settings = decode(dict(options.settings), FeetechSettings, where)
         port = SerialPort(options.device, settings.baud_rate)
-        bus = FeetechBus(port, settings.reply_timeout)
+        bus = ServoBus(port, packets, settings.reply_timeout)
         return cls(robot, bus, settings, options.calibration)
 
     def connect(self) -> None:

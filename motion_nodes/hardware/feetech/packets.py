@@ -39,6 +39,21 @@ def packet(servo: int, instruction: int, parameters: bytes = b"") -> bytes:
     return HEADER + body + bytes([checksum(body)])
 
 
+def ping(servo: int) -> bytes:
+    """Return a packet that a servo answers."""
+    return packet(servo, PING)
+
+
+def read(servo: int, address: int, length: int) -> bytes:
+    """Return a packet that reads consecutive registers of a servo."""
+    return packet(servo, READ, bytes([address, length]))
+
+
+def write(servo: int, address: int, data: bytes) -> bytes:
+    """Return a packet that writes registers of a servo."""
+    return packet(servo, WRITE, bytes([address]) + data)
+
+
 def sync_write(address: int, values: Mapping[int, bytes]) -> bytes:
     """Return a packet that writes registers of several servos; no servo answers it.
 
@@ -90,11 +105,6 @@ def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
             raise DriverFault(f"wrong checksum in an answer of servo {servo}")
         del buffer[: length + 4]
         return servo, body[2], body[3:]
-
-
-def unsigned(data: bytes) -> int:
-    """Return a little-endian number."""
-    return int.from_bytes(data, "little")
 
 
 def signed(value: int, sign_bit: int) -> int:

@@ -1,18 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes registers of the servos on a Feetech bus."""
+"""Reads and writes registers of the servos on a bus, whatever its packets are."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
-from motion_nodes.hardware.feetech import packets
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
 from motion_nodes.hardware.serial_port import SerialPort
 
 REPLY_TIMEOUT = 0.02
 """Max time to wait for the next bytes of an answer [s]; USB adapters collect for up to 16 ms. A
 request with its answers takes five times as long at most, however many bytes arrive."""
+
+
+class ServoPackets(Protocol):
+    """Functions of a module that knows the packets of a bus."""
+
+    def ping(self, servo: int, /) -> bytes:
+        """Return a packet that a servo answers."""
+
+    def read(self, servo: int, address: int, length: int, /) -> bytes:
+        """Return a packet that reads consecutive registers of a servo."""
+
+    def write(self, servo: int, address: int, data: bytes, /) -> bytes:
+        """Return a packet that writes registers of a servo."""
+
+    def sync_read(self, address: int, length: int, servos: Sequence[int], /) -> bytes:
+        """Return a packet that reads the same registers of several servos."""
+
+    def sync_write(self, address: int, values: Mapping[int, bytes], /) -> bytes:
+        """Return a packet that writes registers of several servos; none answers."""
+
+    def take_status(self, buffer: bytearray, /) -> tuple[int, int, bytes] | None:
+        """Remove the first status packet: servo, error byte, parameters."""
 
 
 class ServoAnswer:
@@ -24,20 +46,27 @@ class ServoAnswer:
 
     def number(self, offset: int, length: int = 2) -> int:
         """Return an unsigned register, by its offset from the first one that was read."""
-        return packets.unsigned(self.data[offset : offset + length])
+        return int.from_bytes(self.data[offset : offset + length], "little")
+
+    def signed(self, offset: int, length: int) -> int:
+        """Return a register in two's complement."""
+        return int.from_bytes(self.data[offset : offset + length], "little", signed=True)
 
 
-class FeetechBus:
+class ServoBus:
     """Half-duplex bus with one master."""
 
-    def __init__(self, port: SerialPort, reply_timeout: float = REPLY_TIMEOUT) -> None:
+    def __init__(
+        self, port: SerialPort, packets: ServoPackets, reply_timeout: float = REPLY_TIMEOUT
+    ) -> None:
         """Use a port, which is opened by :meth:`open`.
 
         Args:
             port: closed.
+            packets: module of the bus's packets.
             reply_timeout: max time without bytes of an answer [s].
         """
-        self._port, self._reply_timeout = port, reply_timeout
+        self._port, self._packets, self._reply_timeout = port, packets, reply_timeout
         self._buffer = bytearray()
 
     def open(self) -> None:
@@ -60,7 +89,7 @@ class FeetechBus:
             LinkLost: the port is gone.
         """
         try:
-            self._ask(packets.packet(servo, packets.PING), [servo])
+            self._ask(self._packets.ping(servo), [servo], None)
         except LinkLost:
             raise
         except DriverFault:
@@ -74,8 +103,7 @@ class FeetechBus:
             LinkLost: the port is gone.
             DriverFault: no answer, or a damaged one.
         """
-        request = packets.packet(servo, packets.READ, bytes([address, length]))
-        return self._ask(request, [servo], length)[servo]
+        return self._ask(self._packets.read(servo, address, length), [servo], length)[servo]
 
     def read_all(self, servos: Sequence[int], address: int, length: int) -> dict[int, ServoAnswer]:
         """Read the same registers of several servos by one request.
@@ -84,7 +112,7 @@ class FeetechBus:
             LinkLost: the port is gone.
             DriverFault: a servo does not answer, or its answer is damaged.
         """
-        return self._ask(packets.sync_read(address, length, servos), servos, length)
+        return self._ask(self._packets.sync_read(address, length, servos), servos, length)
 
     def write(self, servo: int, address: int, data: bytes) -> int:
         """Write registers of a servo; return its error byte.
@@ -93,8 +121,7 @@ class FeetechBus:
             LinkLost: the port is gone.
             DriverFault: no answer, or a damaged one.
         """
-        request = packets.packet(servo, packets.WRITE, bytes([address]) + data)
-        return self._ask(request, [servo])[servo].error
+        return self._ask(self._packets.write(servo, address, data), [servo])[servo].error
 
     def write_all(self, address: int, values: Mapping[int, bytes]) -> None:
         """Write registers of several servos by one packet, which is not acknowledged.
@@ -102,10 +129,18 @@ class FeetechBus:
         Raises:
             LinkLost: the port is gone.
         """
-        self._port.write(packets.sync_write(address, values))
+        self._port.write(self._packets.sync_write(address, values))
+
+    def send(self, packet: bytes) -> None:
+        """Send a packet whose answer is not waited for.
+
+        Raises:
+            LinkLost: the port is gone.
+        """
+        self._port.write(packet)
 
     def _ask(
-        self, request: bytes, servos: Sequence[int], length: int = 0
+        self, request: bytes, servos: Sequence[int], length: int | None = 0
     ) -> dict[int, ServoAnswer]:
         self._port.discard_input()
         self._buffer.clear()
@@ -120,8 +155,8 @@ class FeetechBus:
                     f"servo {', '.join(map(str, silent))} does not answer; check cable and power"
                 )
             self._buffer += received
-            while (status := packets.take_status(self._buffer)) is not None:
+            while (status := self._packets.take_status(self._buffer)) is not None:
                 servo, error, data = status
-                if servo in servos and len(data) == length:
+                if servo in servos and (length is None or len(data) == length):
                     answers[servo] = ServoAnswer(error, data)
         return answers

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of arms with Dynamixel servos of the X series, such as OpenManipulator-X.
+
+All servos are read by one request per cycle, goals are written by one packet. The servos stop by
+themselves if the bus is silent. Registers: control table of the X series, ROBOTIS e-Manual.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.dynamixel import packets
+from motion_nodes.hardware.dynamixel.servo_settings import COUNTS, DynamixelSettings
+from motion_nodes.hardware.robot_driver import (
+    Array,
+    CheckResult,
+    DriverFault,
+    DriverOptions,
+    RobotDriver,
+    RobotReading,
+)
+from motion_nodes.hardware.serial_port import SerialPort
+from motion_nodes.hardware.servo_bus import ServoAnswer, ServoBus
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.yaml_schema import decode
+
+OPERATING_MODE, MAX_POSITION, TORQUE_ENABLE, HARDWARE_ERROR = 11, 48, 64, 70
+BUS_WATCHDOG, PROFILE, GOAL_POSITION = 98, 108, 116
+PRESENT_CURRENT, STATE_LENGTH = 126, 10
+"""Current or load (2 bytes), velocity, position (4 bytes each)."""
+SUPPLY, SUPPLY_LENGTH = 144, 3
+"""Voltage (2 bytes), temperature."""
+POSITION_MODES = {3: "position", 4: "extended position", 5: "current-based position"}
+RADIANS = 2.0 * math.pi / COUNTS
+SPEED = 0.229 * 2.0 * math.pi / 60.0
+"""Unit of the velocity [rad/s]."""
+MAX_COUNTS = 256 * COUNTS - 1
+"""Of several turns."""
+WATCHDOG_UNIT = 0.02
+"""[s]"""
+REBOOT_TIME = 1.0
+"""Max time until a servo answers after a restart [s]."""
+HOT = 70
+"""Temperature that the check reports [degrees C]; servos switch off at 80 as delivered."""
+
+
+class DynamixelDriver(RobotDriver):
+    """Position control of an arm on a bus of Dynamixel servos."""
+
+    def __init__(self, robot: Robot, bus: ServoBus, settings: DynamixelSettings) -> None:
+        """Create the driver.
+
+        Args:
+            robot: the robot.
+            bus: with the servos.
+            settings: ids, zeros and rate.
+
+        Raises:
+            UnknownJoint: the settings name a joint that the robot does not have.
+            InvalidDescription: two joints have the same servo, or there is none.
+        """
+        for joint in settings.named_joints:
+            if joint not in robot.joint_names:
+                raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
+        if not settings.ids or len(set(settings.ids.values())) < len(settings.ids):
+            raise InvalidDescription(f"{robot.name}: each joint needs a servo id of its own")
+        self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
+        self.rate = settings.rate
+        self._bus, self._settings = bus, settings
+        self._servos = [settings.ids[name] for name in self.joint_names]
+        columns = [settings.column(name) for name in self.joint_names]
+        zero, scale, torque = np.array(columns, dtype=np.float64).reshape(-1, 3).T
+        self._zero, self._scale, self._torque = zero, scale, torque
+        self._upper = np.full(len(columns), MAX_COUNTS, dtype=np.int64)
+        self._lower = -self._upper
+
+    @classmethod
+    def create(cls, robot: Robot, options: DriverOptions) -> DynamixelDriver:
+        """Return a driver; see :meth:`RobotDriver.create`."""
+        where = f"{robot.name}, hardware.settings"
+        settings = decode(dict(options.settings), DynamixelSettings, where)
+        port = SerialPort(options.device, settings.baud_rate)
+        return cls(robot, ServoBus(port, packets, settings.reply_timeout), settings)
+
+    def connect(self) -> None:
+        """Open the port, find all servos, and read their modes and position limits.
+
+        Raises:
+            DriverFault: a servo is missing, or has no position mode.
+        """
+        self._bus.open()
+        missing = [
+            f"{name} (servo {servo})" for name, servo in self._pairs() if not self._bus.ping(servo)
+        ]
+        if missing:
+            raise DriverFault(
+                f"no answer from {', '.join(missing)}; check power, cables, baud rate and ids"
+            )
+        for i, (name, servo) in enumerate(self._pairs()):
+            mode = self._bus.read(servo, OPERATING_MODE, 1).number(0, 1)
+            if mode not in POSITION_MODES:
+                allowed = ", ".join(f"{k} ({v})" for k, v in POSITION_MODES.items())
+                raise DriverFault(
+                    f"{name} has the operating mode {mode}; allowed are {allowed}. Set it with "
+                    "DYNAMIXEL Wizard"
+                )
+            if mode == 3:
+                limits = self._bus.read(servo, MAX_POSITION, 8)
+                self._upper[i], self._lower[i] = limits.number(0, 4), limits.number(4, 4)
+
+    def read(self) -> RobotReading:
+        """Return the measured state; see :meth:`RobotDriver.read`."""
+        answers = self._bus.read_all(self._servos, PRESENT_CURRENT, STATE_LENGTH)
+        rows = np.array([_state(answers[servo]) for servo in self._servos], dtype=np.float64)
+        current, speed, counts = rows.T
+        return RobotReading(
+            (counts - self._zero) * RADIANS * self._scale,
+            speed * SPEED * self._scale,
+            current * self._torque,
+            self._faults(answers),
+        )
+
+    def enable(self, position: Array) -> None:
+        """Set the goals to a position, then switch the torque on."""
+        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
+        self._bus.write_all(PROFILE, dict.fromkeys(self._servos, bytes(8)))
+        self._write_goals(position)
+        for name, servo in self._pairs():
+            error = self._bus.write(servo, TORQUE_ENABLE, b"\x01") & ~packets.ALERT
+            if error:
+                raise DriverFault(f"{name}: {', '.join(packets.status_words(error))}")
+        # A servo that was switched on may have taken its present position as the goal.
+        self._write_goals(position)
+        watchdog = bytes([math.ceil(self._settings.watchdog / WATCHDOG_UNIT)])
+        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, watchdog))
+
+    def write(self, reference: StreamSample) -> None:
+        """Send goal positions."""
+        self._write_goals(reference.position)
+
+    def disable(self) -> None:
+        """Switch the torque off; the arm sinks."""
+        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
+        self._bus.write_all(TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
+
+    def clear_faults(self) -> None:
+        """Restart the servos that have hardware errors; until they are enabled they are limp."""
+        answers = self._bus.read_all(self._servos, PRESENT_CURRENT, STATE_LENGTH)
+        failed = [servo for servo in self._servos if answers[servo].error & packets.ALERT]
+        for servo in failed:
+            self._bus.send(packets.reboot(servo))
+        end = time.monotonic() + REBOOT_TIME
+        for servo in failed:
+            while not self._bus.ping(servo):
+                if time.monotonic() > end:
+                    raise DriverFault(f"servo {servo} does not answer after its restart")
+
+    def close(self) -> None:
+        """Close the port; servos stop and hold where they are."""
+        self._bus.close()
+
+    def check(self) -> list[CheckResult]:
+        """Return findings: voltage and temperature of each servo, and whether it may move."""
+        answers = self._bus.read_all(self._servos, SUPPLY, SUPPLY_LENGTH)
+        results = []
+        for name, servo in self._pairs():
+            volts, celsius = 0.1 * answers[servo].number(0), answers[servo].number(2, 1)
+            results.append(CheckResult(f"{name}: supply", volts > 4.0, f"{volts:.1f} V"))
+            results.append(CheckResult(f"{name}: temperature", celsius < HOT, f"{celsius} deg C"))
+        return results
+
+    # ---- inside
+
+    def _pairs(self) -> list[tuple[str, int]]:
+        return list(zip(self.joint_names, self._servos, strict=True))
+
+    def _faults(self, answers: dict[int, ServoAnswer]) -> tuple[str, ...]:
+        """Return the hardware errors; their register is read only from servos that alert."""
+        faults = []
+        for name, servo in self._pairs():
+            if answers[servo].error & packets.ALERT:
+                register = self._bus.read(servo, HARDWARE_ERROR, 1).number(0, 1)
+                words = packets.hardware_words(register) or ("hardware error",)
+                faults.append(f"{name}: {', '.join(words)}")
+        return tuple(faults)
+
+    def _write_goals(self, position: Array) -> None:
+        counts = np.round(self._zero + position / (RADIANS * self._scale))
+        counts = np.clip(counts, self._lower, self._upper)
+        goals = {
+            servo: int(value).to_bytes(4, "little", signed=True)
+            for servo, value in zip(self._servos, counts, strict=True)
+        }
+        self._bus.write_all(GOAL_POSITION, goals)
+
+
+def _state(answer: ServoAnswer) -> tuple[int, int, int]:
+    """Return current, velocity and position, in the servo's units."""
+    return answer.signed(0, 2), answer.signed(2, 4), answer.signed(6, 4)

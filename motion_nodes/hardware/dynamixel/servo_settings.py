@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the driver of Dynamixel servos."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT
+from motion_nodes.model.setting import check_settings, setting
+
+COUNTS = 4096
+"""Per revolution."""
+MAX_ID = 252
+
+
+@dataclass(frozen=True)
+class DynamixelSettings:
+    """The block ``hardware.settings``."""
+
+    ids: dict[str, int]
+    """Id of each joint's servo."""
+    zero: dict[str, int] = field(default_factory=dict)
+    """Position of a joint's zero [counts]; of others it is the middle, 2048."""
+    scale: dict[str, float] = field(default_factory=dict)
+    """Motion of a joint per radian of its servo [rad or m]; -1 reverses it, gears and gripper
+    mechanisms have others."""
+    torque_per_count: dict[str, float] = field(default_factory=dict)
+    """Effort of a joint per count of the servo's current [N m or N]; of others it is not
+    measured."""
+    baud_rate: int = setting(
+        1_000_000, doc="Baud rate of the bus.", unit="bit/s", ge=9600, le=4_500_000
+    )
+    rate: float = setting(100.0, doc="Rate of the bus.", unit="Hz", gt=0.0, le=500.0)
+    reply_timeout: float = setting(
+        REPLY_TIMEOUT, doc="Max time to wait for a servo's answer.", unit="s", gt=0.0, le=1.0
+    )
+    watchdog: float = setting(
+        0.2,
+        doc="Time of silence on the bus after which the servos stop; 0: they do not.",
+        unit="s",
+        ge=0.0,
+        le=2.5,
+    )
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        check_settings(self)
+        for joint, servo in self.ids.items():
+            if not 0 <= servo <= MAX_ID:
+                raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
+        for joint, value in (*self.scale.items(), *self.torque_per_count.items()):
+            if not math.isfinite(value) or (joint in self.scale and self.scale[joint] == 0.0):
+                raise InvalidConfig(f"{joint}: {value} is no usable factor")
+
+    @property
+    def named_joints(self) -> tuple[str, ...]:
+        """All joints that are named."""
+        return (*self.ids, *self.zero, *self.scale, *self.torque_per_count)
+
+    def column(self, joint: str) -> tuple[float, float, float]:
+        """Return zero [counts], scale and effort per count (NaN: not measured) of a joint."""
+        zero = self.zero.get(joint, COUNTS // 2)
+        return zero, self.scale.get(joint, 1.0), self.torque_per_count.get(joint, math.nan)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets and driver of Dynamixel servos, against servos on a pseudo terminal."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus, closed, crc
+from hypothesis import given
+from hypothesis import strategies as st
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidDescription, UnknownJoint
+from motion_nodes.hardware.driver_session import DriverSession, SessionState
+from motion_nodes.hardware.drivers import available_drivers
+from motion_nodes.hardware.dynamixel import packets
+from motion_nodes.hardware.dynamixel.driver import DynamixelDriver
+from motion_nodes.hardware.hardware_check import check_robot
+from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
+from motion_nodes.hardware.session_config import SessionConfig
+from motion_nodes.model.loader import load_robot
+
+ROBOT = load_robot("so101")
+N = len(ROBOT.joint_names)
+IDS = {name: 11 + i for i, name in enumerate(ROBOT.joint_names)}
+SETTINGS = {
+    "ids": IDS,
+    "zero": {"gripper": 1000},
+    "scale": {"shoulder_lift": -1.0, "gripper": 0.5},
+    "torque_per_count": {"shoulder_pan": 0.004},
+    "reply_timeout": 0.3,
+}
+"""The bus is a thread of the test."""
+NONE = np.full(N, np.nan)
+
+
+@pytest.fixture
+def bus() -> Iterator[FakeDynamixelBus]:
+    fake = FakeDynamixelBus({number: FakeDynamixel() for number in IDS.values()})
+    fake.servos[16].position = 1000.0
+    yield fake
+    fake.close()
+
+
+def driver_of(bus: FakeDynamixelBus, **changes: object) -> DynamixelDriver:
+    options = DriverOptions(device=bus.device, settings=SETTINGS | changes)
+    return DynamixelDriver.create(ROBOT, options)
+
+
+@pytest.fixture
+def driver(bus: FakeDynamixelBus) -> Iterator[DynamixelDriver]:
+    made = driver_of(bus)
+    yield made
+    made.close()
+
+
+def positions(value: float) -> StreamSample:
+    return StreamSample(np.full(N, value), np.zeros(N), NONE)
+
+
+def test_packets_of_the_manual() -> None:
+    # A ping of servo 1, its answer, and a read of its position, as printed in the e-Manual.
+    assert packets.ping(1) == bytes.fromhex("fffffd0001030001194e")
+    buffer = bytearray(bytes.fromhex("fffffd000107005500060426655d"))
+    assert packets.take_status(buffer) == (1, 0, b"\x06\x04\x26")
+    assert packets.read(1, 132, 4) == bytes.fromhex("fffffd000107000284000400 1d15")
+
+
+@given(st.binary(max_size=60))
+def test_crc_is_that_of_its_definition(data: bytes) -> None:
+    assert packets.crc16(data) == crc(data)
+
+
+@given(
+    st.binary(max_size=20),
+    st.integers(0, 252),
+    st.lists(st.sampled_from([0xFF, 0xFD, 0x00, 0x55]), max_size=40),
+)
+def test_answers_are_found_behind_garbage_whatever_they_contain(
+    garbage: bytes, servo: int, data: list[int]
+) -> None:
+    clean = garbage.replace(b"\xff", b"\xfe")
+    buffer = bytearray(clean + closed(servo, b"\x55\x00" + bytes(data)))
+    assert packets.take_status(buffer) == (servo, 0, bytes(data))
+    assert not buffer
+    assert packets.packet(servo, 0x55, b"\x00" + bytes(data)) == closed(
+        servo, b"\x55\x00" + bytes(data)
+    )
+
+
+@given(st.lists(st.sampled_from([0xFF, 0xFD, 0x00, 0x55, 0x07]), max_size=80))
+def test_no_bytes_break_the_reader(data: list[int]) -> None:
+    buffer = bytearray(data)
+    for _ in range(len(data) + 1):
+        try:
+            if packets.take_status(buffer) is None:
+                break
+        except DriverFault:
+            continue
+    assert len(buffer) <= packets.MAX_LENGTH + 7
+
+
+def test_reads_what_servos_have(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    driver.connect()
+    quarter = 1024.0
+    bus.servos[11].position = bus.servos[12].position = 2048 + quarter
+    bus.servos[16].position = 1000 + quarter
+    bus.servos[11].current = -50
+    reading = driver.read()
+    expected = [math.pi / 2, -math.pi / 2, 0.0, 0.0, 0.0, math.pi / 4]
+    assert reading.position == pytest.approx(expected, abs=1e-9)
+    assert reading.effort[0] == pytest.approx(-0.2)
+    assert np.isnan(reading.effort[1:]).all()
+    assert not reading.faults
+
+
+def test_torque_comes_with_the_measured_goal(
+    bus: FakeDynamixelBus, driver: DynamixelDriver
+) -> None:
+    driver.connect()
+    before = [servo.position for servo in bus.servos.values()]
+    driver.enable(driver.read().position)
+    driver.read()
+    for servo, position in zip(bus.servos.values(), before, strict=True):
+        assert servo.torque
+        assert max(abs(goal - position) for goal in servo.goals) <= 1
+        assert servo.watchdog == 10
+
+
+def test_servos_follow_and_goals_stay_within_their_limits(
+    bus: FakeDynamixelBus, driver: DynamixelDriver
+) -> None:
+    for servo in bus.servos.values():
+        servo.low, servo.high = 900, 3100
+    driver.connect()
+    driver.enable(driver.read().position)
+    driver.write(positions(0.3))
+    driver.read()
+    assert bus.servos[11].goal == round(2048 + 0.3 * 4096 / (2 * math.pi))
+    assert bus.servos[12].goal == round(2048 - 0.3 * 4096 / (2 * math.pi))
+    driver.write(positions(1e300))
+    driver.read()
+    assert [servo.goal for servo in bus.servos.values()] == [3100, 900, 3100, 3100, 3100, 3100]
+
+
+def test_session_moves_the_servos(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    config = SessionConfig(command_timeout=2.0, max_jump=1.0)
+    session = DriverSession(driver, ROBOT.limits, config)
+    end, begin = time.monotonic() + 10.0, time.monotonic()
+    while time.monotonic() < end and abs(bus.servos[13].position - 2048) < 100:
+        now, t = time.monotonic_ns(), time.monotonic() - begin
+        q = np.zeros(N)
+        q[2] = 0.2 * (1.0 - math.cos(t)) if session.state is SessionState.ENABLED else 0.0
+        begin = begin if session.state is SessionState.ENABLED else time.monotonic()
+        session.command(now, now, StreamSample(q, np.zeros(N), NONE))
+        session.step(now)
+        time.sleep(0.005)
+    assert abs(bus.servos[13].position - 2048) >= 100, session.waiting
+    assert np.abs(np.diff(bus.servos[13].goals)).max() < 60
+
+
+def test_silence_stops_the_servos_and_enabling_ends_that(
+    bus: FakeDynamixelBus, driver: DynamixelDriver
+) -> None:
+    driver.connect()
+    driver.enable(driver.read().position)
+    end = time.monotonic() + 10.0
+    while not all(servo.tripped for servo in bus.servos.values()):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    driver.enable(driver.read().position)
+    driver.read()
+    assert not any(servo.tripped for servo in bus.servos.values())
+
+
+def test_damaged_answers_and_garbage_pass(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    driver.connect()
+    bus.damage = 1
+    with pytest.raises(DriverFault):
+        driver.read()
+    bus.garbage = b"\xff\xff\xfd\x00\x01\xff\xff\xff\xfd"
+    driver.read()
+
+
+def test_adapters_that_echo(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    bus.echo = True
+    driver.connect()
+    driver.enable(driver.read().position)
+    assert driver.read().position == pytest.approx(np.zeros(N), abs=1e-9)
+
+
+def test_silent_servo_is_named(bus: FakeDynamixelBus) -> None:
+    bus.servos[14].silent = True
+    with pytest.raises(DriverFault, match="wrist_flex"):
+        driver_of(bus, reply_timeout=0.05).connect()
+
+
+def test_other_operating_modes_are_refused(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    bus.servos[12].mode = 1
+    with pytest.raises(DriverFault, match="shoulder_lift"):
+        driver.connect()
+
+
+def test_unplugged_cable_is_a_lost_link(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:
+    driver.connect()
+    bus.unplug()
+    with pytest.raises(LinkLost):
+        driver.read()
+
+
+def test_overload_is_reported_with_its_joint_and_left_by_a_restart(
+    bus: FakeDynamixelBus, driver: DynamixelDriver
+) -> None:
+    driver.connect()
+    bus.servos[13].hardware_error = 0x20
+    assert driver.read().faults == ("elbow_flex: overload",)
+    with pytest.raises(DriverFault, match="elbow_flex"):
+        driver.enable(driver.read().position)
+    driver.clear_faults()
+    assert not driver.read().faults
+    assert [servo.restarts for servo in bus.servos.values()] == [0, 0, 1, 0, 0, 0]
+
+
+def test_check_finds_a_working_arm(bus: FakeDynamixelBus) -> None:
+    driver = driver_of(bus, rate=5.0)
+    assert {r.what for r in check_robot(driver, ROBOT.limits) if not r.ok} <= {"bus"}
+    driver.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"ids": {"shoulder_pan": 1, "shoulder_lift": 1}}, InvalidDescription),
+        ({"ids": {}}, InvalidDescription),
+        ({"ids": {"elbow": 1}}, UnknownJoint),
+        ({"zero": {"elbow": 1}}, UnknownJoint),
+        ({"ids": {"shoulder_pan": 253}}, InvalidDescription),
+        ({"scale": {"gripper": 0.0}}, InvalidDescription),
+        ({"scale": {"gripper": float("nan")}}, InvalidDescription),
+        ({"rate": float("inf")}, InvalidDescription),
+        ({"watchdog": 9.0}, InvalidDescription),
+    ],
+)
+def test_unusable_settings(changes: dict[str, object], kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        DynamixelDriver.create(ROBOT, DriverOptions(settings=SETTINGS | changes))
+    assert "dynamixel" in available_drivers()
