@@ -44,6 +44,14 @@ class PointToPoint(Trajectory):
         """Time at which it ends [s]."""
         return float(self._motion.duration)
 
+    @property
+    def switch_times(self) -> Array:
+        """Times at which the jerk of a joint changes, increasing, with start and end [s]."""
+        phases = [[*p.brake.t, *p.t, *p.accel.t] for p in self._motion.profiles[0]]
+        times = np.cumsum(phases, axis=1).ravel()
+        inside = times[(times > 0.0) & (times < self.end_time)]
+        return np.unique(np.concatenate([[0.0], inside, [self.end_time]]))
+
     def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s].
 
@@ -95,7 +103,7 @@ def point_to_point(
     motion = ruckig.Trajectory(len(scaled.names))
     try:
         result = ruckig.Ruckig(len(scaled.names)).calculate(task, motion)
-    except RuntimeError as error:
+    except (RuntimeError, ruckig.RuckigError) as error:
         raise Infeasible(f"no motion from start to goal exists: {error}") from None
     if result not in (ruckig.Result.Working, ruckig.Result.Finished):
         raise Infeasible(f"no motion from start to goal was found ({result.name})")

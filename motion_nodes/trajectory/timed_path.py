@@ -13,12 +13,14 @@ from motion_nodes.kernels.timing.path_pieces import limit_use, path_states
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
+from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample, check_time_step
 
 Array = NDArray[np.float64]
 
 _NEAREST = 1e-4
 """Min time between two points of a motion [s]."""
+_ON_LINES = 2.0
+"""Factor of the time between points on lines."""
 _JUMP = 0.01
 """Change of the acceleration between two instants that is a jump, relative to the max."""
 
@@ -96,23 +98,36 @@ class TimedPath(Trajectory):
     def points(self, time_step: float) -> JointTrajectory:
         """Return the motion as points in time, the last one at its end, at rest.
 
-        The bounds of the clock's intervals are points, too: acceleration or jerk change there, and
-        polynomials across them would exceed the limits. Where the acceleration jumps, one more
-        point holds the one before.
+        Points are the bounds of the clock's intervals, for acceleration or jerk change there and
+        polynomials across them would exceed the limits, and equal parts of longer intervals. On
+        lines, where the interpolation is exact, points may be twice as far from each other. Where
+        the acceleration jumps, one more point holds the one before.
 
         Args:
-            time_step: max time between two points [s].
+            time_step: max time between two points on curves [s].
 
         Raises:
             InvalidCommand: a step that is not finite and positive.
         """
-        times = np.union1d(self.sample_times(time_step), self.times)
+        times = self._divided(time_step)
         near = np.diff(times) < _NEAREST
         times = times[~(np.append(near, False) & (times > self.start_time))]
         times = np.union1d(times, self._jumps(times) - _NEAREST)
         q, v, a, _ = self.states(times)
         v[0] = v[-1] = a[-1] = 0.0
         return JointTrajectory(self.joint_names, times, q, v, a)
+
+    def _divided(self, time_step: float) -> Array:
+        """Return the bounds of the clock's intervals, divided into equal parts where longer."""
+        check_time_step(time_step)
+        spans = np.diff(self.times)
+        longest = time_step * np.where(self.path.bent[self.piece], 1.0, _ON_LINES)
+        parts = np.maximum(np.ceil(spans / longest - 1e-9), 1.0).astype(np.intp)
+        share = (np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)) / np.repeat(
+            parts, parts
+        )
+        inside = np.repeat(self.times[:-1], parts) + share * np.repeat(spans, parts)
+        return np.append(inside, self.times[-1])
 
     def _jumps(self, times: Array) -> Array:
         """Return which of the times have a jump of the acceleration before them."""

@@ -40,6 +40,16 @@ class TrajectorySample(NamedTuple):
         return TrajectorySample(q, v * rate, a * rate**2 + v * slope)
 
 
+def check_time_step(time_step: float) -> None:
+    """Raise an error for a time step [s] that is not finite and positive.
+
+    Raises:
+        InvalidCommand: with its value.
+    """
+    if not (math.isfinite(time_step) and time_step > 0.0):
+        raise InvalidCommand(f"time step is {time_step} s; it must be finite and above 0")
+
+
 class Trajectory(ABC):
     """Joint states as a function of time [s] since the start of the trajectory."""
 
@@ -91,8 +101,7 @@ class Trajectory(ABC):
         Raises:
             InvalidCommand: a step that is not finite and positive.
         """
-        if not (math.isfinite(time_step) and time_step > 0.0):
-            raise InvalidCommand(f"time step is {time_step} s; it must be finite and above 0")
+        check_time_step(time_step)
         count = int(self.duration / time_step + 1e-9) + 1
         times = self.start_time + time_step * np.arange(count)
         if times[-1] < self.end_time - 1e-9:

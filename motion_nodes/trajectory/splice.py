@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transition from a running motion to a new one without a stop, within all limits.
+
+The new motion is planned from rest at the position that the robot will have; the robot is moving
+there. A bridge, the fastest jerk-limited motion between two states (Ruckig), leaves the running
+motion with its position, velocity and acceleration and joins the new one at a later point with
+those of the new one. Of several points of joining the one with the earliest arrival is used whose
+bridge is collision-free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.point_to_point import PointToPoint, point_to_point
+from motion_nodes.trajectory.trajectory import (
+    Infeasible,
+    Trajectory,
+    TrajectorySample,
+    check_time_step,
+)
+
+Array = NDArray[np.float64]
+PathCheck = Callable[[Array], bool]
+"""Returns whether a path through configurations, shape (k, n), is collision-free."""
+
+JOINS = 32
+"""Number of points of the new motion at which a bridge may end."""
+_CHECKED_STEP = 0.01
+"""Time between two configurations of a bridge that is checked [s]."""
+_EXCESS = 1e-3
+"""Relative excess of a limit that counts as rounding: states are clipped to the limit."""
+_NO_ACCELERATION = 1e-9
+"""Accelerations below are rounding, with which Ruckig finds no motion [rad/s^2 or m/s^2]."""
+_NEAREST = 1e-4
+"""Min time between two points of a motion [s]."""
+
+
+class SplicedMotion(Trajectory):
+    """A bridge and the rest of a new motion; created by :func:`splice`.
+
+    Time 0 is the moment at which it replaces the running motion.
+    """
+
+    def __init__(self, bridge: PointToPoint, following: Trajectory, join: float) -> None:
+        """Join a bridge and a motion.
+
+        Args:
+            bridge: from the running motion to the new one.
+            following: the new motion.
+            join: its time at which the bridge ends [s].
+        """
+        self.joint_names = following.joint_names
+        self.bridge, self.following, self.join = bridge, following, join
+
+    @property
+    def start_time(self) -> float:
+        """Time at which it begins: 0 [s]."""
+        return 0.0
+
+    @property
+    def end_time(self) -> float:
+        """Time at which it ends [s]."""
+        return self.bridge.end_time + self.following.end_time - self.join
+
+    def sample(self, time: float) -> TrajectorySample:
+        """Return position, velocity and acceleration at a time [s], shape (n,) each."""
+        if time < self.bridge.end_time:
+            return self.bridge.sample(time)
+        return self.following.sample(time - self.bridge.end_time + self.join)
+
+    def points(self, time_step: float = 0.01) -> JointTrajectory:
+        """Return the motion as points in time, the first one moving, the last one at rest.
+
+        Args:
+            time_step: max time between two points [s]. Changes of the bridge's jerk are points.
+
+        Raises:
+            InvalidCommand: a step that is not finite and positive.
+        """
+        check_time_step(time_step)
+        later = self.sample_times(time_step)
+        times = np.union1d(self.bridge.switch_times, later)
+        times = times[np.append(np.diff(times) >= _NEAREST, True)]
+        times[0] = 0.0
+        states = [self.sample(time) for time in times.tolist()]
+        q, v, a = (np.array(values) for values in zip(*states, strict=True))
+        v[-1] = a[-1] = 0.0
+        return JointTrajectory(self.joint_names, times, q, v, a)
+
+
+def splice(
+    running: Trajectory,
+    time: float,
+    following: Trajectory,
+    limits: JointLimits,
+    *,
+    is_free: PathCheck | None = None,
+    joins: int = JOINS,
+) -> SplicedMotion:
+    """Return the motion that replaces a running one at a time, without a stop.
+
+    Args:
+        running: the motion that is executed, of the same joints.
+        time: of the running motion at which it is left [s]; later than now by the time that
+            planning and sending take.
+        following: the new motion, ending at rest at the goal; usually planned from rest at the
+            position of the running one at ``time``.
+        limits: of the joints; velocities and accelerations must be finite.
+        is_free: collision check of bridges; None: no check. The rest of ``following`` is not
+            checked again.
+        joins: number of points of the new motion at which the bridge may end.
+
+    Raises:
+        InvalidCommand: motions of different joints, a time that is not finite or outside the
+            running motion.
+        Infeasible: no bridge is within the limits and collision-free; the running motion goes on.
+    """
+    if running.joint_names != following.joint_names or limits.names != running.joint_names:
+        raise InvalidCommand(
+            f"motions and limits must be of the same joints in the same order: "
+            f"{', '.join(running.joint_names)}; {', '.join(following.joint_names)}; "
+            f"{', '.join(limits.names)}"
+        )
+    if not running.start_time <= time <= running.end_time:
+        raise InvalidCommand(
+            f"a motion from {running.start_time:g} to {running.end_time:g} s cannot be left at "
+            f"{time:g} s"
+        )
+    begin = _within(running.sample(time), limits)
+    found: list[tuple[float, float, PointToPoint]] = []
+    reasons: list[str] = []
+    for join in np.linspace(following.start_time, following.end_time, max(joins, 2)).tolist():
+        try:
+            bridge = point_to_point(begin, _within(following.sample(join), limits), limits)
+        except Infeasible as error:
+            reasons.append(str(error))
+            continue
+        found.append((bridge.end_time + following.end_time - join, join, bridge))
+    for _, join, bridge in sorted(found, key=lambda item: item[0]):
+        if is_free is None or is_free(_configurations(bridge)):
+            return SplicedMotion(bridge, following, join)
+    why = "every bridge is in collision" if found else reasons[-1]
+    raise Infeasible(f"the running motion cannot be continued by the new one: {why}")
+
+
+def _configurations(bridge: PointToPoint) -> Array:
+    return np.array([bridge.sample(t).position for t in bridge.sample_times(_CHECKED_STEP)])
+
+
+def _within(state: TrajectorySample, limits: JointLimits) -> TrajectorySample:
+    """Return a state without rounding: accelerations of 0, nothing just beyond the limits."""
+    acceleration = np.where(np.abs(state.acceleration) < _NO_ACCELERATION, 0.0, state.acceleration)
+    return TrajectorySample(
+        state.position,
+        _clipped(state.velocity, limits.velocity),
+        _clipped(acceleration, limits.acceleration),
+    )
+
+
+def _clipped(values: Array, most: Array) -> Array:
+    slight = np.abs(values) <= (1.0 + _EXCESS) * most
+    return np.where(slight, np.clip(values, -most, most), values)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transitions between motions: continuous, within all limits, early, around obstacles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from trajectory.retime_limits import JERK, arm_limits, limits_of
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.trajectory.point_to_point import point_to_point
+from motion_nodes.trajectory.splice import splice
+from motion_nodes.trajectory.time_parameterization import retime
+from motion_nodes.trajectory.trajectory import Infeasible
+
+LIMITS = arm_limits(JERK * 0.05)
+N = len(LIMITS.names)
+
+
+def motions(seed):
+    """A running motion, the time at which it is left, and one from there to another goal."""
+    rng = np.random.default_rng(seed)
+    low, high = 0.6 * np.maximum(LIMITS.lower, -2.0), 0.6 * np.minimum(LIMITS.upper, 2.0)
+    waypoints = rng.uniform(low, high, (3, N))
+    running = retime(waypoints, LIMITS)
+    time = float(rng.uniform(0.15, 0.7)) * running.end_time
+    here, goal = running.sample(time).position, waypoints[-1] + rng.uniform(-0.3, 0.3, N)
+    goal = np.clip(goal, LIMITS.lower, LIMITS.upper)
+    return running, time, retime([here, goal], LIMITS), goal
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_it_is_continuous_and_within_all_limits(seed):
+    running, time, following, goal = motions(seed)
+    motion = splice(running, time, following, LIMITS)
+    for before, after in (
+        (running.sample(time), motion.sample(0.0)),
+        (motion.bridge.sample(motion.bridge.end_time), following.sample(motion.join)),
+    ):
+        assert np.allclose(before.position, after.position, atol=1e-8)
+        assert np.allclose(before.velocity, after.velocity, atol=2e-3 * LIMITS.velocity.max())
+        assert np.allclose(before.acceleration, after.acceleration, atol=1e-3 * 20.0)
+    step = 1e-3
+    q, v, a = map(np.array, zip(*(s for _, s in motion.sequence(step)), strict=True))
+    assert np.allclose(q[-1], goal, atol=1e-9)
+    assert max(np.abs(v[-1]).max(), np.abs(a[-1]).max()) < 1e-9
+    assert (np.abs(v) <= 1.001 * LIMITS.velocity).all()
+    assert (np.abs(a) <= 1.001 * LIMITS.acceleration).all()
+    assert (np.abs(np.diff(a[:-1], axis=0)) <= 1.01 * step * LIMITS.jerk).all()
+    # What is differentiated is what is claimed.
+    assert np.abs(np.diff(q, axis=0) / step - 0.5 * (v[1:] + v[:-1])).max() < 1e-3
+    assert (q >= LIMITS.lower - 1e-6).all() and (q <= LIMITS.upper + 1e-6).all()  # noqa: PT018
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_it_arrives_earlier_than_after_a_stop(seed):
+    running, time, following, _ = motions(seed)
+    motion = splice(running, time, following, LIMITS)
+    state = running.sample(time)
+    # A lower bound of a stop: each joint needs its velocity by its acceleration limit.
+    stop = float(np.max(np.abs(state.velocity) / LIMITS.acceleration))
+    assert motion.end_time < stop + following.end_time
+    speeds = [np.abs(s.velocity).max() for t, s in motion.sequence(0.01) if t < motion.end_time / 2]
+    assert min(speeds) > 0.02
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_its_points_are_the_motion_for_a_controller_that_interpolates(seed):
+    running, time, following, _ = motions(seed)
+    motion = splice(running, time, following, LIMITS)
+    points = motion.points(0.01)
+    assert points.start_time == 0.0
+    assert np.allclose(points.velocities[0], running.sample(time).velocity, atol=5e-3)
+    for t in np.linspace(0.0, motion.bridge.end_time, 41)[:-1]:
+        assert np.allclose(points.sample(t).position, motion.sample(t).position, atol=1e-6)
+    for t in np.linspace(0.0, motion.end_time, 101)[:-1]:
+        assert np.allclose(points.sample(t).position, motion.sample(t).position, atol=2e-5)
+
+
+def test_a_motion_that_turns_round_and_one_to_the_position_reached():
+    limits = limits_of(1.0, 2.0, 50.0)
+    running = point_to_point([0.0], [1.0], limits)
+    back = point_to_point([0.5], [0.0], limits)
+    motion = splice(running, running.end_time / 2, back, limits)
+    assert motion.sample(motion.end_time).position[0] == pytest.approx(0.0)
+    positions = [s.position[0] for _, s in motion.sequence(0.01)]
+    assert max(positions) > 0.55, "it cannot turn on the spot"
+
+
+def test_bridges_in_collision_are_not_used():
+    running, time, following, _ = motions(1)
+    best = splice(running, time, following, LIMITS)
+    seen = []
+
+    def only_late(path):
+        seen.append(len(path))
+        return len(seen) > 2
+
+    other = splice(running, time, following, LIMITS, is_free=only_late)
+    assert len(seen) == 3
+    assert other.join != best.join
+    assert other.end_time >= best.end_time
+    with pytest.raises(Infeasible, match="collision"):
+        splice(running, time, following, LIMITS, is_free=lambda path: False)
+
+
+def test_invalid_input_is_refused():
+    running, time, following, _ = motions(0)
+    for bad in (np.nan, -0.1, running.end_time + 0.1):
+        with pytest.raises(InvalidCommand):
+            splice(running, bad, following, LIMITS)
+    other = limits_of(1.0, 2.0, 50.0)
+    with pytest.raises(InvalidCommand):
+        splice(running, time, point_to_point([0.0], [1.0], other), LIMITS)
+    # A limit that leaves no room to brake.
+    tight = point_to_point([0.0], [0.9], limits_of(1.0, 2.0, 50.0))
+    walls = replace(other, lower=np.array([-1.0]), upper=np.array([0.5]))
+    with pytest.raises(Infeasible):
+        splice(tight, tight.end_time / 2, point_to_point([0.45], [0.4], other), walls)
