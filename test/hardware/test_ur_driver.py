@@ -289,7 +289,9 @@ def test_commands_that_stay_away_brake_the_arm(
     controller: FakeUrController, driver: UniversalRobotsDriver
 ) -> None:
     rig = Rig(driver)
+    rig.amplitude = 0.1
     rig.follow(controller)
+    rig.until(lambda: bool(controller.arm.floats.get(30)), "motion")
     end = time.monotonic() + 10.0
     while not controller.arm.decelerations and time.monotonic() < end:
         time.sleep(0.01)

@@ -113,6 +113,15 @@ def test_nothing_moves_before_the_first_command_however_old_the_registers() -> N
     assert not len(run.targets)
 
 
+def test_an_arm_that_rests_is_given_more_time() -> None:
+    rest = [(0.01, np.zeros(6), np.zeros(6), 5.0), (1.0, np.zeros(6), np.zeros(6), 5.99)]
+    run = Run(list(rest), cycles=1450)
+    assert not run.ended
+    run = Run(list(rest))
+    assert run.arm.outputs[25] == 2
+    assert not run.targets.any()
+
+
 def test_a_jump_is_not_followed() -> None:
     times = np.arange(0.01, 0.3, PERIOD)
     commands = stream(times, np.zeros(len(times)))

@@ -233,9 +233,13 @@ class UniversalRobotsDriver(RobotDriver):
             mode, state = self._number("robot_mode"), self._number("runtime_state")
             if mode != states.RUNNING:
                 faults.append(f"the robot mode is {states.mode_name(mode)}")
-            elif state != states.PLAYING or self._number(ENDED):
-                why = ENDS.get(self._number(ENDED), "stopped on the pendant or by the controller")
-                text = f"the program on the controller is {states.runtime_name(state)}: {why}"
+            elif ended := self._number(ENDED):
+                faults.append(f"the arm braked by itself: {ENDS.get(ended, ended)}")
+            elif state != states.PLAYING:
+                text = (
+                    f"the program on the controller is {states.runtime_name(state)}: stopped on "
+                    "the pendant or by the controller"
+                )
                 faults.append(f"{text} ({self._rtde.message})" if self._rtde.message else text)
         return tuple(faults)
 

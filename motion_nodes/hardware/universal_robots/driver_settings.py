@@ -29,9 +29,9 @@ class UniversalRobotsSettings:
         le=40.0,
     )
     max_silence: float = setting(
-        0.03,
-        doc="Time for which the arm continues with its last velocity without a command; then it "
-        "brakes.",
+        0.05,
+        doc="Time for which a moving arm continues with its last velocity without a command; then "
+        "it brakes.",
         unit="s",
         ge=0.01,
         le=0.5,

@@ -14,8 +14,8 @@ Registers, all in the range that is reserved for external clients:
 The target of each period is the last command, moved by its velocity from the time of the command to
 the present, on a clock that follows the sender's slowly: commands may arrive early or late. The
 difference of a new command to the previous one decays, so that there is no step in the motion. If
-none arrives for a time, or one jumps, the program brakes the arm and ends, whatever happens to the
-computer or the cable.
+none arrives for a time, which is short while the arm moves, or one jumps, the program brakes the
+arm and ends, whatever happens to the computer or the cable.
 
 Source: Universal Robots, "The URScript Programming Language".
 """
@@ -29,8 +29,8 @@ import numpy as np
 
 JOINTS = 6
 FIRST_REGISTER = 24
-FIRST_COMMAND = 1.0
-"""Time for which the program waits for its first command [s]."""
+PATIENCE = 2.0
+"""Time for which the program waits for its first command, and for the next at rest [s]."""
 JUMP = 0.02
 """Step of the commands that is allowed beyond twice the velocity limits (norm) [rad]."""
 BLENDING = 0.02
@@ -39,7 +39,7 @@ ALIGNMENT = 0.005
 """Fraction of the deviation of the clocks that one command corrects."""
 FOLLOW, STOP = 1, 0
 ENDS = {
-    2: "commands stayed away",
+    2: "commands stayed away for longer than max_silence",
     3: "a command jumped",
     4: "no command arrived after the start",
 }
@@ -64,7 +64,7 @@ class ServoSettings:
     deceleration: float
     """After the last command [rad/s^2]."""
     max_silence: float
-    """Time without commands after which the program brakes and ends [s]."""
+    """Time without commands after which the program brakes a moving arm and ends [s]."""
     max_velocity: Sequence[float]
     """Velocity limits of the joints [rad/s]."""
 
@@ -88,6 +88,7 @@ def servo_program(settings: ServoSettings) -> str:
   qd = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
   offset = qd
   silent = 0.0
+  patience = {PATIENCE}
   ended = 0
   following = True
   taken = read_input_integer_register({counter})
@@ -95,7 +96,7 @@ def servo_program(settings: ServoSettings) -> str:
   write_output_integer_register({counter}, taken)
   while following and taken == read_input_integer_register({counter}):
     silent = silent + step
-    if silent > {FIRST_COMMAND}:
+    if silent > {PATIENCE}:
       ended = 4
       following = False
     end
@@ -115,6 +116,10 @@ def servo_program(settings: ServoSettings) -> str:
       qd = [{velocities}]
       sent = {stamp}
       clock = clock + {ALIGNMENT} * (sent - clock)
+      patience = {PATIENCE}
+      if norm(qd) > 0.0:
+        patience = {settings.max_silence}
+      end
       aim = [{aim}]
       offset = [{added}]
       if norm([{apart}]) > {fastest:.4f} * (sent - since + step) + {JUMP}:
@@ -125,7 +130,7 @@ def servo_program(settings: ServoSettings) -> str:
     end
     if read_input_integer_register({mode}) != {FOLLOW}:
       following = False
-    elif silent > {settings.max_silence}:
+    elif silent > patience:
       ended = 2
       following = False
     end
