@@ -108,7 +108,7 @@ def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
         set_primitive(geom, body.geometry)
         geom.friction[0] = body.friction
         geom.solref = contact_reference(spec.option.timestep)
-        geom.condim = 4
+        geom.condim = 4 if isinstance(body.geometry, Box) else 6  # 6: rolling friction
 
 
 def _inertia(body: FreeBody) -> Array:

@@ -28,6 +28,7 @@ from motion_nodes.sim.mjcf_shapes import (
     add_scenery,
     add_visual,
     quat_wxyz,
+    set_pad,
 )
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper, add_welds
@@ -237,6 +238,9 @@ def _add_link(
             time_step=spec.option.timestep,
             crowned=_is_tyre(robot, name, shape),
         )
+    if contact is not None and _is_finger(robot, parent_joint):
+        for geom in body.geoms:
+            set_pad(geom)
     for i, shape in enumerate(link.visuals):
         add_visual(body, shape, f"{prefix}/{name}/visual{i}", meshes)
 
@@ -261,6 +265,12 @@ def _is_tyre(robot: Robot, link: str, shape: Shape) -> bool:
         and isinstance(shape.geometry, Cylinder)
         and abs(float(shape.X_LG[:3, 2] @ joint.axis)) > 0.99
     )
+
+
+def _is_finger(robot: Robot, joint: Joint | None) -> bool:
+    """Return whether a joint moves a finger of the gripper."""
+    gripper = robot.groups.get("gripper")
+    return joint is not None and gripper is not None and joint.name in gripper.joints
 
 
 def _set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:

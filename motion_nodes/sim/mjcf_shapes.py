@@ -139,6 +139,16 @@ def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_s
     geom.condim = 3 if contact.friction > 0.0 else 1
 
 
+def set_pad(geom: mujoco.MjsGeom) -> None:
+    """Make a geom a finger pad: it resists torsion, and is stiff against light objects.
+
+    MuJoCo's contacts are as stiff as the masses in contact are large: with its default impedance,
+    fingers of 70 N sink 6 mm into a ball of 40 g, and squeeze it out.
+    """
+    geom.condim = 4
+    geom.solimp[:3] = (0.95, 0.99, 0.001)
+
+
 def contact_reference(time_step: float) -> tuple[float, float]:
     """Return MuJoCo's ``solref`` of contacts: a time constant of four time steps, damping ratio 1.
 
