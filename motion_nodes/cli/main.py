@@ -29,6 +29,7 @@ from motion_nodes.cli.record import record
 from motion_nodes.cli.recover import recover
 from motion_nodes.cli.spheres import spheres
 from motion_nodes.cli.stop import resume, stop
+from motion_nodes.cli.task import task
 from motion_nodes.cli.wait import wait
 from motion_nodes.errors import MotionError
 
@@ -43,11 +44,11 @@ app = typer.Typer(
 
 for _command in (
     fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
-    stop, resume, learn,
+    stop, resume, learn, task,
 ):  # fmt: skip
     app.command()(_command)
 
-ROS_COMMANDS = ("up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros")
+ROS_COMMANDS = ("up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros", "task")
 """Commands that need rclpy and the message packages."""
 
 

@@ -56,6 +56,10 @@ class TaskServerParams(FramedParams):
         unit="m and rad",
         read_only=True,
     )
+    grip_effort: float = param(
+        30.0, doc="Max effort of each finger that holds an object; 0: that of the drives.",
+        unit="N or N m", ge=0.0, le=1e4,
+    )  # fmt: skip
     check_grasp: bool = param(
         True,
         doc="Fail a grasp if the fingers close entirely; false for simulations without contacts.",
@@ -92,7 +96,9 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._follower = follower
         model = RobotModel(robot)
         gripper = model[params.gripper] if params.gripper in robot.groups else None
-        self._motions = ArmMotions(self, self._remote, model[params.group], gripper)
+        self._motions = ArmMotions(
+            self, self._remote, model[params.group], gripper, lambda: self.params.grip_effort
+        )
         x, y, yaw = params.placement
         X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
         self._objects = ObservedObjects(self, follower, robot, X_WB, params.detector)
@@ -102,12 +108,12 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
         self._planner = RulePlanner()
         self._pending: Plan | None = None
-        self._task, self._refusal = "", ""
+        self._task, self._refusal, self._number = "", "", 0
         self._published = ""
         self._commands = self.poll(String, "~/command", qos.COMMANDS)
         self._status = self.advertise(String, "~/status", qos.STATUS)
         self._schema_out = self.advertise(String, "~/schema", qos.STATUS)
-        self._schema = ""
+        self._names: tuple[str, ...] | None = None
         self.serve(Trigger, "~/confirm", self._on_confirm)
         self.serve(Trigger, "~/cancel", self._on_cancel)
 
@@ -167,6 +173,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             self.warn("busy", text)
             return
         self._task, self._refusal, self._pending = text[:1000], "", None
+        self._number += 1
         try:
             if self.stop_reason:
                 raise InvalidCommand(self.stop_reason)
@@ -199,6 +206,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         state = self._robot.observe()
         status: dict[str, Any] = {
             "task": self._task,
+            "number": self._number,
             "state": "refused" if self._refusal else "waiting for ~/confirm" if plan else "idle",
             "reason": self._refusal,
             "plan": [step.as_data() for step in plan],
@@ -218,10 +226,10 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         if text != self._published:
             self._published = text
             self._status.publish(String(data=text))
-        schema = json.dumps(plan_schema(state))
-        if schema != self._schema:
-            self._schema = schema
-            self._schema_out.publish(String(data=schema))
+        names = (*sorted(state.objects), "", *state.places)
+        if names != self._names:
+            self._names = names
+            self._schema_out.publish(String(data=json.dumps(plan_schema(state))))
 
     def _hand_links(self) -> frozenset[str]:
         """Return the links of the gripper, which touch what they hold."""

@@ -8,16 +8,19 @@ origin between the finger tips.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.model.poses import inverse
+from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 FINGER_DEPTH = 0.02
-"""Max depth of the finger tips below the top of an object [m]."""
+"""Depth of the grasp frame below the top of an object [m]; round objects are grasped at their
+centre."""
+HIGHER = (0.0, 0.004, 0.008)
+"""Heights above that, for fingers that would touch the surface below [m]."""
 MARGIN = 0.006
 """Free space between an object and the open fingers, on both sides together [m]."""
 GRID = 0.03
@@ -37,7 +40,7 @@ class GraspPose:
 
 
 def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
-    """Return grasps from above, and for upright cylinders tilted ones, best first.
+    """Return grasps from above, best first.
 
     Args:
         target: the object, resting on a horizontal surface.
@@ -46,12 +49,13 @@ def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
     Returns:
         Empty if it is too wide, or of no side that fits.
     """
-    found = [
-        GraspPose(_frame(target, approach, closing), width)
+    lowest = _grasp_height(target)
+    return [
+        GraspPose(_frame(target, approach, closing, lowest + higher), width)
+        for higher in HIGHER
         for approach, closing, width in _directions(target)
-        if width + MARGIN <= max_width
+        if width + MARGIN <= max_width and lowest + higher < target.top - 0.5 * FINGER_DEPTH
     ]
-    return sorted(found, key=lambda grasp: float(grasp.X_WG[2, 2]))
 
 
 def _directions(target: ObjectState) -> Iterator[tuple[Array, Array, float]]:
@@ -66,9 +70,8 @@ def _directions(target: ObjectState) -> Iterator[tuple[Array, Array, float]]:
                 for sign in (1.0, -1.0):
                     yield down, sign * level, float(shape.size[i])
         return
-    standing = isinstance(shape, Sphere) or abs(R[2, 2]) > 0.95
     width = 2.0 * float(shape.radius)
-    if not standing:
+    if isinstance(shape, Cylinder) and not _stands(target):
         axis = R[:, 2] * [1.0, 1.0, 0.0]
         closing = np.cross(down, axis / np.linalg.norm(axis))
         for sign in (1.0, -1.0):
@@ -79,19 +82,47 @@ def _directions(target: ObjectState) -> Iterator[tuple[Array, Array, float]]:
             yield down, sign * np.array([np.cos(angle), np.sin(angle), 0.0]), width
 
 
-def _frame(target: ObjectState, approach: Array, closing: Array) -> Array:
+def _grasp_height(target: ObjectState) -> float:
+    shape = target.shape
+    if isinstance(shape, Sphere) or (isinstance(shape, Cylinder) and not _stands(target)):
+        return float(target.X_WO[2, 3])
+    return max(target.top - FINGER_DEPTH, 0.5 * (target.top + target.bottom))
+
+
+def _stands(target: ObjectState) -> bool:
+    return abs(float(target.X_WO[2, 2])) > 0.95
+
+
+def _frame(target: ObjectState, approach: Array, closing: Array, height: float) -> Array:
     X = np.eye(4)
     X[:3, 2], X[:3, 1] = approach, closing
     X[:3, 0] = np.cross(closing, approach)
-    height = target.top - target.bottom
-    X[:3, 3] = target.X_WO[:3, 3]
-    X[2, 3] = max(target.top - FINGER_DEPTH, target.bottom + 0.5 * min(height, FINGER_DEPTH))
+    X[:2, 3], X[2, 3] = target.X_WO[:2, 3], height
     return X
 
 
-def object_in_grasp(grasp: GraspPose, target: ObjectState) -> Array:
-    """Return the pose of an object in its grasp frame, shape (4, 4)."""
-    return np.asarray(inverse(grasp.X_WG) @ target.X_WO)
+def levelled(item: ObjectState) -> ObjectState:
+    """Return an object turned by the least angle until it can rest on a horizontal surface.
+
+    One axis of a box is then vertical, that of a cylinder vertical or horizontal.
+    """
+    R = item.X_WO[:3, :3]
+    k = int(np.argmax(np.abs(R[2]))) if isinstance(item.shape, Box) else 2
+    axis = R[:, k]
+    if isinstance(item.shape, Sphere):
+        return item
+    if isinstance(item.shape, Cylinder) and abs(axis[2]) < np.sqrt(0.5):
+        level = axis * [1.0, 1.0, 0.0]
+    else:
+        level = np.array([0.0, 0.0, axis[2]])
+    level = level / np.linalg.norm(level)
+    across = np.cross(axis, level)
+    sine = float(np.linalg.norm(across))
+    X = np.array(item.X_WO)
+    if sine > 1e-9:
+        angle = np.arctan2(sine, float(axis @ level))
+        X[:3, :3] = rotation_about(across / sine, np.array(angle)) @ R
+    return replace(item, X_WO=X)
 
 
 def places_on(
@@ -101,24 +132,31 @@ def places_on(
 
     Args:
         surface: what it is put on; its top must be horizontal.
-        item: the object, with the orientation that it has.
+        item: the object, which keeps its orientation, but for the least turn that levels it.
         others: objects around; the surface and the item are ignored.
 
     Returns:
         Poses in the world, shape (4, 4) each; empty if there is no room.
     """
-    half, reach = half_extents(surface.shape), _footprint(item)
-    room = np.maximum(half[:2] - reach - EDGE, 0.0)
+    if isinstance(surface.shape, Sphere):
+        return []
+    if isinstance(surface.shape, Cylinder) and not _stands(surface):
+        return []
+    item = levelled(item)
+    up = int(np.argmax(np.abs(surface.X_WO[2, :3])))
+    level = [k for k in range(3) if k != up]
+    half, reach = half_extents(surface.shape)[level], _footprint(item)
+    room = np.maximum(half - reach - EDGE, 0.0)
     if isinstance(surface.shape, Cylinder):
         room = room / np.sqrt(2.0)
-    if isinstance(surface.shape, Sphere) or (half[:2] + EDGE < 0.5 * reach).any():
+    if (half + EDGE < 0.5 * reach).any():
         return []
     height = surface.top + 0.5 * (item.top - item.bottom)
     found = []
     for u in _offsets(float(room[0])):
         for v in _offsets(float(room[1])):
             pose = np.array(item.X_WO)
-            pose[:3, 3] = (surface.X_WO @ [u, v, 0.0, 1.0])[:3]
+            pose[:3, 3] = surface.X_WO[:3, 3] + surface.X_WO[:3, level] @ [u, v]
             pose[2, 3] = height
             free = all(
                 _apart(pose, reach, other, surface)

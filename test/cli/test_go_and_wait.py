@@ -7,7 +7,7 @@ import pytest
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.clients import go, recover, wait
+from motion_nodes.nodes.clients import go, recover, task, wait
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,7 @@ from motion_nodes.nodes.clients import go, recover, wait
         ("recover frnka", "Did you mean 'franka'"),
         ("recover jetbot", "no arm"),
         ("recover franka --timeout nan", "--timeout is nan"),
+        ("task pick up the cube --timeout 0", "--timeout is 0"),
     ],
 )
 def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, said):
@@ -43,6 +44,7 @@ def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, 
     monkeypatch.setattr(go, "execute", never)
     monkeypatch.setattr(wait, "wait_for_nodes", never)
     monkeypatch.setattr(recover, "recover", never)
+    monkeypatch.setattr(task, "run_task", never)
     done = motion(command)
     assert done.code == 2
     assert said in done.text

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,40 +12,13 @@ from moveit_msgs.srv import GetPlanningScene
 from ros_processes import RosClient, Suite
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
+from task_client import SERVER, TaskClient
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.ros import qos
 from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.scene import world_object
-
-SERVER = "/task_server"
-
-
-class TaskClient:
-    """Sends tasks and hears of them."""
-
-    def __init__(self, client: RosClient) -> None:
-        self.client = client
-        self.heard = client.listen(String, f"{SERVER}/status", qos.STATUS)
-        self.commands = client.publisher(String, f"{SERVER}/command")
-
-    @property
-    def status(self) -> dict[str, Any]:
-        return json.loads(self.heard.newest.data) if self.heard else {}
-
-    def until(self, condition: Callable[[dict[str, Any]], bool], within: float = 60.0) -> None:
-        try:
-            self.client.wait(lambda: self.heard and condition(self.status), "the status", within)
-        except AssertionError as error:
-            raise AssertionError(f"{error}; status: {self.status}") from None
-
-    def ask(self, text: str, state: str, within: float = 90.0) -> dict[str, Any]:
-        """Send a task and wait until it is in a state."""
-        self.heard.clear()
-        self.commands.publish(String(data=text))
-        self.until(lambda s: s["task"] == text[:1000] and s["state"] == state, within)
-        return self.status
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +77,20 @@ def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
     assert after[2] == pytest.approx(0.22, abs=0.01)
     assert np.abs(after[:2] - [0.5, -0.25]).max() < 0.13
     assert status["held"] is None
+
+
+def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:
+    objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
+    lid = world_object("lid", Box((0.2, 0.2, 0.02)), from_xyz_rpy((0.5, 0.4, 0.11)))
+    pile = world_object("pile", Box((0.2, 0.2, 0.1)), from_xyz_rpy((0.5, 0.4, 0.05)))
+    for item in (pile, lid):
+        objects.publish(object_message(item, "panda_link0"))
+    tasks.until(lambda s: {"lid", "pile"} <= set(s["objects"]))
+    status = tasks.ask("put the red cube on the pile", "failed")
+    assert "no room" in status["reason"]
+    assert status["held"] == "red_cube"
+    assert sum("place(red_cube, pile) begins" in event for event in status["events"]) <= 6
+    assert tasks.ask("put it on the shelf", "succeeded")["held"] is None
 
 
 def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from control_msgs.action import GripperCommand
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath
+from sensor_msgs.msg import JointState
 
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.model.tree import Array
@@ -22,13 +23,20 @@ from motion_nodes.nodes.task.remote_work import (
     Work,
     require_success,
 )
+from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_runner import SkillFailed
 
 MAX_STEP = 0.005
 """Distance of the points of a straight motion [m]."""
+SLOW = 0.25
+"""Scaling of the velocity limits close to objects. References that arrive late are extrapolated: on
+a busy machine a fast tool overshoots by 15 mm."""
+STATE_TIMEOUT = 1.0
+"""Max age of joint states [s]."""
 SETTLE = 0.3
 """Time after a grip until the result is judged [s]."""
 
@@ -42,15 +50,37 @@ class ArmMotions:
         jobs: ExecutorQueue,
         arm: JointGroup,
         gripper: JointGroup | None,
+        grip_effort: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """Create the clients; arguments as for :class:`RemoteAction`, and the groups."""
+        """Create the clients.
+
+        Args:
+            node: the node.
+            jobs: queue of its executor.
+            arm: group of the arm.
+            gripper: group of the fingers; None: it has none.
+            grip_effort: returns the max effort of each finger [N]; 0: that of the drives.
+        """
         self.arm, self.gripper = arm, gripper
+        self._grip_effort = grip_effort
         self._move = RemoteAction(node, jobs, MoveGroup, "move_action")
         self._execute = RemoteAction(node, jobs, ExecuteTrajectory, "execute_trajectory")
         self._grip = RemoteAction(
             node, jobs, GripperCommand, "gripper_action_controller/gripper_cmd"
         )
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
+        states = node.poll_bytes(JointState, "joint_states", qos.STATES)
+        self._state = JointStateReader(states, arm.joint_names)
+
+    def positions(self) -> Array | None:
+        """Return measured positions of the arm [rad], shape (n,); None if they are unknown."""
+        self._state.update()
+        return None if self._state.fault(STATE_TIMEOUT) else self._state.position.copy()
+
+    def tool_pose(self) -> Array | None:
+        """Return the measured pose of the tool in the base frame, shape (4, 4), if known."""
+        q = self.positions()
+        return None if q is None else self.arm.fk(q)
 
     @property
     def max_width(self) -> float:
@@ -71,8 +101,13 @@ class ArmMotions:
         """Plan and execute a motion to a named state."""
         yield from self.to_joints(self.arm.state(name), name)
 
-    def straight(self, *poses: Array, what: str) -> Work:
+    def straight(self, *poses: Array, what: str, speed: float = 1.0) -> Work:
         """Move the tool straight through poses in the base frame, shape (4, 4) each.
+
+        Args:
+            poses: to move through.
+            what: name of the motion in errors.
+            speed: scaling of the velocity limits.
 
         Raises:
             SkillFailed: a part of the path is not possible.
@@ -83,6 +118,7 @@ class ArmMotions:
             waypoints=[pose_message(pose) for pose in poses],
             max_step=MAX_STEP,
             avoid_collisions=True,
+            max_velocity_scaling_factor=speed,
         )
         request.header.frame_id = self.arm.base
         response = yield from self._cartesian.call(request, 30.0)
@@ -97,13 +133,9 @@ class ArmMotions:
         """Open the gripper."""
         yield from self._to_width(0.5 * self.max_width, 0.0)
 
-    def close(self, effort: float = 0.0) -> Work:
-        """Close the gripper; return the distance of the fingers afterwards [m].
-
-        Args:
-            effort: max effort of each finger [N]; 0: that of the drives.
-        """
-        result = yield from self._to_width(0.0, effort)
+    def close(self) -> Work:
+        """Close the gripper; return the distance of the fingers afterwards [m]."""
+        result = yield from self._to_width(0.0, self._grip_effort())
         end = time.monotonic() + SETTLE
         while time.monotonic() < end:
             yield

@@ -3,34 +3,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.task.arm_motions import ArmMotions
+from motion_nodes.nodes.task.arm_motions import SLOW, ArmMotions
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import GraspPose, grasps_of, places_on
+from motion_nodes.tasks.grasps import GraspPose, places_on
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents
 
-APPROACH = 0.10
-"""Length of the straight motion before a grasp and after it [m]."""
 GAP = 2e-3
 """Distance by which an object is let down above its surface [m]."""
+CLEARANCE = 3e-3
+"""Distance by which a grasped object is assumed higher than it is until it is lifted [m], since it
+touches what it stands on."""
 LOST_WIDTH = 4e-3
 """Distance of the fingers below which nothing is between them [m]."""
+LOST_DISTANCE = 0.05
+"""Distance of a detected object from its pose in the hand beyond which it is lost [m]."""
+MISSES = 3
+"""Number of successive detections after which such an object is lost."""
+TRAIL = 2.0
+"""Max age of a detection [s]."""
+FRESH_TIMEOUT = 5.0
+"""Max time until an object is detected again [s]."""
+MOVED = 0.01
+"""Distance by which an object may have moved before it is grasped [m]."""
+OFF_CENTRE = 0.003
+"""Distance by which an object may have moved before the fingers close [m]."""
 POUR_ANGLE = 1.9
 """Angle by which a container is tilted [rad]."""
 PUSH = 0.10
 """Length of a push [m]."""
+PUSH_HEIGHT = 0.015
+"""Min height of the tool above the surface when it pushes [m]."""
 _DIRECTIONS = {
     "forward": (1.0, 0.0), "backward": (-1.0, 0.0), "left": (0.0, 1.0), "right": (0.0, -1.0),
 }  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Grasped:
+    """What the hand holds."""
+
+    name: str
+    X_TO: Array
+    """Pose of the object in the tool, shape (4, 4)."""
 
 
 class ArmSkills:
@@ -56,13 +84,12 @@ class ArmSkills:
         self._check_grasp = check_grasp
         self._motions, self._objects, self._world = motions, objects, world
         self._touching = touching
-        self._grasped: tuple[str, Array] | None = None
-        """What is held, and its pose in the tool."""
+        self._reach = Reachability(motions.arm, world, motions.positions)
+        self._grasped: Grasped | None = None
 
     def warm_up(self) -> None:
         """Compile what the choice of grasps needs."""
-        arm = self._motions.arm
-        arm.ik(arm.fk(arm.state("home")), seed="home", world=self._world)
+        self._reach.warm_up()
 
     def work_of(self, step: PlanStep, state: WorldState, phase: Callable[[str], None]) -> Work:
         """Return the work of a step.
@@ -93,70 +120,102 @@ class ArmSkills:
     def _pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         target, motions = state.objects[object], self._motions
         phase("approach")
-        grasp, q = self._reachable(target)
+        grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
         yield from motions.to_joints(q, "approach")
+        self._require_unmoved(target)
         phase("pre_grasp")
         self._objects.hide(target)
         try:
-            yield from motions.straight(grasp.X_WG, what="pre_grasp")
+            yield from motions.straight(grasp.X_WG, what="pre_grasp", speed=SLOW)
             phase("grasp")
-            width = yield from motions.close()
-            if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
-                yield from motions.open()
-                raise SkillFailed(
-                    f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
-                    f"'{object}' is {1e3 * grasp.width:.0f} mm wide"
-                )
-        except SkillFailed:
-            self._objects.show(target)
-            raise
-        X_TO = inverse(grasp.X_WG) @ target.X_WO
-        self._grasped = object, X_TO
-        self._objects.attach(target, motions.arm.tip or "", X_TO, self._touching)
+            grasp, target = yield from self._centred(grasp, target)
+            yield from self._grasp(grasp, target)
+        finally:
+            if self._grasped is None:
+                self._objects.show(target)
         phase("lift")
-        yield from motions.straight(_raised(grasp.X_WG), what="lift")
+        yield from self._carry(motions.straight(raised(grasp.X_WG), what="lift"))
+        yield from self._measure()
+
+    def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:
+        """Follow an object that has moved between the open fingers; return grasp and object."""
+        seen = yield from self._fresh(target.name)
+        if seen is None:
+            return grasp, target
+        moved = (seen.X_WO[:3, 3] - target.X_WO[:3, 3]) * [1.0, 1.0, 0.0]
+        if float(np.linalg.norm(moved)) > OFF_CENTRE:
+            X_WG = np.array(grasp.X_WG)
+            X_WG[:3, 3] += moved
+            grasp = replace(grasp, X_WG=X_WG)
+            yield from self._motions.straight(X_WG, what="pre_grasp", speed=SLOW)
+        return grasp, seen
+
+    def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
+        """Close the fingers, check that the object is between them, and attach it."""
+        motions = self._motions
+        width = yield from motions.close()
+        if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
+            yield from motions.open()
+            yield from motions.straight(raised(grasp.X_WG), what="retreat")
+            raise SkillFailed(
+                f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
+                f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide"
+            )
+        self._grasped = Grasped(target.name, inverse(grasp.X_WG) @ target.X_WO)
+        higher = np.array(target.X_WO)
+        higher[2, 3] += CLEARANCE
+        self._attach(target, inverse(grasp.X_WG) @ higher)
 
     def _place(
         self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
-        item, surface = self._held_item(object, state), state.objects.get(location)
+        surface, motions = state.objects.get(location), self._motions
         if surface is None:
             raise SkillFailed(f"'{location}' is no object to put something on")
-        motions, X_OT = self._motions, inverse(self._pose_in_tool(object))
         phase("find place")
+        item = yield from self._held_item(object, state)
         poses = places_on(surface, item, state.objects)
         if not poses:
             raise SkillFailed(f"there is no room for '{object}' on '{location}'")
-        pose, q = self._reachable_place(poses, X_OT)
+        for pose in poses:
+            pose[2, 3] += GAP
+        X_OT = inverse(self._pose_in_tool(object))
+        pose, q = yield from self._reach.place(poses, X_OT)
         phase("move")
-        yield from motions.to_joints(q, "move")
+        yield from self._carry(motions.to_joints(q, "move"))
         phase("let down")
-        yield from motions.straight(pose @ X_OT, what="let down")
+        yield from self._carry(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
         phase("release")
-        self._objects.detach(ObjectState(object, pose, item.shape))
-        yield from motions.open()
+        released = replace(item, X_WO=pose)
+        self._objects.detach(released)
         self._grasped = None
-        phase("retreat")
-        yield from motions.straight(_raised(pose @ X_OT), what="retreat")
+        try:
+            yield from motions.open()
+            phase("retreat")
+            yield from motions.straight(raised(pose @ X_OT), what="retreat")
+        finally:
+            self._objects.show(released)
+        phase("check")
+        yield from self._require_placed(released)
 
     def _pour(
         self, source: str, target: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
-        item, bowl = self._held_item(source, state), state.objects[target]
-        reach = half_extents(item.shape)
-        above = np.array(item.X_WO)
-        above[:3, 3] = bowl.X_WO[:3, 3]
-        above[2, 3] = bowl.top + 0.05 + float(np.hypot(reach[0], reach[2]))
-        X_OT = inverse(self._pose_in_tool(source))
         phase("move")
-        start = above @ X_OT
-        yield from self._motions.to_joints(self._solution(start, "pour"), "move")
+        item = yield from self._held_item(source, state)
+        bowl, reach = state.objects[target], half_extents(item.shape)
+        above = np.array(item.X_WO)
+        above[:2, 3] = bowl.X_WO[:2, 3]
+        above[2, 3] = bowl.top + 0.05 + float(np.linalg.norm(reach))
+        start, tilted, q = yield from self._reach.pour(
+            above, inverse(self._pose_in_tool(source)), POUR_ANGLE
+        )
+        yield from self._carry(self._motions.to_joints(q, "move"))
         phase("tilt")
-        tilted = start @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, POUR_ANGLE, 0.0))
-        yield from self._motions.straight(tilted, what="tilt")
+        yield from self._carry(self._motions.straight(tilted, what="tilt", speed=SLOW))
         phase("bring upright")
-        yield from self._motions.straight(start, what="bring upright")
+        yield from self._carry(self._motions.straight(start, what="bring upright", speed=SLOW))
 
     def _push(
         self, object: str, direction: str, state: WorldState, phase: Callable[[str], None]
@@ -164,83 +223,121 @@ class ArmSkills:
         target, motions = state.objects[object], self._motions
         along = np.array([*_DIRECTIONS[direction], 0.0])
         away = float(np.abs(target.X_WO[:3, :3].T @ along) @ half_extents(target.shape))
-        begin = np.diag([1.0, -1.0, -1.0, 1.0])
-        begin[:3, 3] = target.X_WO[:3, 3] - along * (away + 0.03)
-        end = np.array(begin)
-        end[:3, 3] += along * (PUSH + 0.02)
+        at = target.X_WO[:3, 3] - along * (away + 0.03)
+        at[2] = max(at[2], target.bottom + PUSH_HEIGHT)
         phase("approach")
+        begin, end, q = yield from self._reach.push(at, at + along * (PUSH + 0.02), target)
         yield from motions.close()
-        yield from motions.to_joints(self._solution(_raised(begin), "push"), "approach")
+        yield from motions.to_joints(q, "approach")
+        self._require_unmoved(target)
         phase("push")
         self._objects.hide(target)
+        moved = np.array(target.X_WO)
         try:
-            yield from motions.straight(begin, end, _raised(end), what="push")
-        finally:
-            moved = np.array(target.X_WO)
+            yield from motions.straight(begin, end, raised(end), what="push", speed=SLOW)
             moved[:3, 3] += along * PUSH
-            self._objects.show(ObjectState(object, moved, target.shape))
+        finally:
+            self._objects.show(replace(target, X_WO=moved))
+        now = yield from self._fresh(object)
+        if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
+            raise SkillFailed(f"'{object}' did not follow")
 
-    # ---- choices
+    # ---- what is held
 
-    def _reachable(self, target: ObjectState) -> tuple[GraspPose, Array]:
-        """Return a grasp that the arm reaches, and joint positions of the approach to it."""
-        grasps = grasps_of(target, self._motions.max_width)
-        if not grasps:
-            raise SkillFailed(
-                f"'{target.name}' does not fit between the fingers, which open to "
-                f"{1e3 * self._motions.max_width:.0f} mm"
-            )
-        for grasp in grasps:
-            q = self._try(_raised(grasp.X_WG))
-            if q is not None and self._try(grasp.X_WG, q, collisions=False) is not None:
-                return grasp, q
-        raise SkillFailed(f"no grasp of '{target.name}' is within reach and collision-free")
+    def _attach(self, item: ObjectState, X_TO: Array) -> None:
+        self._objects.attach(item, self._motions.arm.tip or "", X_TO, self._touching)
 
-    def _reachable_place(self, poses: list[Array], X_OT: Array) -> tuple[Array, Array]:
-        for pose in self._let_down(poses):
-            q = self._try(_raised(pose @ X_OT))
-            if q is not None and self._try(pose @ X_OT, q) is not None:
-                return pose, q
-        raise SkillFailed("no place there is within reach and collision-free")
+    def _carry(self, motion: Work) -> Work:
+        """Execute a motion; stop it if the held object is lost.
 
-    @staticmethod
-    def _let_down(poses: list[Array]) -> Iterator[Array]:
-        for pose in poses:
-            lowered = np.array(pose)
-            lowered[2, 3] += GAP
-            yield lowered
+        Detections are older than joint states: an object is where the hand was a moment ago.
+        """
+        trail: deque[tuple[float, Array]] = deque()
+        checked = misses = 0.0
+        for _ in motion:
+            now, tool = time.monotonic(), self._motions.tool_pose()
+            grasped = self._grasped
+            seen = None if grasped is None else self._objects.detected(grasped.name)
+            if grasped is not None and tool is not None and seen is not None:
+                trail.append((now, (tool @ grasped.X_TO)[:3, 3]))
+                while trail[0][0] < now - TRAIL:
+                    trail.popleft()
+                if seen.stamp > checked:
+                    checked = seen.stamp
+                    away = [np.linalg.norm(at - seen.X_WO[:3, 3]) for _, at in trail]
+                    misses = misses + 1 if min(away) > LOST_DISTANCE else 0
+                    if misses >= MISSES:
+                        self._lose(float(min(away)))
+            yield
 
-    def _solution(self, X_BT: Array, what: str) -> Array:
-        q = self._try(X_BT)
-        if q is None:
-            raise SkillFailed(f"{what}: the pose is not within reach and collision-free")
-        return q
+    def _lose(self, distance: float) -> None:
+        assert self._grasped is not None
+        name, self._grasped = self._grasped.name, None
+        self._motions.cancel()
+        seen = self._objects.detected(name)
+        if seen is not None:
+            self._objects.detach(seen)
+            self._objects.show(seen)
+        raise SkillFailed(f"'{name}' was dropped: it is {1e3 * distance:.0f} mm from the hand")
 
-    def _try(
-        self, X_BT: Array, seed: Array | None = None, *, collisions: bool = True
-    ) -> Array | None:
-        arm = self._motions.arm
-        seed = (
-            arm.state("ready" if "ready" in arm.state_names else "home") if seed is None else seed
-        )
-        result = arm.ik(X_BT, seed=seed, world=self._world if collisions else None)
-        return result.q if result.success else None
+    def _measure(self) -> Work:
+        """Take the pose of the held object in the hand from its detection, with the arm at rest."""
+        grasped = self._grasped
+        if grasped is None:
+            return
+        seen, tool = (yield from self._fresh(grasped.name)), self._motions.tool_pose()
+        if seen is None or tool is None:
+            return
+        distance = float(np.linalg.norm((tool @ grasped.X_TO - seen.X_WO)[:3, 3]))
+        if distance > LOST_DISTANCE:
+            self._lose(distance)
+        self._grasped = Grasped(grasped.name, inverse(tool) @ seen.X_WO)
+        self._attach(seen, self._grasped.X_TO)
 
-    def _held_item(self, name: str, state: WorldState) -> ObjectState:
-        if name not in state.objects:
+    def _held_item(self, name: str, state: WorldState) -> Work:
+        """Return a held object with its present pose."""
+        yield from self._measure()
+        item, tool = state.objects.get(name), self._motions.tool_pose()
+        if item is None:
             raise SkillFailed(f"'{name}' is not seen any more")
-        return state.objects[name]
+        return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
 
     def _pose_in_tool(self, name: str) -> Array:
-        if self._grasped is not None and self._grasped[0] == name:
-            return self._grasped[1]
+        if self._grasped is not None and self._grasped.name == name:
+            return self._grasped.X_TO
         body = self._world.scene.attached.get(name)
         if body is None or body.link != self._motions.arm.tip:
             raise SkillFailed(f"'{name}' is not held by the tool")
         return body.X_LO
 
+    # ---- what is seen
 
-def _raised(pose: Array) -> Array:
-    above = np.array(pose)
-    above[2, 3] += APPROACH
-    return above
+    def _fresh(self, name: str) -> Work:
+        """Return an object as it is detected from now on; None without a detector."""
+        since, end = self._objects.now(), time.monotonic() + FRESH_TIMEOUT
+        while self._objects.detects(name):
+            seen = self._objects.detected(name)
+            if seen is not None and seen.stamp > since:
+                return seen
+            if time.monotonic() > end:
+                raise SkillFailed(f"'{name}' is not seen any more")
+            yield
+        return None
+
+    def _require_unmoved(self, target: ObjectState) -> None:
+        seen = self._objects.detected(target.name)
+        if seen is None:
+            if self._objects.detects(target.name):
+                raise SkillFailed(f"'{target.name}' is not seen any more")
+            return
+        moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
+        if moved > MOVED:
+            raise SkillFailed(f"'{target.name}' has moved by {1e3 * moved:.0f} mm")
+
+    def _require_placed(self, item: ObjectState) -> Work:
+        seen = yield from self._fresh(item.name)
+        if seen is None:
+            return
+        away = float(np.linalg.norm(seen.X_WO[:3, 3] - item.X_WO[:3, 3]))
+        if away > LOST_DISTANCE:
+            raise SkillFailed(f"'{item.name}' is {1e3 * away:.0f} mm from its place")

@@ -20,6 +20,7 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.scene.collision_objects import (
@@ -70,37 +71,55 @@ class ObservedObjects:
             AttachedCollisionObject, "attached_collision_object", qos.REQUESTS
         )
         self._detected: dict[str, ObjectState] = {}
+        self._once_detected: set[str] = set()
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
         self._kept: dict[str, ObjectState] = {}
         """Objects that are hidden or held, or not in the scene again yet, as they were before."""
         self._shown_at = -math.inf
+        self._released: str | None = None
+        """Object that was detached; the scene may still contain it as attached."""
         self.hidden: str | None = None
         """Object that is not written to the scene, because the gripper is about to touch it."""
 
     @property
     def held(self) -> str | None:
         """Name of the attached object; None if there is none."""
-        return next(iter(self._follower.world.scene.attached), None)
+        attached = self._follower.world.scene.attached
+        return next((name for name in attached if name != self._released), None)
 
     def update(self, now: float) -> None:
         """Read detections and write those that moved to the planning scene; in each cycle."""
         message = self._markers.newest() if self._markers is not None else None
-        if message is None or now < self._written_at + PERIOD:
+        if message is not None:
+            self._read(message)
+        if self._released not in self._follower.world.scene.attached:
+            self._released = None
+        if now < self._written_at + PERIOD:
             return
         self._written_at = now
-        self._detected = {}
-        for marker in message.markers:
-            try:
-                self._detected[marker.ns] = self._state(marker, now)
-            except MotionError as error:
-                self._node.warn(f"marker {marker.ns}", f"detected object ignored: {error}")
         for name, state in self._detected.items():
             if name not in (self.hidden, self.held) and self._moved(name, state.X_WO):
                 self.show(state)
 
+    def now(self) -> float:
+        """Return the time that stamps of detections are compared with [s]."""
+        return self._node.now()
+
+    def detected(self, name: str) -> ObjectState | None:
+        """Return an object of the newest detections, with their stamp; None if it is not there."""
+        return self._detected.get(name)
+
+    def detects(self, name: str) -> bool:
+        """Return whether the detector has ever reported an object."""
+        return name in self._once_detected
+
     def states(self, now: float) -> dict[str, ObjectState]:
-        """Return all objects, with poses in the base frame; attached ones as they were last."""
+        """Return all objects, with poses in the base frame; attached ones as they were last.
+
+        Objects that the detector reported once, and no longer reports, are left out unless they are
+        held; they remain obstacles.
+        """
         scene = self._follower.world.scene
         found: dict[str, ObjectState] = {}
         for name, item in scene.objects.items():
@@ -110,7 +129,9 @@ class ObservedObjects:
                 found[name] = ObjectState(name, pose, solid, now, _movable(solid))
         if now > self._shown_at + SHOWN_WITHIN:
             self._kept = {n: s for n, s in self._kept.items() if n in (self.hidden, self.held)}
-        return self._kept | found | self._detected
+        known = self._kept | found | self._detected
+        lost = self._once_detected - self._detected.keys() - {self.held}
+        return {name: state for name, state in known.items() if name not in lost}
 
     def show(self, state: ObjectState) -> None:
         """Add an object to the planning scene."""
@@ -134,17 +155,28 @@ class ObservedObjects:
         self._attached_out.publish(
             attached_message(AttachedBody(state.name, link, X_LO, parts, touching))
         )
-        self.hidden, self._shown_at = None, time.monotonic()
+        self.hidden, self._released, self._shown_at = None, None, time.monotonic()
 
     def detach(self, state: ObjectState) -> None:
-        """Detach an object, and put it into the scene at its pose."""
+        """Detach an object, and leave it out of the scene until :meth:`show`."""
+        self._released = state.name
         self._attached_out.publish(detached_message(state.name))
-        self.show(state)
+        self.hide(state)
 
-    def _state(self, marker: Marker, now: float) -> ObjectState:
+    def _read(self, message: MarkerArray) -> None:
+        self._detected = {}
+        for marker in message.markers:
+            try:
+                self._detected[marker.ns] = self._state(marker)
+            except MotionError as error:
+                self._node.warn(f"marker {marker.ns}", f"detected object ignored: {error}")
+        self._once_detected |= self._detected.keys()
+
+    def _state(self, marker: Marker) -> ObjectState:
         pose = pose_of(marker.pose, f"the pose of '{marker.ns}'")[0]
         shape = _shape(marker)
-        return ObjectState(marker.ns, self._X_BW @ pose, shape, now, _movable(shape))
+        stamp = 1e-9 * stamp_ns(marker) or self.now()
+        return ObjectState(marker.ns, self._X_BW @ pose, shape, stamp, _movable(shape))
 
     def _moved(self, name: str, pose: Array) -> bool:
         before = self._written.get(name)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion task``: give a running suite a task in words."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def task(
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            help="The task, such as: put the red cube on the shelf; or a plan as JSON.",
+            metavar="WORD...",
+        ),
+    ],
+    namespace: Annotated[str, typer.Option(help="Namespace of the robot.")] = "",
+    timeout: Annotated[
+        float, typer.Option(help="Max time to wait for a suite that is starting [s].")
+    ] = 60.0,
+) -> None:
+    """Let an arm execute a task, and wait for its end (needs `motion up ROBOT --tasks`).
+
+    English and Chinese sentences with the names of objects. Prints the plan and its steps; Ctrl-C
+    cancels. Exit code 1: refused or failed; the reason is printed.
+    """
+    import math
+
+    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.nodes.clients.task import run_task
+
+    if not (math.isfinite(timeout) and timeout > 0.0):
+        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    name = namespace.strip("/")
+    fault = run_task(f"/{name}" if name else "", " ".join(words), timeout, say)
+    if fault:
+        say(f"not done: {fault}")
+        raise typer.Exit(NO_SOLUTION)

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which grasps and places an arm reaches: inverse kinematics along the straight motion to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from motion_nodes.api.joint_group import JointGroup
+from motion_nodes.ik.problem import IkSettings
+from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.scene.world import World
+from motion_nodes.tasks.grasps import GraspPose, grasps_of
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import ObjectState
+
+APPROACH = 0.10
+"""Length of the straight motion before a grasp and after it [m]."""
+SAMPLES = 6
+"""Number of poses that are checked along a straight motion."""
+MAX_CHANGE = 0.7
+"""Max change of a joint between two of them [rad]."""
+UP = np.array([0.0, 0.0, 1.0])
+TURNS = (0.0, 0.5 * np.pi, -0.5 * np.pi, np.pi, 0.25 * np.pi, -0.25 * np.pi)
+"""Turns about the vertical axis that are tried for what is free to turn [rad]."""
+
+
+class Reachability:
+    """Chooses among poses; collisions are those of the world now."""
+
+    def __init__(
+        self, arm: JointGroup, world: World, positions: Callable[[], Array | None]
+    ) -> None:
+        """Create it for an arm.
+
+        Args:
+            arm: the arm.
+            world: its planning scene.
+            positions: returns the measured positions of the arm [rad].
+        """
+        self._arm, self._world, self._positions = arm, world, positions
+
+    def warm_up(self) -> None:
+        """Compile what the choice needs."""
+        home = self._arm.fk(self._arm.state("home"))
+        self._solution(home, self._arm.state("home"), self._world)
+
+    def grasp(self, target: ObjectState, max_width: float) -> Work:
+        """Return a grasp of an object, and joint positions [rad] of the approach to it.
+
+        Raises:
+            SkillFailed: there is none.
+        """
+        grasps = grasps_of(target, max_width)
+        if not grasps:
+            raise SkillFailed(
+                f"'{target.name}' does not fit between the fingers, which open to "
+                f"{1e3 * max_width:.0f} mm"
+            )
+        around = self._without(target.name)
+        for grasp in self._least_turn_first(grasps):
+            q = self._start(raised(grasp.X_WG), grasp.X_WG, around)
+            if q is not None and self._arm.collision_free(q, self._world):
+                return grasp, q
+            yield
+        raise SkillFailed(f"no grasp of '{target.name}' is within reach and collision-free")
+
+    def place(self, poses: Iterable[Array], X_OT: Array) -> Work:
+        """Return a pose of the held object, and joint positions [rad] above it.
+
+        Args:
+            poses: of the object, best first, shape (4, 4) each.
+            X_OT: pose of the tool in the object, shape (4, 4).
+
+        Raises:
+            SkillFailed: none is within reach.
+        """
+        for pose in poses:
+            for turned in _turned(pose):
+                X_BT = turned @ X_OT
+                q = self._start(raised(X_BT), X_BT, self._world)
+                if q is not None:
+                    return turned, q
+                yield
+        raise SkillFailed("no place there is within reach and collision-free")
+
+    def pour(self, pose: Array, X_OT: Array, angle: float) -> Work:
+        """Return poses of the tool before and after a held object is tilted, and joint positions.
+
+        Args:
+            pose: of the object before, of which the heading is free, shape (4, 4).
+            X_OT: pose of the tool in the object, shape (4, 4).
+            angle: of the tilt about the closing direction of the fingers [rad].
+
+        Raises:
+            SkillFailed: it is not within reach.
+        """
+        for turned in _turned(pose):
+            begin = turned @ X_OT
+            for pitch in (angle, -angle):
+                end = begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, pitch, 0.0))
+                q = self._start(begin, end, self._world)
+                if q is not None:
+                    return begin, end, q
+                yield
+        raise SkillFailed("the object cannot be tilted there: out of reach, or in collision")
+
+    def push(self, begin: Array, end: Array, target: ObjectState) -> Work:
+        """Return poses of the tool at both ends of a push, and joint positions above the first.
+
+        Args:
+            begin: position of the tool [m], shape (3,).
+            end: where it moves to.
+            target: what is pushed.
+
+        Raises:
+            SkillFailed: it is not within reach.
+        """
+        around = self._without(target.name)
+        down = np.diag([1.0, -1.0, -1.0, 1.0])
+        for X in _turned(down):
+            first, last = np.array(X), np.array(X)
+            first[:3, 3], last[:3, 3] = begin, end
+            q = self._start(raised(first), first, self._world)
+            reached = None if q is None else self._follow(q, raised(first), first, self._world)
+            if reached is not None and self._follow(reached, first, last, around) is not None:
+                return first, last, q
+            yield
+        raise SkillFailed(f"'{target.name}' cannot be pushed there: out of reach, or in collision")
+
+    # ---- inside
+
+    def _start(self, begin: Array, end: Array, world: World) -> Array | None:
+        """Return joint positions at the begin of a straight motion; None if it is not possible.
+
+        Args:
+            begin: pose of the tool in the base frame, shape (4, 4).
+            end: pose that it moves to.
+            world: obstacles.
+        """
+        names = self._arm.state_names
+        seeds = [self._positions(), self._arm.state("ready" if "ready" in names else "home")]
+        for seed in seeds:
+            q = None if seed is None else self._solution(begin, seed, world)
+            if q is not None and self._follow(q, begin, end, world) is not None:
+                return q
+        return None
+
+    def _follow(self, q: Array, begin: Array, end: Array, world: World) -> Array | None:
+        """Return joint positions after a straight motion from ``q``; None if joints jump."""
+        for s in np.linspace(0.0, 1.0, SAMPLES)[1:]:
+            found = self._solution(_between(begin, end, float(s)), q, world, attempts=1)
+            if found is None or float(np.abs(found - q).max()) > MAX_CHANGE:
+                return None
+            q = found
+        return q
+
+    def _without(self, name: str) -> World:
+        """Return the world without an object."""
+        around = World(self._world.scene)
+        if name in around.scene.objects:
+            around.remove(name)
+        return around
+
+    def _solution(self, X_BT: Array, seed: Array, world: World, attempts: int = 20) -> Array | None:
+        settings = IkSettings(attempts=attempts)
+        result = self._arm.ik(X_BT, seed=seed, world=world, settings=settings)
+        return result.q if result.success else None
+
+    def _least_turn_first(self, grasps: list[GraspPose]) -> list[GraspPose]:
+        """Return grasps of equal height in the order of the hand's rotation to them."""
+        q = self._positions()
+        tool = self._arm.fk(self._arm.state("home") if q is None else q)
+        return sorted(
+            grasps,
+            key=lambda g: (round(float(g.X_WG[2, 3]), 4), -float(np.trace(g.X_WG.T @ tool))),
+        )
+
+
+def _turned(pose: Array) -> Iterator[Array]:
+    """Return a pose with some headings, shape (4, 4) each."""
+    for turn in TURNS:
+        X = np.array(pose)
+        X[:3, :3] = rotation_about(UP, np.array(turn)) @ pose[:3, :3]
+        yield X
+
+
+def raised(pose: Array) -> Array:
+    """Return a pose that is higher by the length of an approach, shape (4, 4)."""
+    above = np.array(pose)
+    above[2, 3] += APPROACH
+    return above
+
+
+def _between(begin: Array, end: Array, s: float) -> Array:
+    """Return a pose on the way, with the rotation about one axis, shape (4, 4)."""
+    X = np.array(begin)
+    X[:3, 3] += s * (end[:3, 3] - begin[:3, 3])
+    R = (inverse(begin) @ end)[:3, :3]
+    angle = float(np.arccos(np.clip(0.5 * (np.trace(R) - 1.0), -1.0, 1.0)))
+    if angle > 1e-6:
+        axis = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+        if (length := float(np.linalg.norm(axis))) > 1e-9:
+            X[:3, :3] = begin[:3, :3] @ rotation_about(axis / length, np.array(s * angle))
+    return X

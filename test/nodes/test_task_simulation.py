@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks in MuJoCo over DDS, with objects that are moved meanwhile; judged by their true poses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import TransformStamped
+from ros_processes import RosClient, Suite
+from std_msgs.msg import String
+from task_client import SERVER, TaskClient
+from visualization_msgs.msg import MarkerArray
+
+from motion_nodes.ros import qos
+
+pytestmark = pytest.mark.timeout(300)
+OBJECTS = (
+    "red_cube:=box:0.04,0.04,0.04:0.1@0.45,0.15,0.02",
+    "shelf:=box:0.2,0.2,0.1:20@0.5,-0.2,0.05",
+)
+
+
+class Table:
+    """The task server and the objects of the simulation."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.tasks = TaskClient(client)
+        self.seen = client.listen(MarkerArray, "/mujoco_sim/objects")
+        self.moves = client.publisher(TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS)
+
+    def position(self, name: str) -> np.ndarray:
+        found = next(m.pose.position for m in self.seen.newest.markers if m.ns == name)
+        return np.array([found.x, found.y, found.z])
+
+    def move(self, name: str, *at: float) -> None:
+        message = TransformStamped(child_frame_id=name)
+        to = message.transform.translation
+        to.x, to.y, to.z = at
+        self.moves.publish(message)
+
+    def begin(self, text: str, phase: str) -> None:
+        """Give a task, and return when it is in a phase."""
+        number = self.tasks.status["number"]
+        self.tasks.commands.publish(String(data=text))
+        self.tasks.until(lambda s: s["number"] > number and s.get("phase") == phase, 120.0)
+
+
+@pytest.fixture(scope="module")
+def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
+    without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
+    module_suite.bring_up("franka", tasks=True, objects=OBJECTS, without=without)
+    module_client.wait_for_diagnosis(SERVER, "", within=90.0)
+    made = Table(module_client)
+    made.tasks.until(lambda s: {"red_cube", "shelf"} <= set(s["objects"]))
+    return made
+
+
+def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
+    table.begin("put the red cube on the shelf", "let down")
+    table.move("red_cube", 0.45, 0.2, 0.03)
+    table.tasks.until(lambda s: s["state"] != "running", 200.0)
+    status = table.tasks.status
+    assert status["state"] == "succeeded", status
+    assert any("dropped" in event for event in status["events"])
+    at = table.position("red_cube")
+    assert at[2] == pytest.approx(0.12, abs=0.005)
+    assert np.abs(at[:2] - [0.5, -0.2]).max() < 0.1
+    assert table.position("shelf")[:2] == pytest.approx([0.5, -0.2], abs=0.005)
+
+
+def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table: Table) -> None:
+    table.begin("pick up the red cube", "approach")
+    table.move("red_cube", -1.0, 1.0, 0.03)
+    table.tasks.until(lambda s: s["state"] != "running", 200.0)
+    status = table.tasks.status
+    assert status["state"] == "failed"
+    assert "reach" in status["reason"]
+    assert sum("begins" in event for event in status["events"]) <= 6
+    assert status["held"] is None
