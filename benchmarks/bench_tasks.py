@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random tabletop scenes in MuJoCo: a sentence to the task server puts one object on another.
+
+Run: ``python benchmarks/bench_tasks.py`` (about a minute per scene). A Franka with 2 to 5 boxes,
+cylinders and spheres of random size at random places within reach, over real ROS from another
+process. The judge is the simulation's own pose of each object: the one that was named rests on its
+target, no other one was displaced. Objects are new every few scenes, with a new suite.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from harness import Report, arguments, isolate, motion_up, progress
+
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
+
+SCENES_PER_SUITE = 5
+REACH = (0.35, 0.62)  # [m] Distances of objects from the robot's axis
+SECTOR = 1.1  # [rad] To either side
+GAP = 0.04  # [m] Between two objects, at least
+DISPLACED = 0.02  # [m] By which no other object may be displaced
+RESTS = 0.005  # [m] Between the top of the target and the object on it
+LIMIT = 300.0  # [s] How long a task may take
+SETTLE = 1.0  # [s] Until objects are at rest
+ENDED = ("succeeded", "failed", "canceled", "refused")
+COLOURS = ("red", "green", "blue", "yellow", "white", "black")
+
+
+@dataclass(frozen=True)
+class Item:
+    """One object of a suite."""
+
+    name: str
+    shape: Shape
+    mass: float
+
+    @property
+    def radius(self) -> float:
+        """Radius of its footprint [m]."""
+        x, y, _ = half_extents(self.shape)
+        return float(np.hypot(x, y)) if isinstance(self.shape, Box) else float(x)
+
+    def word(self, x: float, y: float, yaw: float) -> str:
+        """Return it as ``--object`` takes it, standing at a place."""
+        shape, z = self.shape, half_extents(self.shape)[2]
+        kind, sizes = (
+            ("box", shape.size) if isinstance(shape, Box)
+            else ("cylinder", (shape.radius, shape.length)) if isinstance(shape, Cylinder)
+            else ("sphere", (shape.radius,))
+        )  # fmt: skip
+        numbers = ",".join(f"{v:.4f}" for v in sizes)
+        return f"{self.name}:={kind}:{numbers}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Places of some objects, and what is to be done."""
+
+    places: dict[str, tuple[float, float, float]]
+    """x, y, yaw by name."""
+    item: Item
+    target: Item
+
+    @property
+    def sentence(self) -> str:
+        """The task."""
+        return f"put the {self.item.name} on the {self.target.name}".replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a scene."""
+
+    fault: str
+    """Empty if the judge is content."""
+    reported: bool
+    """Whether the task server reported success."""
+    pick: float
+    """Simulated time until the object was lifted [s]."""
+    task: float
+    repairs: int
+    """Number of failed attempts of a skill on the way."""
+
+
+def random_items(rng: np.random.Generator) -> list[Item]:
+    """Return a tray and two to four objects that fit into the hand."""
+    colours = [str(colour) for colour in rng.permutation(COLOURS)]
+    size = (*rng.uniform(0.10, 0.16, 2), rng.uniform(0.02, 0.10))
+    items = [Item(f"{colours.pop()}_tray", Box(size), 2.0)]
+    for _ in range(4):
+        kind, height = str(rng.choice(("box", "cylinder", "ball"))), float(rng.uniform(0.03, 0.12))
+        shape: Shape
+        if kind == "box":
+            shape = Box((rng.uniform(0.02, 0.065), rng.uniform(0.025, 0.09), height))
+        elif kind == "cylinder":
+            shape = Cylinder(rng.uniform(0.012, 0.033), height)
+        else:
+            shape = Sphere(rng.uniform(0.015, 0.034))
+        items.append(Item(f"{colours.pop()}_{kind}", shape, float(rng.uniform(0.03, 0.3))))
+    return items
+
+
+def random_scene(items: Sequence[Item], rng: np.random.Generator) -> Scene:
+    """Return two to five of the objects at random places, and a pair of them."""
+    tray, others = items[0], list(items[1:])
+    rng.shuffle(others)  # type: ignore[arg-type]
+    chosen = [tray, *others[: int(rng.integers(1, 5))]]
+    item = chosen[1]
+    stands = [
+        other for other in chosen[2:]
+        if not isinstance(other.shape, Sphere) and half_extents(other.shape)[:2].min() > item.radius
+    ]  # fmt: skip
+    target = stands[0] if stands and rng.random() < 0.5 else tray
+    places: dict[str, tuple[float, float, float]] = {}
+    while len(places) < len(chosen):
+        places.clear()
+        for one in chosen:
+            for _ in range(100):
+                r, angle = rng.uniform(*REACH), rng.uniform(-SECTOR, SECTOR)
+                x, y = float(r * np.cos(angle)), float(r * np.sin(angle))
+                if all(
+                    np.hypot(x - places[o.name][0], y - places[o.name][1])
+                    > one.radius + o.radius + GAP
+                    for o in chosen if o.name in places
+                ):  # fmt: skip
+                    places[one.name] = (x, y, float(rng.uniform(-np.pi, np.pi)))
+                    break
+    return Scene(places, item, target)
+
+
+def parked(items: Sequence[Item]) -> dict[str, tuple[float, float, float]]:
+    """Return places out of reach."""
+    return {item.name: (-1.5, 0.4 * i, 0.0) for i, item in enumerate(items)}
+
+
+class Cell:
+    """The suite as a client sees it."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        import rclpy
+        from geometry_msgs.msg import TransformStamped
+        from harness.clients import Client
+        from std_msgs.msg import String
+        from visualization_msgs.msg import MarkerArray
+
+        from motion_nodes.ros import qos
+
+        self._items = {item.name: item for item in items}
+        self._String, self._Transform = String, TransformStamped
+        node = rclpy.create_node("bench_tasks")
+        self.client = Client(node)
+        self.objects: dict[str, ObjectState] = {}
+        self.status: dict[str, Any] = {}
+        node.create_subscription(MarkerArray, "/mujoco_sim/objects", self._on_objects, 10)
+        node.create_subscription(String, "/task_server/status", self._on_status, qos.STATUS)
+        self._commands = node.create_publisher(String, "/task_server/command", qos.COMMANDS)
+        self._moves = node.create_publisher(
+            TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
+        )
+        self.client.wait(lambda: self.status and self.objects, "the task server and its objects")
+        for publisher in (self._commands, self._moves):
+            self.client.wait(publisher.get_subscription_count, publisher.topic_name)
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return next(iter(self.objects.values())).stamp
+
+    def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
+        """Put all objects at places, and wait until the task server knows."""
+        for name, (x, y, yaw) in places.items():
+            message = self._Transform(child_frame_id=name)
+            z = float(half_extents(self._items[name].shape)[2])
+            at, q = message.transform.translation, message.transform.rotation
+            at.x, at.y, at.z = x, y, z + 5e-4
+            q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
+            self._moves.publish(message)
+        self.client.wait(
+            lambda: all(np.abs(self.objects[n].X_WO[:2, 3] - p[:2]).max() < 1e-3
+                        for n, p in places.items()), "moved objects"
+        )  # fmt: skip
+        self.client.spin(SETTLE)
+
+    def run(self, sentence: str) -> tuple[dict[str, Any], float]:
+        """Give a task; return its last status, and the simulated time of its first step [s]."""
+        number, began, first = self.status["number"], self.time, float("nan")
+        self._commands.publish(self._String(data=sentence))
+
+        def ended() -> bool:
+            nonlocal first
+            if self.status["number"] == number:
+                return False
+            if np.isnan(first) and self.status.get("step", 0) >= 1:
+                first = self.time - began
+            return self.status["state"] in ENDED
+
+        self.client.wait(ended, f"the end of '{sentence}'", LIMIT)
+        return self.status, first
+
+    def _on_status(self, message: Any) -> None:
+        self.status = json.loads(message.data)
+
+    def _on_objects(self, message: Any) -> None:
+        from motion_nodes.ros.messages.moveit_messages import pose_of
+
+        for marker in message.markers:
+            stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
+            X, shape = pose_of(marker.pose, marker.ns)[0], self._items[marker.ns].shape
+            self.objects[marker.ns] = ObjectState(marker.ns, X, shape, stamp)
+
+
+def fault_of(scene: Scene, before: dict[str, ObjectState], after: dict[str, ObjectState]) -> str:
+    """Return what is wrong with the result, by true poses; empty if nothing is."""
+    item, target = after[scene.item.name], after[scene.target.name]
+    for name, state in after.items():
+        moved = float(np.linalg.norm(state.X_WO[:3, 3] - before[name].X_WO[:3, 3]))
+        if name != item.name and moved > DISPLACED:
+            return f"{name} displaced by {1e3 * moved:.0f} mm"
+    above = item.bottom - target.top
+    if abs(above) > RESTS:
+        return f"{1e3 * above:.0f} mm above the target's top"
+    offset = (target.X_WO[:3, :3].T @ (item.X_WO[:3, 3] - target.X_WO[:3, 3]))[:2]
+    if (np.abs(offset) > half_extents(target.shape)[:2]).any():
+        return "beside the target"
+    return ""
+
+
+def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
+    """Arrange a scene, give the sentence, and judge the result."""
+    cell.run("go home")
+    cell.arrange(parked(items) | scene.places)
+    before, began = dict(cell.objects), cell.time
+    status, pick = cell.run(scene.sentence)
+    took = cell.time - began
+    cell.client.spin(SETTLE)
+    fault = fault_of(scene, before, cell.objects)
+    if fault and status["reason"]:
+        fault = f"{fault}; {status['reason']}"
+    failures = [text for text in status.get("events", ()) if " failed: " in text]
+    for text in failures:
+        progress(f"  {text}")
+    return Outcome(fault, status["state"] == "succeeded", pick, took, len(failures))
+
+
+def outcomes(scenes: int, seed: int) -> Iterator[tuple[Scene, Outcome]]:
+    """Run scenes, some with each suite."""
+    import rclpy
+
+    for begin in range(0, scenes, SCENES_PER_SUITE):
+        rng = np.random.default_rng((seed, begin))
+        items = random_items(rng)
+        words = [item.word(*place) for item, place in
+                 zip(items, parked(items).values(), strict=True)]  # fmt: skip
+        flags = [part for word in words for part in ("--object", word)]
+        with motion_up("franka", "--tasks", "--viewer", "none", *flags):
+            rclpy.init()
+            cell = Cell(items)
+            try:
+                for _ in range(begin, min(scenes, begin + SCENES_PER_SUITE)):
+                    scene = random_scene(items, rng)
+                    yield scene, attempt(cell, scene, items)
+            finally:
+                cell.client.close()
+                rclpy.shutdown()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = arguments(__doc__)
+    parser.add_argument("--scenes", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    isolate()
+    report, found = Report("Tasks in random tabletop scenes"), []
+    for scene, outcome in outcomes(options.scenes, options.seed):
+        found.append(outcome)
+        progress(f"{len(found)}: {scene.sentence}, {len(scene.places)} objects: {outcome}")
+    good = [one for one in found if not one.fault]
+    report.table(
+        "Pick and place by a sentence, judged by the simulation's poses",
+        ["scenes", "done", "done [%]", "reported done", "reported done, but not", "failed attempts",
+         "pick, median [s]", "task, median [s]", "task, max [s]"],
+        [[len(found), len(good), 100.0 * len(good) / len(found),
+          sum(one.reported for one in found),
+          sum(one.reported and bool(one.fault) for one in found),
+          sum(one.repairs for one in found),
+          float(np.median([one.pick for one in good])) if good else None,
+          float(np.median([one.task for one in good])) if good else None,
+          max((one.task for one in good), default=None)]],
+        f"Done: the object rests on its target (within {1e3 * RESTS:.0f} mm of its top), and no "
+        f"other object was displaced by more than {1e3 * DISPLACED:.0f} mm. Simulated times, of "
+        "done tasks, from the sentence. Failed attempts were repaired by the task server, or not.",
+    )  # fmt: skip
+    for i, one in enumerate(found):
+        if one.fault:
+            print(f"scene {i + 1}: {one.fault}")
+    report.write(options.json)
+
+
+if __name__ == "__main__":
+    main()
