@@ -123,10 +123,21 @@ class Clients:
             (self._change_scene, 1), (self._preempted_plan, 1),
         )  # fmt: skip
         jobs, weights = zip(*kinds, strict=True)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        begin = told = time.monotonic()
+        while (now := time.monotonic()) < begin + seconds:
             self._drive()
-            self.random.choices(jobs, weights)[0]()
+            try:
+                self.random.choices(jobs, weights)[0]()
+            except TimeoutError as error:
+                self.tally.note("answers", good=False, why=f"after {now - begin:.0f} s: {error}")
+            if now > told + 60.0:
+                told = now
+                counts = [
+                    sum(column)
+                    for column in zip(*(row[1:] for row in self.tally.rows()), strict=True)
+                ]
+                print(f"{now - begin:.0f} s: goals, succeeded, refused, failed {counts}",
+                      file=sys.stderr, flush=True)  # fmt: skip
 
     def _plan(self) -> None:
         goal = self._finish(self._send_plan())
