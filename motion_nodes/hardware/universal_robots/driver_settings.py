@@ -16,7 +16,13 @@ class UniversalRobotsSettings:
     """The six joints from the base on; empty: those of the arm."""
     model: str = ""
     """Model that must answer, such as UR5e; empty: the robot's name, if it is such a model."""
-    rate: float = setting(500.0, doc="Rate of the commands.", unit="Hz", ge=20.0, le=500.0)
+    rate: float = setting(
+        250.0,
+        doc="Rate of the commands; the program on the controller moves the arm at its own rate.",
+        unit="Hz",
+        ge=20.0,
+        le=500.0,
+    )
     lookahead_time: float = setting(
         0.05, doc="Argument of servoj: smooths the motion.", unit="s", ge=0.03, le=0.2
     )
