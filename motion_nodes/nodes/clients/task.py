@@ -20,6 +20,8 @@ NOTICE_AFTER = 2.0
 """Waiting time after which the user is informed [s]."""
 CANCEL_TIMEOUT = 5.0
 """Timeout of a cancellation [s]."""
+QUIET = 0.3
+"""Time without a message after which a status is the newest one [s]."""
 RESEND_AFTER = 3.0
 """Time without a response after which the task is sent again: commands are best effort [s]."""
 LOST_AFTER = 10.0
@@ -51,6 +53,7 @@ class _TaskClient:
     def __init__(self, node: Node, server: str, report: Callable[[str], None]) -> None:
         self._node, self._server, self._report = node, server, report
         self._status: dict[str, Any] = {}
+        self._received_at = 0.0
         self._reported: list[str] = []
         node.create_subscription(String, f"{server}/status", self._on_status, qos.STATUS)
         self._commands = node.create_publisher(String, f"{server}/command", qos.COMMANDS)
@@ -67,6 +70,10 @@ class _TaskClient:
             if waited > NOTICE_AFTER and not noticed:
                 noticed = True
                 self._report(f"waiting for {self._server}")
+            rclpy.spin_once(self._node, timeout_sec=0.05)
+        # A late subscriber receives earlier states first.
+        end = time.monotonic() + 10.0 * QUIET
+        while time.monotonic() < min(end, self._received_at + QUIET):
             rclpy.spin_once(self._node, timeout_sec=0.05)
         return ""
 
@@ -97,7 +104,7 @@ class _TaskClient:
         return self._cancel()
 
     def _on_status(self, message: String) -> None:
-        self._status = json.loads(message.data)
+        self._status, self._received_at = json.loads(message.data), time.monotonic()
 
     def _report_events(self) -> None:
         lines = [str(line) for line in self._status.get("events", ())]
