@@ -24,7 +24,7 @@ POLICY = "go2_walk"
 """Published policy that the show plays."""
 
 
-class Segment(NamedTuple):
+class WalkSegment(NamedTuple):
     """A constant command."""
 
     text: str
@@ -35,11 +35,11 @@ class Segment(NamedTuple):
 
 
 SEGMENTS = (
-    Segment("forward", (0.6, 0.0, 0.0), 4.0),
-    Segment("in a curve", (0.5, 0.0, 0.7), 5.0),
-    Segment("sideways", (0.0, 0.3, 0.0), 4.0),
-    Segment("backward", (-0.4, 0.0, 0.0), 3.0),
-    Segment("on the spot", (0.0, 0.0, 0.9), 4.0),
+    WalkSegment("forward", (0.6, 0.0, 0.0), 4.0),
+    WalkSegment("in a curve", (0.5, 0.0, 0.7), 5.0),
+    WalkSegment("sideways", (0.0, 0.3, 0.0), 4.0),
+    WalkSegment("backward", (-0.4, 0.0, 0.0), 3.0),
+    WalkSegment("on the spot", (0.0, 0.0, 0.9), 4.0),
 )
 TOLERANCE = np.array((0.15, 0.15, 0.25))
 """Max error of the mean velocity: vx, vy [m/s], wz [rad/s]."""
