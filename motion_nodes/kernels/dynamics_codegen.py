@@ -7,6 +7,9 @@ drops operations that this robot does not need, such as the motion of its base.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from motion_nodes.kernels.expression_graph import Program, Value
@@ -21,15 +24,26 @@ from motion_nodes.kernels.formulas.linear_algebra import (
 )
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, Array
 from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
-from motion_nodes.kernels.python_form import Run, builtin
+from motion_nodes.kernels.python_form import Run, RunMany, builtin
 from motion_nodes.kernels.rigid_bodies import RigidBodies, inverse_dynamics
 from motion_nodes.kernels.sources import source_digest
 
 _SOURCES = ("rigid_bodies", "dynamics_codegen")
 
 
-def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, bool]:
-    """Return the function for the inverse dynamics of a robot, and whether it is generated code.
+class DynamicsCalls(NamedTuple):
+    """Functions for the inverse dynamics of a robot."""
+
+    run: Run
+    """One motion, see :func:`dynamics_calls`."""
+    run_many: Callable[[Array, Array], None]
+    """Many: contiguous rows of the same arrays, shapes (m, 3 n) and (m, n), float64."""
+    generated: bool
+    """Whether they are generated code, or the slower generic implementation."""
+
+
+def dynamics_calls(bodies: RigidBodies, *, generic: bool = False) -> DynamicsCalls:
+    """Return the functions for the inverse dynamics of a robot.
 
     Generated code does not exist for a robot without joints.
 
@@ -45,9 +59,8 @@ def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, b
         CodeGenerationError: code cannot be generated on this machine.
     """
     n = bodies.arrays.joint_count
-    run = None if generic or n == 0 else _generated(bodies)
-    if run is not None:
-        return run, True
+    if not generic and n > 0:
+        return _generated(bodies)
 
     def generic_run(x: Array, tau: Array) -> int:
         if x.shape != (3 * n,) or x.dtype != np.float64:
@@ -55,7 +68,11 @@ def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, b
         tau[...] = inverse_dynamics(bodies, x[:n], x[n : 2 * n], x[2 * n :])
         return 0
 
-    return generic_run, False
+    def generic_many(rows: Array, out: Array) -> None:
+        for x, tau in zip(rows, out, strict=True):
+            generic_run(x, tau)
+
+    return DynamicsCalls(generic_run, generic_many, generated=False)
 
 
 def inverse_dynamics_program(bodies: RigidBodies) -> Program:
@@ -106,14 +123,19 @@ def inverse_dynamics_program(bodies: RigidBodies) -> Program:
     return Program(tape, 3 * n, (tuple(tau),))
 
 
-def _generated(bodies: RigidBodies) -> Run:
+def _generated(bodies: RigidBodies) -> DynamicsCalls:
     from motion_nodes.kernels import llvm_text, native
     from motion_nodes.kernels.robot_codegen import load_code
 
     def text() -> str:
         programs = {"efforts": inverse_dynamics_program(bodies)}
         lanes = native.host_cpu().lanes("double")
-        return llvm_text.module_text(programs, {"efforts": ("one", "python")}, lanes)
+        return llvm_text.module_text(programs, {"efforts": ("one", "python", "many")}, lanes)
 
     code = load_code(f"inverse dynamics {bodies.digest()} {source_digest(_SOURCES)}", text)
-    return builtin(code.address("efforts_python"), "efforts")
+    many = RunMany(code.address("efforts_many"))
+
+    def run_many(rows: Array, out: Array) -> None:
+        many(rows.ctypes.data, len(rows), out.ctypes.data)
+
+    return DynamicsCalls(builtin(code.address("efforts_python"), "efforts"), run_many, True)

@@ -30,6 +30,9 @@ declare void @PyBuffer_Release(ptr)
 declare void @PyErr_Clear()
 declare ptr @PyLong_FromLong(i64)"""
 
+RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+"""Function for many inputs: addresses of the rows and of the results, and the number of rows
+between."""
 Run = Callable[..., int]
 """``run(q, out...)``: 0 on success; 1 if an argument has the wrong type or size, and nothing is
 written."""

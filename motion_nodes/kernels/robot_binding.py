@@ -9,7 +9,6 @@ the GIL.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from typing import Protocol
@@ -17,9 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
-from motion_nodes.kernels.python_form import Run, builtin
-
-_RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+from motion_nodes.kernels.python_form import Run, RunMany, builtin
 
 
 class RobotCalls(Protocol):
@@ -129,7 +126,7 @@ class GeneratedCalls:
         return builtin(self.code.address(f"{name}_python", row), name)
 
     def _find_many(self, name: str, row: int | None) -> Callable[[int, int, int], object]:
-        return _RunMany(self.code.address(f"{name}_many", row))
+        return RunMany(self.code.address(f"{name}_many", row))
 
     def _many(self, name: str, row: int | None, Q: Array, out: Array) -> None:
         self._run_many(name, row)(Q.ctypes.data, Q.shape[0], out.ctypes.data)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
-from motion_nodes.kernels.dynamics_codegen import dynamics_call
+from motion_nodes.kernels.dynamics_codegen import dynamics_calls
 from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
 from motion_nodes.model.tree import Array, KinematicTree
@@ -69,7 +69,7 @@ class InverseDynamics:
             raise InvalidConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
         arrays = pack(tree.packed, self.joint_names, {})
         bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
-        self._run, self.generated = dynamics_call(bodies, generic=generic)
+        self._run, self._run_many, self.generated = dynamics_calls(bodies, generic=generic)
         """Whether generated code is used, or the slower generic implementation."""
         self._zero = np.zeros(n)
         self._units = np.eye(n)
@@ -115,9 +115,7 @@ class InverseDynamics:
                 f"{Q.shape}, {V.shape} and {A.shape}"
             )
         rows, tau = np.concatenate((Q, V, A), axis=1), np.empty(shape)
-        for row, result in zip(rows, tau, strict=True):
-            if self._run(row, result):
-                raise RuntimeError("the kernel refuses its own kind of arrays")
+        self._run_many(np.ascontiguousarray(rows, np.float64), tau)
         return tau
 
     def gravity(self, q: ArrayLike) -> Array:

@@ -18,6 +18,7 @@ from motion_nodes.model.tree import Array, Joint, JointKind
 from motion_nodes.scene.robot_spheres import CollisionBody, rigid_links
 
 Fields = dict[str, int | NDArray[Any]]
+_Placed = tuple[Array, Array, NDArray[np.int32]]
 
 
 class RobotLayout:
@@ -44,6 +45,8 @@ class RobotLayout:
         self._X_GL = _in_groups(robot)
         self._code, self._place = place_function(arrays, self._rows, calls.lanes)
         self._turns = np.array([_turn(robot, name) for name in joints])
+        self._last: tuple[tuple[CollisionBody, ...], _Placed] | None = None
+        self._last_reach: tuple[tuple[tuple[CollisionBody, ...], bytes], float] | None = None
 
     def fields(
         self,
@@ -64,12 +67,7 @@ class RobotLayout:
             margin: min allowed distance of pairs of bodies, and added to the clearance [m].
             steps: max joint steps on an edge [rad or m], shape (n,).
         """
-        X = [self._X_GL[body.link] for body in bodies]
-        spheres = [_moved(body.spheres, X_GL) for body, X_GL in zip(bodies, X, strict=True)]
-        around = [
-            _moved(body.bounding_sphere[None], X_GL) for body, X_GL in zip(bodies, X, strict=True)
-        ]
-        table, bounds = _stacked(spheres), _stacked(around)
+        table, bounds, firsts = self._placed(bodies)
         single = np.float32
         return {
             "place": self._place,
@@ -82,7 +80,7 @@ class RobotLayout:
             "bodies": len(bodies),
             "spheres": len(table),
             "body_groups": np.array([self._group[body.link] for body in bodies], np.int32),
-            "body_firsts": np.cumsum([0, *map(len, spheres)]).astype(np.int32),
+            "body_firsts": firsts,
             "body_centres": np.ascontiguousarray(bounds[:, :3], single),
             "body_radii": (bounds[:, 3] + clearance + margin + 1e-6).astype(single),
             "body_self_radii": (bounds[:, 3] + 0.5 * margin + 1e-6).astype(single),
@@ -93,8 +91,32 @@ class RobotLayout:
             "pair_bodies": np.array(pairs, np.int32).reshape(-1, 2),
         }
 
+    def _placed(self, bodies: tuple[CollisionBody, ...]) -> _Placed:
+        """Return spheres and bounding spheres in their groups, and each body's first sphere.
+
+        Those of the last bodies are kept: planners change only the clearance.
+        """
+        last = self._last  # another thread may replace it
+        if last is None or last[0] != bodies:
+            X = [self._X_GL[body.link] for body in bodies]
+            spheres = [_moved(body.spheres, X_GL) for body, X_GL in zip(bodies, X, strict=True)]
+            around = [
+                _moved(body.bounding_sphere[None], X_GL)
+                for body, X_GL in zip(bodies, X, strict=True)
+            ]
+            firsts = np.cumsum([0, *map(len, spheres)]).astype(np.int32)
+            last = self._last = (bodies, (_stacked(spheres), _stacked(around), firsts))
+        return last[1]
+
     def reach(self, bodies: tuple[CollisionBody, ...], positions: Array) -> float:
         """Return the max distance of any sphere from the base [m]; inf with a prismatic joint."""
+        key = (bodies, positions[self._columns].tobytes())
+        last = self._last_reach
+        if last is None or last[0] != key:
+            last = self._last_reach = (key, self._reach(bodies, positions))
+        return last[1]
+
+    def _reach(self, bodies: tuple[CollisionBody, ...], positions: Array) -> float:
         arrays = self._arrays
         farthest = np.zeros(len(arrays.parent))
         standing = dict(enumerate(positions[self._columns], start=self._planned))
