@@ -11,6 +11,7 @@ fail are counted and not timed.
 
 from __future__ import annotations
 
+import collections
 import itertools
 import json
 import subprocess
@@ -120,7 +121,7 @@ def run_client(states: np.ndarray) -> dict[str, list[float]]:
         if number < WARM_UP:
             continue
         if answer.error_code.val != MoveItErrorCodes.SUCCESS:
-            times["failed"].append(1e3 * (middle - begin))
+            times["failed"].append(answer.error_code.val)
             continue
         times["plan"].append(1e3 * (middle - begin))
         times["planning"].append(1e3 * answer.planning_time)
@@ -141,6 +142,8 @@ def measure(count: int, clients: int, plans: int) -> list[Any]:
     outputs = [json.loads(process.communicate()[0].splitlines()[-1]) for process in started]
     found = {name: [t for out in outputs for t in out[name]] for name in outputs[0]}
     spread = Spread.of(found["plan"])
+    for code, number in collections.Counter(found["failed"]).items():
+        progress(f"{number} failed with error code {code:.0f}")
     return [f"{count} boxes, {clients} client{'s' * (clients > 1)}", spread.count,
             len(found["failed"]), spread.p50, spread.p95, spread.p99,
             Spread.of(found["planning"]).p50, Spread.of(found["bare"]).p50]  # fmt: skip
