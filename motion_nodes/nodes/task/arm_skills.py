@@ -119,6 +119,7 @@ class ArmSkills:
 
     def _pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         target, motions = state.objects[object], self._motions
+        self._grasped = None
         phase("approach")
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
         yield from motions.open()
