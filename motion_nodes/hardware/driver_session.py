@@ -78,6 +78,8 @@ class DriverSession:
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
         self._sent_ns: int | None = None
+        self._followed: tuple[int, Array] | None = None
+        """Time [ns] and positions of the reference in the previous cycle."""
         self._missed = 0
         self.state = SessionState.DISCONNECTED
         self.fault = ""
@@ -304,9 +306,12 @@ class DriverSession:
         sample = self._tracks.sample(now_ns)
         by_velocity = np.ones(self._n, dtype=np.bool_)
         goal, speed = limiter.position.copy(), np.zeros(self._n)
-        if self.state is SessionState.ENABLED and sample is not None:
+        followed = self.state is SessionState.ENABLED and sample is not None
+        if not (followed and self._fresh(now_ns)):
+            self._followed = None
+        if followed and sample is not None:
             if self._fresh(now_ns):
-                self.waiting = self._jump(sample, dt)
+                self.waiting = self._jump(sample, now_ns, dt)
                 if self.waiting:
                     self._hold(self.waiting)
                 else:
@@ -338,18 +343,33 @@ class DriverSession:
         if on_stream.any():
             limiter.put(on_stream, sample)
 
-    def _jump(self, sample: StreamSample, dt: float) -> str:
-        """Return a description of a jump of the references, empty if there is none."""
-        apart = np.abs(np.nan_to_num(sample.position - self._limiter.position))
-        allowed = self.config.max_jump + np.where(
-            np.isfinite(self.limits.velocity), self.limits.velocity * dt, 0.0
+    def _jump(self, sample: StreamSample, now_ns: int, dt: float) -> str:
+        """Return a description of a jump of the references, empty if there is none.
+
+        A cycle that is late is no jump: the references have moved on meanwhile.
+        """
+        longest = self.config.command_timeout
+        before, elapsed = self._limiter.position, dt
+        if self._followed is not None:
+            before = self._followed[1]
+            elapsed = min(max((now_ns - self._followed[0]) * 1e-9, dt), longest)
+        self._followed = (now_ns, sample.position)
+        return self._beyond("jumped from", before, sample.position, elapsed) or self._beyond(
+            "is too far from", self._limiter.position, sample.position, max(longest, dt)
         )
+
+    def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
+        """Return which reference is farther away than a motion of a duration [s] takes it."""
+        apart = np.abs(np.nan_to_num(after - before))
+        velocity = np.where(np.isfinite(self.limits.velocity), self.limits.velocity, 0.0)
+        allowed = self.config.max_jump + velocity * duration
         i = int(np.argmax(apart - allowed))
         if apart[i] <= allowed[i]:
             return ""
+        at = f"{before[i]:.4f}"
+        to = f"{at} to {after[i]:.4f}" if verb == "jumped from" else f"{at}, at {after[i]:.4f}"
         return (
-            f"the reference of {self.driver.joint_names[i]} jumped from "
-            f"{self._limiter.position[i]:.4f} to {sample.position[i]:.4f} "
+            f"the reference of {self.driver.joint_names[i]} {verb} {to} "
             f"({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
         )
 

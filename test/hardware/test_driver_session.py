@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hardware.scripted_driver import ScriptedDriver
@@ -138,6 +140,28 @@ def test_jump_holds_until_a_reset(rig: Rig) -> None:
     rig.session.reset()
     rig.run(0.3)
     assert rig.session.state is SessionState.ENABLED
+
+
+def test_a_late_cycle_is_no_jump() -> None:
+    rig = Rig(SessionConfig(max_jump=0.01), rate=500.0)
+    rig.run(math.pi)
+    rig.amplitude = 0.6
+    for _ in range(8):
+        rig.run(0.13)
+        rig.now += 45 * MS
+    rig.run(0.3)
+    assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
+    np.testing.assert_allclose(
+        rig.sent()[-1], rig.reference(rig.times[-1] - 1e-9 * BEGIN)[0], atol=0.03
+    )
+
+
+def test_references_that_run_away_are_a_fault() -> None:
+    rig = Rig(SessionConfig(speed=0.02))
+    rig.run(0.2)
+    rig.amplitude = 0.6
+    rig.run(2.0)
+    assert rig.session.state is SessionState.HOLDING
 
 
 def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig: Rig) -> None:
