@@ -73,6 +73,7 @@ class ForkedProcess:
         self, template: NodeTemplate, words: Sequence[str], log: Path, environment: dict[str, str]
     ) -> None:
         self._template = template
+        log.touch()
         self._number = template.fork(words, log, environment)
         self.pid = template.pids[self._number]
 

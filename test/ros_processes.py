@@ -76,15 +76,19 @@ class SuiteProcess:
     """A process of the suite; what it prints goes to a file."""
 
     def __init__(
-        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        fork: bool = True,
     ) -> None:
-        """Start it."""
+        """Start it; a node without ``fork`` imports only what it needs."""
         self.command = list(command)
         self._log = log
         variables = dict(environment or os.environ)
-        self._process = forked(self.command, log, variables) or _started(
-            self.command, log, variables
-        )
+        made = forked(self.command, log, variables) if fork else None
+        self._process = made or _started(self.command, log, variables)
 
     @property
     def pid(self) -> int:
@@ -142,11 +146,13 @@ class Suite:
         self._folder = folder
         self.environment = dict(environment)
         self.processes: list[SuiteProcess] = []
+        self.fork = True
+        """Whether nodes are forked from a process that has imported what they import."""
 
     def run(self, command: Sequence[str], **variables: str) -> SuiteProcess:
         """Start any command with this run's environment."""
         log = self._folder / f"process_{len(self.processes)}.log"
-        process = SuiteProcess(command, log, self.environment | variables)
+        process = SuiteProcess(command, log, self.environment | variables, fork=self.fork)
         self.processes.append(process)
         return process
 

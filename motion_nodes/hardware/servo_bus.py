@@ -7,12 +7,27 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
+from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost
 from motion_nodes.hardware.serial_port import SerialPort
 
 REPLY_TIMEOUT = 0.02
 """Max time to wait for the next bytes of an answer [s]; USB adapters collect for up to 16 ms. A
 request with its answers takes five times as long at most, however many bytes arrive."""
+
+
+def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list[CheckResult]:
+    """Return the findings about supply and temperature of a joint's servo.
+
+    Args:
+        joint: name.
+        volts: supply [V].
+        celsius: temperature [degrees C].
+        hot: temperature from which it is not as required [degrees C].
+    """
+    return [
+        CheckResult(f"{joint}: supply", volts > 4.0, f"{volts:.1f} V"),
+        CheckResult(f"{joint}: temperature", celsius < hot, f"{celsius:g} deg C"),
+    ]
 
 
 class ServoPackets(Protocol):

@@ -19,6 +19,13 @@ SPARE = 24
 DAMAGES = ("cut", "emptied", "flipped", "zeroed", "random")
 
 
+def _copy_if_there(source: str, target: str) -> str:
+    """Copy a file; others may replace or remove it meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        shutil.copy2(source, target)
+    return target
+
+
 class SmallHome:
     """A tmpfs that holds home, cache, logs and temporary files of the suite."""
 
@@ -39,7 +46,7 @@ class SmallHome:
             (folder / part).mkdir(mode=0o700)
         self.cache = folder / "cache" / "kernels"
         if cached and source is not None:
-            shutil.copytree(source, self.cache)
+            shutil.copytree(source, self.cache, copy_function=_copy_if_there)
 
     @property
     def environment(self) -> dict[str, str]:

@@ -156,6 +156,7 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
         frame="base", stiffness=(1500.0, 60.0), max_velocity=0.1, force_gain=2.0
     )  # fmt: skip
     arm.world.model.geom_friction[:, 0], arm.world.model.geom_solref[:, 0] = 0.3, 0.02
+    arm.world.model.geom_solimp[:, :3] = (0.9, 0.95, 1e-3)
     low = arm.pose
     low[2, 3] = 0.012
     arm.law.set_target(low)

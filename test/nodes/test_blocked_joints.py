@@ -53,7 +53,8 @@ def robot(ros: None) -> Iterator[ScriptedRobot]:
 
 @pytest.fixture(scope="module")
 def process(robot: ScriptedRobot, module_suite: Any) -> SuiteProcess:
-    """The controller of that robot."""
+    """The controller of that robot; what it imports is looked at."""
+    module_suite.fork = False
     process: SuiteProcess = module_suite.node("articulation_controller", robot="franka")
     return process
 

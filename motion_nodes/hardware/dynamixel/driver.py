@@ -25,7 +25,7 @@ from motion_nodes.hardware.robot_driver import (
     RobotReading,
 )
 from motion_nodes.hardware.serial_port import SerialPort
-from motion_nodes.hardware.servo_bus import ServoAnswer, ServoBus
+from motion_nodes.hardware.servo_bus import ServoAnswer, ServoBus, supply_results
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.yaml_schema import decode
 
@@ -167,11 +167,10 @@ class DynamixelDriver(RobotDriver):
     def check(self) -> list[CheckResult]:
         """Return findings: voltage and temperature of each servo, and whether it may move."""
         answers = self._bus.read_all(self._servos, SUPPLY, SUPPLY_LENGTH)
-        results = []
+        results: list[CheckResult] = []
         for name, servo in self._pairs():
             volts, celsius = 0.1 * answers[servo].number(0), answers[servo].number(2, 1)
-            results.append(CheckResult(f"{name}: supply", volts > 4.0, f"{volts:.1f} V"))
-            results.append(CheckResult(f"{name}: temperature", celsius < HOT, f"{celsius} deg C"))
+            results += supply_results(name, volts, celsius, HOT)
         return results
 
     # ---- inside

@@ -29,7 +29,7 @@ from motion_nodes.hardware.robot_driver import (
     RobotReading,
 )
 from motion_nodes.hardware.serial_port import SerialPort
-from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, ServoAnswer, ServoBus
+from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, ServoAnswer, ServoBus, supply_results
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.yaml_schema import decode
@@ -177,12 +177,11 @@ class FeetechDriver(RobotDriver):
     def check(self) -> list[CheckResult]:
         """Return findings: ranges, voltage and temperature of each servo."""
         answers = self._bus.read_all(self._servos, PRESENT_POSITION, STATE_LENGTH)
-        results = []
+        results: list[CheckResult] = []
         for name, servo in self._pairs():
             answer, mine = answers[servo], self._calibration[name]
             volts, celsius = 0.1 * answer.number(6, 1), answer.number(7, 1)
-            results.append(CheckResult(f"{name}: supply", volts > 4.0, f"{volts:.1f} V"))
-            results.append(CheckResult(f"{name}: temperature", celsius < HOT, f"{celsius} deg C"))
+            results += supply_results(name, volts, celsius, HOT)
             low, high = sorted((mine.angle(mine.range_min), mine.angle(mine.range_max)))
             # Connected arms have at most one such joint, as the wrist of the SO-101.
             note = " (a whole turn)" if mine.whole_turn else ""
