@@ -306,12 +306,10 @@ class DriverSession:
         sample = self._tracks.sample(now_ns)
         by_velocity = np.ones(self._n, dtype=np.bool_)
         goal, speed = limiter.position.copy(), np.zeros(self._n)
-        followed = self.state is SessionState.ENABLED and sample is not None
-        if not (followed and self._fresh(now_ns)):
-            self._followed = None
-        if followed and sample is not None:
+        last, self._followed = self._followed, None
+        if self.state is SessionState.ENABLED and sample is not None:
             if self._fresh(now_ns):
-                self.waiting = self._jump(sample, now_ns, dt)
+                self.waiting = self._jump(sample, last, now_ns, dt)
                 if self.waiting:
                     self._hold(self.waiting)
                 else:
@@ -343,19 +341,21 @@ class DriverSession:
         if on_stream.any():
             limiter.put(on_stream, sample)
 
-    def _jump(self, sample: StreamSample, now_ns: int, dt: float) -> str:
+    def _jump(
+        self, sample: StreamSample, last: tuple[int, Array] | None, now_ns: int, dt: float
+    ) -> str:
         """Return a description of a jump of the references, empty if there is none.
 
         A cycle that is late is no jump: the references have moved on meanwhile.
         """
         longest = self.config.command_timeout
         before, elapsed = self._limiter.position, dt
-        if self._followed is not None:
-            before = self._followed[1]
-            elapsed = min(max((now_ns - self._followed[0]) * 1e-9, dt), longest)
+        if last is not None:
+            before = last[1]
+            elapsed = min(max((now_ns - last[0]) * 1e-9, dt), longest)
         self._followed = (now_ns, sample.position)
-        return self._beyond("jumped from", before, sample.position, elapsed) or self._beyond(
-            "is too far from", self._limiter.position, sample.position, max(longest, dt)
+        return self._beyond("jumped", before, sample.position, elapsed) or self._beyond(
+            "ran away", self._limiter.position, sample.position, max(longest, dt)
         )
 
     def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
@@ -366,11 +366,9 @@ class DriverSession:
         i = int(np.argmax(apart - allowed))
         if apart[i] <= allowed[i]:
             return ""
-        at = f"{before[i]:.4f}"
-        to = f"{at} to {after[i]:.4f}" if verb == "jumped from" else f"{at}, at {after[i]:.4f}"
         return (
-            f"the reference of {self.driver.joint_names[i]} {verb} {to} "
-            f"({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
+            f"the reference of {self.driver.joint_names[i]} {verb} from {before[i]:.4f} to "
+            f"{after[i]:.4f} ({apart[i]:.3f}; allowed are {allowed[i]:.3f})"
         )
 
     def _hold(self, why: str) -> None:

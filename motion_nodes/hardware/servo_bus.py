@@ -4,15 +4,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLost
 from motion_nodes.hardware.serial_port import SerialPort
 
 REPLY_TIMEOUT = 0.02
 """Max time to wait for the next bytes of an answer [s]; USB adapters collect for up to 16 ms. A
 request with its answers takes five times as long at most, however many bytes arrive."""
+MAX_ID = 252
+
+
+def check_servo_ids(ids: Mapping[str, int]) -> None:
+    """Check the ids of servos by joint.
+
+    Raises:
+        InvalidConfig: an id that no servo can have.
+    """
+    for joint, servo in ids.items():
+        if not 0 <= servo <= MAX_ID:
+            raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
 
 
 def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list[CheckResult]:
@@ -110,6 +123,20 @@ class ServoBus:
         except DriverFault:
             return False
         return True
+
+    def require(self, servos: Iterable[tuple[str, int]], advice: str) -> None:
+        """Check that the servos of joints answer.
+
+        Args:
+            servos: joint and id of each.
+            advice: what to do if one does not.
+
+        Raises:
+            DriverFault: names those that do not, or the port is gone.
+        """
+        missing = [f"{joint} (servo {servo})" for joint, servo in servos if not self.ping(servo)]
+        if missing:
+            raise DriverFault(f"no answer from {', '.join(missing)}; {advice}")
 
     def read(self, servo: int, address: int, length: int) -> ServoAnswer:
         """Read consecutive registers of a servo.

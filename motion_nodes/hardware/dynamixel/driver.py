@@ -94,13 +94,7 @@ class DynamixelDriver(RobotDriver):
             DriverFault: a servo is missing, or has no position mode.
         """
         self._bus.open()
-        missing = [
-            f"{name} (servo {servo})" for name, servo in self._pairs() if not self._bus.ping(servo)
-        ]
-        if missing:
-            raise DriverFault(
-                f"no answer from {', '.join(missing)}; check power, cables, baud rate and ids"
-            )
+        self._bus.require(self._pairs(), "check power, cables, baud rate and ids")
         for i, (name, servo) in enumerate(self._pairs()):
             mode = self._bus.read(servo, OPERATING_MODE, 1).number(0, 1)
             if mode not in POSITION_MODES:

@@ -7,12 +7,11 @@ import math
 from dataclasses import dataclass, field
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT
+from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, check_servo_ids
 from motion_nodes.model.setting import check_settings, setting
 
 COUNTS = 4096
 """Per revolution."""
-MAX_ID = 252
 
 
 @dataclass(frozen=True)
@@ -47,9 +46,7 @@ class DynamixelSettings:
     def __post_init__(self) -> None:
         """Check the settings."""
         check_settings(self)
-        for joint, servo in self.ids.items():
-            if not 0 <= servo <= MAX_ID:
-                raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
+        check_servo_ids(self.ids)
         for joint, value in (*self.scale.items(), *self.torque_per_count.items()):
             if not math.isfinite(value) or (joint in self.scale and self.scale[joint] == 0.0):
                 raise InvalidConfig(f"{joint}: {value} is no usable factor")

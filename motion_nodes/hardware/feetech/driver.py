@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.control.stream_resampler import StreamSample
-from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.feetech import packets
 from motion_nodes.hardware.feetech.calibration import (
     RADIANS,
@@ -29,7 +29,13 @@ from motion_nodes.hardware.robot_driver import (
     RobotReading,
 )
 from motion_nodes.hardware.serial_port import SerialPort
-from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, ServoAnswer, ServoBus, supply_results
+from motion_nodes.hardware.servo_bus import (
+    REPLY_TIMEOUT,
+    ServoAnswer,
+    ServoBus,
+    check_servo_ids,
+    supply_results,
+)
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.yaml_schema import decode
@@ -39,7 +45,6 @@ TORQUE_ENABLE, ACCELERATION, GOAL_POSITION, PRESENT_POSITION = 40, 41, 42, 56
 OFFSET_SIGN, VALUE_SIGN, LOAD_SIGN = 11, 15, 10
 STATE_LENGTH = 8
 """Position, velocity, load (two bytes each), voltage, temperature."""
-MAX_ID = 252
 HOT = 65
 """Temperature that the check reports [degrees C]; servos switch off at 70 as delivered."""
 
@@ -63,9 +68,7 @@ class FeetechSettings:
     def __post_init__(self) -> None:
         """Check the settings."""
         check_settings(self)
-        for joint, servo in self.ids.items():
-            if not 0 <= servo <= MAX_ID:
-                raise InvalidConfig(f"the id of {joint} is {servo}; allowed are 0 to {MAX_ID}")
+        check_servo_ids(self.ids)
 
 
 class FeetechDriver(RobotDriver):
@@ -116,15 +119,7 @@ class FeetechDriver(RobotDriver):
             DriverFault: a servo is missing or not calibrated, or the file is of another arm.
         """
         self._bus.open()
-        missing = [
-            f"{name} (servo {servo})"
-            for name, servo in zip(self.joint_names, self._servos, strict=True)
-            if not self._bus.ping(servo)
-        ]
-        if missing:
-            raise DriverFault(
-                f"no answer from {', '.join(missing)}; check power, cables and ids of the servos"
-            )
+        self._bus.require(self._pairs(), "check power, cables and ids of the servos")
         stored = self._stored()
         if not self._file:
             self._require_calibrated(stored)
