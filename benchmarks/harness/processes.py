@@ -149,7 +149,7 @@ def executable_of(command: Sequence[str]) -> str:
     """Return what a process of the suite is, from its command line."""
     if "motion_nodes.nodes" in command:
         return command[command.index("motion_nodes.nodes") + 1]
-    return "motion up (watches)"
+    return "template" if "motion_nodes.bringup.template_main" in command else "motion up (watches)"
 
 
 def descendants(pid: int) -> dict[int, list[str]]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -14,6 +13,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from motion_nodes.bringup.process_template import (
+    FORK_TIMEOUT,
+    IMPORT_TIMEOUT,
+    ForkedProcess,
+    ProcessTemplate,
+    die_with_parent,
+    reap_orphans,
+)
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
 from motion_nodes.ros.supervision.records import CONTROL_VARIABLE, Record, read_record
 from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
@@ -27,14 +34,13 @@ STACKS_SIGNAL, STACKS_TIME = signal.SIGUSR1, 0.1
 KILL_GRACE = 1.0
 """[s] A killed process that has not ended by then is blocked in the kernel."""
 
-_PR_SET_PDEATHSIG = 1
-
 Report = News | Record
+Process = subprocess.Popen[bytes] | ForkedProcess
 
 
 @dataclass
 class _Running:
-    process: subprocess.Popen[bytes]
+    process: Process
     control: int
     """File descriptor on which the process receives."""
 
@@ -59,6 +65,7 @@ class ProcessGroup:
         environment: Mapping[str, str] | None = None,
         hear: Callable[[str, Report], None] | None = None,
         on_end: Callable[[str, int], None] | None = None,
+        template: ProcessTemplate | None = None,
     ) -> None:
         """Prepare; nothing runs before the context is entered.
 
@@ -69,12 +76,14 @@ class ProcessGroup:
             hear: called by :meth:`watch` with the name of a process and what it reports.
             on_end: called by :meth:`watch` with the name and the exit code of a process that ended
                 by itself; None: print it and note it in :attr:`failed`.
+            template: forks the processes; None: each is started by its command line.
         """
         self._commands = dict(commands)
         self._say = say
         self._environment = dict(os.environ if environment is None else environment)
         # A viewer that is restarted keeps the address of its page.
         self._environment.setdefault(TOKEN_VARIABLE, page_token())
+        self._template, self._fork_timeout = template, IMPORT_TIMEOUT
         self._hear = hear
         self._on_end = on_end or self._note_end
         self._reports: tuple[int, int] | None = None
@@ -89,9 +98,9 @@ class ProcessGroup:
         reader, writer = self._reports = os.pipe()
         for end in (reader, writer):
             os.set_blocking(end, False)
-        self._environment[VARIABLE] = str(writer)
         for name in self._commands:
             self.start(name)
+        self._fork_timeout = FORK_TIMEOUT
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -129,18 +138,31 @@ class ProcessGroup:
         assert self._reports is not None, "the context was not entered"
         control, writer = os.pipe()
         os.set_blocking(writer, False)
+        variables = {**self._environment, **(environment or {})}
         try:
-            process = subprocess.Popen(
+            process = self._create(
                 self._commands[name],
-                env={**self._environment, **(environment or {}), CONTROL_VARIABLE: str(control)},
-                start_new_session=True,
-                preexec_fn=_die_with_parent,
-                pass_fds=(self._reports[1], control),
+                variables,
+                {VARIABLE: self._reports[1], CONTROL_VARIABLE: control},
             )
         finally:
             os.close(control)
         self._running[name] = _Running(process, writer)
         self._names[process.pid] = name
+
+    def _create(
+        self, command: list[str], environment: Mapping[str, str], pipes: Mapping[str, int]
+    ) -> Process:
+        forked = self._template and self._template.fork(
+            command, environment, pipes, self._fork_timeout
+        )
+        return forked or subprocess.Popen(
+            command,
+            env={**environment, **{name: str(number) for name, number in pipes.items()}},
+            start_new_session=True,
+            preexec_fn=die_with_parent,
+            pass_fds=list(pipes.values()),
+        )
 
     def send(self, name: str, content: Mapping[str, Any]) -> None:
         """Send a line of JSON to a process; one that does not read it does not block this one."""
@@ -158,6 +180,8 @@ class ProcessGroup:
             if code is not None:
                 self._forget(name)
                 self._on_end(name, code)
+        if self._template is not None:
+            reap_orphans([running.process.pid for running in self._running.values()])
         return bool(self._running)
 
     def print_stacks(self, name: str) -> None:
@@ -219,12 +243,6 @@ class ProcessGroup:
         self._hear(name, report)
 
 
-def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def _signal(process: Process, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(number)
-
-
-def _die_with_parent() -> None:
-    """Have the kernel send SIGTERM to this child when its parent dies, however it dies."""
-    with contextlib.suppress(OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -14,6 +14,7 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.node_specs import commands_for, processes_for
+from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, MotionError
@@ -31,13 +32,20 @@ def say(text: str) -> None:
     print(f"motion: {text}", flush=True)
 
 
-def run_suite(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
+def run_suite(
+    config: BringupConfig,
+    *,
+    composed: bool,
+    respawn: bool,
+    template: ProcessTemplate | None = None,
+) -> int:
     """Run the suite until a signal comes or no process runs any more.
 
     Args:
         config: what to run.
         composed: whether nodes share a process.
         respawn: whether lost processes are replaced.
+        template: forks the processes; None: each is started by its command line.
 
     Returns:
         The exit code: 1 where a process failed and was not replaced.
@@ -55,6 +63,7 @@ def run_suite(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
         say,
         respawn=respawn,
         hear=lambda process, news: startup.hear(news, supervisor.nodes_of(process)),
+        template=template,
     )
     with supervisor.group:
         while not signals.STOP.wait(PERIOD if startup.complete else PERIOD_STARTING):
@@ -109,7 +118,9 @@ def main(arguments: Sequence[str]) -> int:
         values = dict(pair(argument) for argument in arguments)
         config = config_from(values)
         composed = values.get("use_composition", "true") == "true"
-        return run_suite(config, composed=composed, respawn=values.get("respawn") != "false")
+        respawn = values.get("respawn") != "false"
+        with ProcessTemplate() as template:
+            return run_suite(config, composed=composed, respawn=respawn, template=template)
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         return 2

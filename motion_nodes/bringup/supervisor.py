@@ -25,6 +25,7 @@ from motion_nodes.bringup.process_health import (
     Heartbeat,
     ProcessHealth,
 )
+from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
 from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
 from motion_nodes.control.stop_state import StopState
@@ -92,6 +93,7 @@ class Supervisor:
         budget: RestartLimits | None = None,
         activity: Callable[[int], Activity] = read_activity,
         clock: Callable[[], float] = time.monotonic,
+        template: ProcessTemplate | None = None,
     ) -> None:
         """Prepare; the processes start when the context of :attr:`group` is entered.
 
@@ -105,6 +107,7 @@ class Supervisor:
             budget: how often a process is replaced.
             activity: returns the process accounting of a process id.
             clock: returns the time [s].
+            template: forks the processes.
         """
         self._respawn, self._say, self._hear = respawn, say, hear
         self._limits = health or HealthLimits()
@@ -118,7 +121,12 @@ class Supervisor:
         self._report_due = 0.0
         environment = {**os.environ, ECHO_VARIABLE: f"s{secrets.token_hex(4)}"}
         self.group = ProcessGroup(
-            commands, say, environment=environment, hear=self._take, on_end=self._ended
+            commands,
+            say,
+            environment=environment,
+            hear=self._take,
+            on_end=self._ended,
+            template=template,
         )
 
     @property

@@ -177,38 +177,42 @@ def up(
     ] = None,
 ) -> None:
     """Start all nodes of some robots and run them until Ctrl-C."""
-    from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
-    from motion_nodes.bringup.suite import run_suite
-    from motion_nodes.cli.hardware import backend_and_driver, page_and_device
-    from motion_nodes.model.placement import parse_placements
+    from motion_nodes.bringup.process_template import ProcessTemplate
 
-    placements = parse_placements(robots)
-    backend, driver = backend_and_driver(backend, placements)
-    viewer_port, device = page_and_device(port, device)
-    config = BringupConfig(
-        placements=placements,
-        backend=backend,
-        hardware=HardwareOptions(
-            driver=driver, device=device, calibration=calibration, dry_run=dry_run, speed=speed
-        ),
-        viewer=viewer,
-        viewer_port=viewer_port,
-        viewer_host=host,
-        namespace=namespace,
-        params_file=params_file,
-        log_level=log_level,
-        stamped_cmd_vel=stamped_cmd_vel,
-        autostart=autostart,
-        floor=floor,
-        floor_height=floor_height,
-        scene_bodies=scene_bodies,
-        suction=suction,
-        objects=tuple(objects or ()),
-        cameras=tuple(camera or ()),
-        policies=tuple(policies or ()),
-        tasks=tasks,
-    )
-    raise typer.Exit(run_suite(config, composed=composed, respawn=respawn))
+    with ProcessTemplate() as template:
+        from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
+        from motion_nodes.bringup.suite import run_suite
+        from motion_nodes.cli.hardware import backend_and_driver, page_and_device
+        from motion_nodes.model.placement import parse_placements
+
+        placements = parse_placements(robots)
+        backend, driver = backend_and_driver(backend, placements)
+        viewer_port, device = page_and_device(port, device)
+        config = BringupConfig(
+            placements=placements,
+            backend=backend,
+            hardware=HardwareOptions(
+                driver=driver, device=device, calibration=calibration, dry_run=dry_run, speed=speed
+            ),
+            viewer=viewer,
+            viewer_port=viewer_port,
+            viewer_host=host,
+            namespace=namespace,
+            params_file=params_file,
+            log_level=log_level,
+            stamped_cmd_vel=stamped_cmd_vel,
+            autostart=autostart,
+            floor=floor,
+            floor_height=floor_height,
+            scene_bodies=scene_bodies,
+            suction=suction,
+            objects=tuple(objects or ()),
+            cameras=tuple(camera or ()),
+            policies=tuple(policies or ()),
+            tasks=tasks,
+        )
+        code = run_suite(config, composed=composed, respawn=respawn, template=template)
+    raise typer.Exit(code)
 
 
 @app.command()

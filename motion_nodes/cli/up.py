@@ -9,6 +9,7 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.libraries import check_libraries
 from motion_nodes.bringup.node_specs import commands_for
+from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import say
 from motion_nodes.model.placement import parse_placements
@@ -43,7 +44,11 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     signals.stop_quietly()
     signals.nodes_exist()
     say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
-    with ProcessGroup(commands_for(nodes_for(config), composed=True), say) as group:
+    commands = commands_for(nodes_for(config), composed=True)
+    with (
+        ProcessTemplate() as template,
+        ProcessGroup(commands, say, template=template) as group,
+    ):
         return run_demo(show, headless=headless, watch=lambda: group.watch() and not group.failed)
 
 

@@ -97,9 +97,14 @@ def works_again(arm: JointClient) -> None:
 
 def commands_rest(arm: JointClient) -> None:
     """What is commanded last is a place at rest, near where the motion was interrupted."""
+
+    def rests() -> bool:
+        return np.nanmax(np.abs(arm.commands.newest.velocity)) < 1e-6
+
+    arm.client.wait(rests, "commands at rest")
     arm.client.spin(0.3)
+    assert rests()
     last = arm.commands.newest
-    assert np.nanmax(np.abs(last.velocity)) < 1e-6
     for name, position in zip(last.name, last.position, strict=True):
         assert HOME[name] - 1e-6 <= position <= HOME[name] + 0.4 * (name in AWAY) + 1e-6
 

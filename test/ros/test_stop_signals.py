@@ -89,6 +89,6 @@ def test_the_end_of_the_terminal_is_ignored_where_it_was_asked_for(suite: Suite)
 
 def test_a_container_leaves_as_a_whole(suite: Suite, client: RosClient):
     process = suite.bring_up("franka", "b:=jetbot", without=ALONE, backend="mock")["container"]
-    client.wait(lambda: process.output.count("configured in") == 4, "four nodes")
+    client.wait(lambda: process.output.count("configured in") >= 4, "four nodes")
     process.send(signal.SIGTERM)
     ended_well(process)

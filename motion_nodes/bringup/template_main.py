@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The template process of a suite: imports modules of nodes once, and forks the suite's processes.
+
+Its protocol and purpose are described in ``process_template.py``. For each request the modules that
+the process needs are imported here first, so that later forks and restarts have them, too. The
+imported modules start no threads, open no connections and read no variables of a single process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from motion_nodes.bringup.process_template import die_with_parent
+
+SHARED = ("numpy", "rclpy", "rclpy.action", "motion_nodes.ros.run")
+REQUEST_ROOM = 1 << 18
+_ARG_START, _ARG_END = 47, 48  # fields of /proc/PID/stat, from 0
+
+
+class ProcessTitle:
+    """The command line of this process as other processes see it."""
+
+    def __init__(self) -> None:
+        """Find the memory of the command line that this process was started with."""
+        text = Path("/proc/self/stat").read_text()
+        fields = ["", "", *text[text.rindex(")") + 2 :].split()]
+        self._begin = int(fields[_ARG_START])
+        self._room = int(fields[_ARG_END]) - self._begin
+
+    def set(self, words: Sequence[str]) -> None:
+        """Replace the command line; it is cut to the room that there is."""
+        text = "\0".join(words).encode()[: self._room - 1]
+        ctypes.memmove(self._begin, text.ljust(self._room, b"\0"), self._room)
+
+
+def modules_of(command: Sequence[str]) -> list[str]:
+    """Return the modules that a process of nodes imports; of others they are not known.
+
+    Args:
+        command: ``python -m MODULE ARGUMENTS``.
+    """
+    if command[2] != "motion_nodes.nodes" or len(command) < 4:
+        return []
+    executables = [command[3]]
+    if command[3] == "container":
+        with contextlib.suppress(ValueError, KeyError, TypeError, IndexError):
+            executables += [entry["executable"] for entry in json.loads(command[5])]
+    return [f"motion_nodes.nodes.{name}" for name in executables]
+
+
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules; what fails is left to the process that needs it, which reports it."""
+    for name in names:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # Pages of these objects stay shared.
+
+
+def fork_for(parent: int) -> int:
+    """Fork a child of the template's parent.
+
+    The child is forked by an intermediate process that ends at once, so that it is adopted by the
+    parent, which is a subreaper.
+
+    Args:
+        parent: process id of the template's parent.
+
+    Returns:
+        0 in the child; in the template the child's process id, -1 where it could not be forked.
+    """
+    reader, writer = os.pipe()
+    between = os.fork()
+    if between:
+        os.close(writer)
+        os.waitpid(between, 0)
+        pid = int(os.read(reader, 32) or b"-1")
+        os.close(reader)
+        return pid
+    between = os.getpid()
+    with contextlib.suppress(OSError):
+        if child := os.fork():
+            os.write(writer, str(child).encode())
+    if os.getpid() == between:
+        os._exit(0)
+    os.close(reader)
+    os.close(writer)
+    while os.getppid() == between:
+        time.sleep(0.0002)
+    die_with_parent()
+    if os.getppid() != parent:
+        os._exit(0)
+    return 0
+
+
+def become(
+    command: Sequence[str], environment: Mapping[str, str], pipes: Mapping[str, int]
+) -> None:
+    """Turn a fork into the process of a command line, and run it."""
+    os.setsid()
+    os.environ.clear()
+    os.environ.update(environment)
+    os.environ.update({name: str(number) for name, number in pipes.items()})
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = [command[2], *command[3:]]
+    runpy.run_module(command[2], run_name="__main__", alter_sys=True)
+
+
+def main() -> None:
+    """Serve requests until the connection ends."""
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    title = ProcessTitle()
+    title.set([sys.executable, "-m", "motion_nodes.bringup.template_main"])
+    import_modules(SHARED)
+    while True:
+        data, received, _, _ = socket.recv_fds(connection, REQUEST_ROOM, 4)
+        if not data:
+            return
+        request = json.loads(data)
+        command = request["command"]
+        import_modules(modules_of(command))
+        pid = fork_for(parent)
+        if pid == 0:
+            connection.close()
+            title.set(command)
+            consent, *descriptors = received
+            if not os.read(consent, 1):
+                os._exit(0)
+            os.close(consent)
+            pipes = dict(zip(request["pipes"], descriptors, strict=True))
+            become(command, request["environment"], pipes)
+            return
+        for number in received:
+            os.close(number)
+        connection.send(str(max(pid, 0)).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes forked from a template behave as if they had been started by their command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from motion_nodes.bringup.process_template import ProcessTemplate, reap_orphans
+from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.template_main import modules_of
+from motion_nodes.ros.readiness import FAILED, VARIABLE, read_news
+
+PYTHON = [sys.executable, "-m"]
+NODES = [*PYTHON, "motion_nodes.nodes"]
+UNKNOWN = [*NODES, "no_such_node"]
+SIMULATION = [*NODES, "mock_sim", "--ros-args", "-p", 'robots:=["jetbot"]']
+
+
+@pytest.fixture(scope="module")
+def template():
+    with ProcessTemplate() as made:
+        yield made
+
+
+def wait_until(condition, within=60.0):
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.01)
+
+
+def test_modules_of_a_node_and_of_a_container():
+    listed = json.dumps([{"executable": "robot_state"}, {"executable": "ik_service"}])
+    assert modules_of([*NODES, "mock_sim", "--ros-args"]) == ["motion_nodes.nodes.mock_sim"]
+    assert modules_of([*NODES, "container", "--nodes", listed]) == [
+        f"motion_nodes.nodes.{name}" for name in ("container", "robot_state", "ik_service")
+    ]
+    assert modules_of([*NODES, "container", "--nodes", "{"]) == ["motion_nodes.nodes.container"]
+    assert modules_of([*PYTHON, "motion_nodes.nodes.clients.dds_probe"]) == []
+
+
+def test_the_exit_code_and_the_report_of_a_fork_arrive(template):
+    reader, writer = os.pipe()
+    process = template.fork(UNKNOWN, {**os.environ}, {VARIABLE: writer})
+    assert process.wait(60.0) == 2
+    os.close(writer)
+    news = read_news(os.read(reader, 1 << 12))
+    os.close(reader)
+    assert (news.state, news.pid) == (FAILED, process.pid)
+
+
+def test_a_fork_is_a_child_of_this_process_with_its_own_command_line(template):
+    quiet = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF", "NAME_OF_THE_TEST": "é"}
+    process = template.fork(SIMULATION, quiet, {})
+    try:
+        proc = Path(f"/proc/{process.pid}")
+        wait_until(lambda: b"robots:=" in (proc / "cmdline").read_bytes())
+        words = (proc / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        assert [word.decode() for word in words] == SIMULATION
+        assert f"PPid:\t{os.getpid()}\n" in (proc / "status").read_text()
+        assert os.getsid(process.pid) == process.pid
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGKILL)
+    assert process.wait(10.0) == -signal.SIGKILL
+    process.send_signal(signal.SIGKILL)
+
+
+def test_other_commands_are_not_forked(template):
+    assert template.fork([sys.executable, "-c", "pass"], {}, {}) is None
+    assert template.fork(["true"], {}, {}) is None
+    assert template.fork(UNKNOWN, {**os.environ}, {}).wait(60.0) == 2
+
+
+def test_a_lost_or_stopped_template_is_replaced_by_new_processes():
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        with ProcessTemplate() as template:
+            assert template.fork(UNKNOWN, {**os.environ}, {}).wait(60.0) == 2
+            os.kill(template.pid, number)
+            ended = {}
+            with ProcessGroup(
+                {}, print, on_end=lambda name, code, to=ended: to.update({name: code}),
+                template=template,
+            ) as group:  # fmt: skip
+                group.add("a", UNKNOWN)
+                wait_until(lambda group=group: not group.watch())
+            assert ended == {"a": 2}
+            assert template.pid == 0
+
+
+def test_forks_end_with_the_process_that_asked_for_them():
+    code = (
+        "import os, sys, time\n"
+        "from motion_nodes.bringup.process_template import ProcessTemplate\n"
+        "with ProcessTemplate() as template:\n"
+        f"    print(template.fork({SIMULATION!r}, dict(os.environ), {{}}).pid, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    quiet = {**os.environ, "ROS_AUTOMATIC_DISCOVERY_RANGE": "OFF"}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+                          env=quiet) as parent:  # fmt: skip
+        child = int(parent.stdout.readline())
+        parent.kill()
+    wait_until(lambda: not Path(f"/proc/{child}").exists() or _is_zombie(child))
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended whose parent, perhaps the first process, did not ask for it."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_only_unknown_children_are_reaped():
+    mine = subprocess.Popen(["true"])
+    wait_until(lambda: _is_zombie(mine.pid))
+    reap_orphans([mine.pid])
+    assert _is_zombie(mine.pid)
+    reap_orphans([])
+    assert not Path(f"/proc/{mine.pid}").exists()
+    mine.wait()
