@@ -124,16 +124,17 @@ class JointArbiter:
                 )
         present = controller.reference(joints)
         spliced = goal.trajectory.starting_from(present)
+        first = goal.trajectory.sample(max(-delay, 0.0)).position
         start = present.position
         if self._measured is not None:
             q, v = (values[joints] for values in self._measured)
-            start = allowed_start(goal.trajectory.positions[0], start, q, v)
+            start = allowed_start(first, start, q, v)
         # The reference itself may slightly exceed a limit; commands may not.
         limits = controller.limits.select(names)
         problem = (
             (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
             or validate_joined_speeds(spliced, limits, self.start_tolerance)
-            or validate_start(goal.trajectory, start, self.start_tolerance)
+            or validate_start(goal.trajectory, first, start, self.start_tolerance)
             or validate_return(goal.trajectory, present.position, limits)
         )
         if problem is not None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -42,6 +44,8 @@ class PathWatch:
         self._scene: Scene | None = None
         self.index = 0
         """Index of the waypoint that the robot has reached."""
+        self.blocked_at = math.inf
+        """Time of the waypoint at which the last check found an obstacle [s]; infinite: none."""
 
     def advance(self, q: ArrayLike) -> None:
         """Update the position of the robot, shape (n,); it never moves backwards."""
@@ -59,9 +63,12 @@ class PathWatch:
             return ""
         self._scene = scene
         self._checker.set_scene(scene)
+        self.blocked_at = math.inf
         found = sweep_path(self._checker, self._path[self.index :])
         if found.free:
             return ""
+        away = np.abs(self._path[self.index :] - found.q).max(axis=1)
+        self.blocked_at = float(self._times[self.index + int(np.argmin(away))])
         contacts = [c for c in self._checker.exact.explain(found.q) if c.kind != "limit"]
         if not contacts:
             return "the path ahead is blocked"

@@ -88,10 +88,19 @@ class PathEfforts:
         """Return by how much a motion must be slowed down to respect the limits; 1: not at all."""
         times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
         q, v, a, _ = motion.states(times[:-1])
+        return math.sqrt(max(self.usage(q, v, a), 1.0))
+
+    def usage(self, q: Array, v: Array, a: Array) -> float:
+        """Return the largest share of the room beside gravity that some states need.
+
+        Args:
+            q: positions [rad or m], shape (k, n).
+            v: velocities [rad/s or m/s], shape (k, n).
+            a: accelerations [rad/s^2 or m/s^2], shape (k, n).
+        """
         gravity = self._efforts(q, np.zeros_like(q), np.zeros_like(q))
         needed = self._inviscid(q, v, a) - gravity
-        most = float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
-        return math.sqrt(max(most, 1.0))
+        return float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
 
     def _room(self, gravity: Array) -> Array:
         left: NDArray[np.float64] = self._share * self._limits - np.abs(gravity)

@@ -10,7 +10,8 @@ bridge is collision-free.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.point_to_point import PointToPoint, point_to_point
 from motion_nodes.trajectory.trajectory import (
     Infeasible,
@@ -32,6 +34,10 @@ PathCheck = Callable[[Array], bool]
 
 JOINS = 32
 """Number of points of the new motion at which a bridge may end."""
+_SCALINGS = (1.0, 0.6, 0.35)
+"""Scaling factors of accelerations and jerks that are tried where efforts are limited."""
+_EFFORT_USAGE = 1.05
+"""Max usage of the efforts that motions may use; the running motion is at their limit."""
 _CHECKED_STEP = 0.01
 """Time between two configurations of a bridge that is checked [s]."""
 _EXCESS = 1e-3
@@ -102,6 +108,7 @@ def splice(
     limits: JointLimits,
     *,
     is_free: PathCheck | None = None,
+    efforts: PathEfforts | None = None,
     joins: int = JOINS,
 ) -> SplicedMotion:
     """Return the motion that replaces a running one at a time, without a stop.
@@ -115,6 +122,8 @@ def splice(
         limits: of the joints; velocities and accelerations must be finite.
         is_free: collision check of bridges; None: no check. The rest of ``following`` is not
             checked again.
+        efforts: effort limits of bridges; None: not considered. Slower bridges are tried where
+            they are exceeded.
         joins: number of points of the new motion at which the bridge may end.
 
     Raises:
@@ -133,25 +142,89 @@ def splice(
             f"a motion from {running.start_time:g} to {running.end_time:g} s cannot be left at "
             f"{time:g} s"
         )
-    begin = _within(running.sample(time), limits)
-    found: list[tuple[float, float, PointToPoint]] = []
-    reasons: list[str] = []
+    state = running.sample(time)
+    why = ""
+    for scaling in _SCALINGS if efforts is not None else (1.0,):
+        slower = replace(
+            limits, acceleration=scaling * limits.acceleration, jerk=scaling * limits.jerk
+        )
+        reasons: list[str] = []
+        bridges = sorted(
+            _bridges(state, following, slower, joins, reasons),
+            key=lambda found: found[1].end_time + following.end_time - found[0],
+        )
+        for join, bridge in bridges:
+            states = _checked_states(bridge)
+            if efforts is not None and efforts.usage(*states) > _EFFORT_USAGE:
+                why = "every bridge needs too large efforts"
+            elif is_free is not None and not is_free(states[0]):
+                why = "every bridge is in collision"
+            else:
+                return SplicedMotion(bridge, following, join)
+        why = why or reasons[-1]
+    raise Infeasible(f"the running motion cannot be continued by the new one: {why}")
+
+
+def replacement(
+    running: JointTrajectory, now: float, leave: float, motion: SplicedMotion, time_step: float
+) -> JointTrajectory:
+    """Return the trajectory that a controller executes in place of the running one.
+
+    It begins on the running motion, so that it may arrive at any moment until that is left: the
+    controller is at the same state in both.
+
+    Args:
+        running: trajectory that the controller executes, with velocities and accelerations.
+        now: its time at which the replacement begins [s], not later than the controller's.
+        leave: its time at which the spliced motion begins [s].
+        motion: the spliced motion.
+        time_step: max time between two points of the spliced motion [s].
+
+    Raises:
+        InvalidCommand: the running motion has no accelerations, or times are out of order.
+    """
+    if running.velocities is None or running.accelerations is None:
+        raise InvalidCommand("a trajectory without velocities and accelerations is not continued")
+    if not running.start_time <= now < leave <= running.end_time:
+        raise InvalidCommand(
+            f"times {now:g} and {leave:g} s are not within the running motion, from "
+            f"{running.start_time:g} to {running.end_time:g} s"
+        )
+    kept = (running.times > now + _NEAREST) & (running.times < leave - _NEAREST)
+    first, later = running.sample(now), motion.points(time_step)
+    assert later.velocities is not None
+    assert later.accelerations is not None
+    return JointTrajectory(
+        running.joint_names,
+        np.concatenate([[0.0], running.times[kept] - now, later.times + (leave - now)]),
+        np.vstack([first.position, running.positions[kept], later.positions]),
+        np.vstack([first.velocity, running.velocities[kept], later.velocities]),
+        np.vstack([first.acceleration, running.accelerations[kept], later.accelerations]),
+    )
+
+
+def _bridges(
+    state: TrajectorySample,
+    following: Trajectory,
+    limits: JointLimits,
+    joins: int,
+    reasons: list[str],
+) -> Iterator[tuple[float, PointToPoint]]:
+    """Yield motions from a state to points of the new motion, with their times there."""
+    begin = _within(state, limits)
     for join in np.linspace(following.start_time, following.end_time, max(joins, 2)).tolist():
         try:
             bridge = point_to_point(begin, _within(following.sample(join), limits), limits)
         except Infeasible as error:
             reasons.append(str(error))
-            continue
-        found.append((bridge.end_time + following.end_time - join, join, bridge))
-    for _, join, bridge in sorted(found, key=lambda item: item[0]):
-        if is_free is None or is_free(_configurations(bridge)):
-            return SplicedMotion(bridge, following, join)
-    why = "every bridge is in collision" if found else reasons[-1]
-    raise Infeasible(f"the running motion cannot be continued by the new one: {why}")
+        else:
+            yield join, bridge
 
 
-def _configurations(bridge: PointToPoint) -> Array:
-    return np.array([bridge.sample(t).position for t in bridge.sample_times(_CHECKED_STEP)])
+def _checked_states(bridge: PointToPoint) -> tuple[Array, Array, Array]:
+    states = [bridge.sample(t) for t in bridge.sample_times(_CHECKED_STEP)]
+    q, v, a = (np.array(values) for values in zip(*states, strict=True))
+    return q, v, a
 
 
 def _within(state: TrajectorySample, limits: JointLimits) -> TrajectorySample:

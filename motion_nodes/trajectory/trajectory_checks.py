@@ -89,12 +89,14 @@ def validate_joined_speeds(
 
 
 def validate_start(
-    trajectory: JointTrajectory, reference: Array, tolerance: float
+    trajectory: JointTrajectory, first: Array, reference: Array, tolerance: float
 ) -> Problem | None:
     """Check that a trajectory that begins at time 0 begins at the current reference.
 
     Args:
         trajectory: to be executed.
+        first: positions where it is entered [rad or m], shape (n,): its first point, or a later one
+            if it began before now.
         reference: current reference positions of its joints [rad or m], shape (n,).
         tolerance: max distance [rad or m]; 0 for any.
 
@@ -103,14 +105,14 @@ def validate_start(
     """
     if tolerance <= 0.0 or trajectory.times[0] > 0.0:
         return None
-    away = np.abs(trajectory.positions[0] - reference)
+    away = np.abs(first - reference)
     j = int(np.argmax(away))
     if away[j] <= tolerance:
         return None
     return Problem(
         "start",
         f"the trajectory starts with joint {trajectory.joint_names[j]} at "
-        f"{trajectory.positions[0, j]:.4f}, but it is at {reference[j]:.4f}; they may differ by "
+        f"{first[j]:.4f}, but it is at {reference[j]:.4f}; they may differ by "
         f"{tolerance:g}",
     )
 

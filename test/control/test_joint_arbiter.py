@@ -14,6 +14,8 @@ from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.point_to_point import point_to_point
+from motion_nodes.trajectory.splice import replacement, splice
 
 JOINTS = ("a", "b", "c")
 DT = 0.004
@@ -137,6 +139,33 @@ def test_splicing_from_a_moving_reference_does_not_jump(runner):
     assert np.abs(speed[0] - before.velocity).max() <= 8.0 * DT * 1.01
     assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
     assert second.follower.status is FollowStatus.SUCCEEDED
+
+
+def test_a_changed_trajectory_continues_the_running_one(runner):
+    """One that began before now, on the running one, is entered where the reference is."""
+    runner.start_tolerance = 0.01
+    running = smooth()
+    first = runner.start(goal(running), "first")
+    run(runner, 1.0)
+    follow = runner.controller.limits
+    leave = running.sample(1.2)
+    following = point_to_point(leave.position, np.full(3, 0.2), follow)
+    motion = splice(running, 1.2, following, follow)
+    changed = replacement(running, 0.9, 1.2, motion, 0.01)
+    before = runner.controller.reference(np.arange(3))
+    with pytest.raises(InvalidCommand):
+        runner.start(goal(changed), "too early", delay=0.0)
+    assert first.follower.status is FollowStatus.RUNNING
+    second = runner.start(goal(changed), "second", delay=-0.1)
+    path = np.vstack([before.position, run(runner, 3.0)])
+    times = 1.0 + DT * np.arange(len(path))
+    kept = times < 1.2
+    wanted = [running.sample(t).position for t in times[kept]]
+    np.testing.assert_allclose(path[kept], wanted, atol=1e-9)
+    speed = np.diff(path, axis=0) / DT
+    assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
+    assert second.follower.status is FollowStatus.SUCCEEDED
+    np.testing.assert_allclose(path[-1], 0.2, atol=1e-6)
 
 
 def test_cancel_brakes_within_limits_and_holds(runner):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles that come while a plan is carried out: the robot stops, plans anew and goes on."""
+"""Obstacles that come while a plan is executed: the motion changes, or stops and is replanned."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ pytestmark = pytest.mark.timeout(300)
 def arm(module_suite, module_client):
     """A robot without physics, its controller and the planner."""
     module_suite.node("mock_sim", robots=["franka"])
-    for executable in ("articulation_controller", "rrt_planner"):
-        module_suite.node(executable, robot="franka", use_sim_time=True)
+    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    # Long enough for a plan on a busy machine.
+    module_suite.node("rrt_planner", robot="franka", use_sim_time=True, replan_lead=0.6)
     made = JointClient(module_client)
     made.wait_for()
     yield made
@@ -98,6 +99,46 @@ def test_the_robot_goes_around_what_comes_in_its_way(planner, objects):
     states = [message.feedback.state for message in call.feedback]
     assert any(s.startswith("REPLANNING: ") and "post" in s for s in states)
     assert states.count("MONITOR") >= 2
+    assert not touched(planner.arm)
+
+
+def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
+    call = on_the_way(planner, replan=True)
+    planner.arm.commands.clear()
+    objects.publish(box("post", *POST))
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.arrives(RIGHT)
+    states = [message.feedback.state for message in call.feedback]
+    assert any("post" in s and "without a stop" in s for s in states), states
+    assert not touched(planner.arm)
+    assert not [s for s in states if s.startswith("REPLANNING") and "without" not in s]
+    speeds, accelerations = stream(planner.arm)
+    assert speeds[: np.argmax(speeds) + 1].min() > 0.05
+    assert (accelerations <= 1.05 * FRANKA.limits.select(ARM).acceleration).all()
+
+
+def stream(arm: JointClient) -> tuple[np.ndarray, np.ndarray]:
+    """Max speed of each command, shape (k,), and max acceleration of each joint, shape (n,)."""
+    heard = [m for m in arm.commands.messages if set(ARM) <= set(m.name)]
+    times = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in heard])
+    columns = [heard[0].name.index(name) for name in ARM]
+    q = np.array([m.position for m in heard])[:, columns]
+    steps = np.diff(times)[:, None]
+    v = np.diff(q, axis=0) / steps
+    a = np.diff(v, axis=0) / steps[1:]
+    return np.abs(v).max(axis=1), np.abs(a).max(axis=0)
+
+
+def test_a_second_obstacle_changes_the_changed_motion(planner, objects):
+    call = on_the_way(planner, replan=True)
+    objects.publish(box("post", *POST))
+    client = planner.client
+    client.wait(lambda: "post" in str(call.feedback), "the first change")
+    objects.publish(box("beam", (0.08, 0.8, 0.08), (0.45, 0.3, 0.75)))
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.arrives(RIGHT)
     assert not touched(planner.arm)
 
 

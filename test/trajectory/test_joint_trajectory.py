@@ -159,11 +159,14 @@ def test_a_segment_that_is_too_fast_is_told():
 def test_a_start_too_far_away_is_told_only_where_it_counts():
     here = np.array([0.0, 0.0, 0.3])
     at_zero = JointTrajectory(JOINTS, [0.0, 1.0], np.zeros((2, 3)))
-    assert "joint c at 0.0000, but it is at 0.3000" in validate_start(at_zero, here, 0.1).text
-    assert validate_start(at_zero, here, 0.5) is None
-    assert validate_start(at_zero, here, 0.0) is None
+    assert (
+        "joint c at 0.0000, but it is at 0.3000"
+        in validate_start(at_zero, at_zero.positions[0], here, 0.1).text
+    )
+    assert validate_start(at_zero, at_zero.positions[0], here, 0.5) is None
+    assert validate_start(at_zero, at_zero.positions[0], here, 0.0) is None
     later = JointTrajectory(JOINTS, [0.5, 1.0], np.zeros((2, 3)))
-    assert validate_start(later, here, 0.1) is None
+    assert validate_start(later, later.positions[0], here, 0.1) is None
 
 
 def test_counts_and_names_are_checked_first():

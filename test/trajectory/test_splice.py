@@ -11,7 +11,7 @@ from trajectory.retime_limits import JERK, arm_limits, limits_of
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.trajectory.point_to_point import point_to_point
-from motion_nodes.trajectory.splice import splice
+from motion_nodes.trajectory.splice import replacement, splice
 from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.trajectory import Infeasible
 
@@ -104,6 +104,49 @@ def test_bridges_in_collision_are_not_used():
     assert other.end_time >= best.end_time
     with pytest.raises(Infeasible, match="collision"):
         splice(running, time, following, LIMITS, is_free=lambda path: False)
+
+
+class Efforts:
+    """Efforts proportional to accelerations, in place of a robot's."""
+
+    def __init__(self, most):
+        self.most, self.used = most, []
+
+    def usage(self, q, v, a):
+        self.used.append(float(np.abs(a).max() / self.most))
+        return self.used[-1]
+
+
+def test_bridges_respect_efforts():
+    running, time, following, _ = motions(5)
+    fast = splice(running, time, following, LIMITS)
+    accelerations = [np.abs(s.acceleration).max() for _, s in fast.bridge.sequence(0.01)]
+    efforts = Efforts(0.7 * max(accelerations))
+    slow = splice(running, time, following, LIMITS, efforts=efforts)
+    assert min(efforts.used) <= 1.05 < max(efforts.used)
+    assert slow.end_time > fast.end_time
+    with pytest.raises(Infeasible, match="efforts"):
+        splice(running, time, following, LIMITS, efforts=Efforts(1e-3))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_replacement_is_the_running_motion_and_then_the_spliced_one(seed):
+    running, time, following, goal = motions(seed)
+    points = running.points(0.01)
+    motion = splice(points, time, following, LIMITS)
+    now = time - 0.12
+    changed = replacement(points, now, time, motion, 0.01)
+    assert np.allclose(changed.positions[-1], goal, atol=1e-9)
+    assert changed.end_time == pytest.approx(time - now + motion.end_time)
+    for t in np.linspace(0.0, time - now, 30):
+        for a, b in zip(changed.sample(t), points.sample(now + t), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-7)
+    for t in np.linspace(time - now, changed.end_time, 60)[:-1]:
+        wanted = motion.sample(t - (time - now)).position
+        np.testing.assert_allclose(changed.sample(t).position, wanted, atol=2e-5)
+    for bad in ((time, now), (-0.1, time), (now, points.end_time + 1.0)):
+        with pytest.raises(InvalidCommand):
+            replacement(points, *bad, motion, 0.01)
 
 
 def test_invalid_input_is_refused():

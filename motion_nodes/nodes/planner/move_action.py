@@ -2,7 +2,8 @@
 """MoveGroup and ExecuteTrajectory actions of the planner.
 
 Each goal runs in its own thread. A new goal preempts running goals that use the same joints. If the
-remaining path becomes blocked, execution stops and, if the goal permits it, is replanned.
+remaining path becomes blocked, execution stops; if the goal permits replanning, the motion is
+changed without a stop (``motion_change.py``) or, where that is not possible, planned again at rest.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from motion_nodes.nodes.planner.industrial_requests import (
     plan_motion_sequence,
     sequence_job,
 )
+from motion_nodes.nodes.planner.motion_change import MotionChange
 from motion_nodes.nodes.planner.path_monitor import monitor_plan, monitor_trajectory
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_host import PlannerHost
@@ -184,13 +186,30 @@ class MoveActions:
         self, goal: ActionGoal, motion: ExecutedMotion, planned: PlannedMotion
     ) -> ExecutionResult:
         _send_feedback(goal, MONITOR)
-        monitor = monitor_plan(self._host.requests, planned)
         message = planned.trajectory.joint_trajectory
-        result = self._host.execution.execute(motion, message, monitor)
+        if goal.request.planning_options.replan:
+            changes = MotionChange(
+                self._host,
+                planned,
+                lambda: motion.stopped is not None,
+                lambda new, obstacle: self._show_change(goal, new, obstacle),
+            )
+            result = self._host.execution.execute(motion, message, changes.blocked, changes.change)
+        else:
+            monitor = monitor_plan(self._host.requests, planned)
+            result = self._host.execution.execute(motion, message, monitor)
         goal.result.executed_trajectory.joint_trajectory = motion.executed()
         if result.code == Codes.SUCCESS:
             return ExecutionResult(result.code, planned.note)
         return result
+
+    def _show_change(self, goal: ActionGoal, planned: PlannedMotion, obstacle: str) -> None:
+        """Report a plan that continues the active motion."""
+        _send_feedback(goal, f"{REPLANNING}: {obstacle}; without a stop")
+        _send_feedback(goal, MONITOR)
+        goal.result.planned_trajectory = planned.trajectory
+        goal.result.planning_time += planned.time
+        self._host.show(planned)
 
     def _plan(self, goal: ActionGoal, motion: ExecutedMotion, job: PlanJob) -> PlannedMotion:
         planned = self._host.requests.plan(job, lambda: motion.stopped is not None)

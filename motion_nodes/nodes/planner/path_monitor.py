@@ -17,14 +17,62 @@ from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 
-PathMonitor = Callable[[], str]
-"""Returns what blocks the remaining path; empty if nothing does."""
+
+class PathMonitor:
+    """Monitors the remaining path of one trajectory."""
+
+    def __init__(
+        self,
+        requests: PlanningRequests,
+        group: Group,
+        message: JointTrajectory,
+        scene: Callable[[], Scene],
+        recovery_points: int = 0,
+    ) -> None:
+        """Begin at the current state.
+
+        Args:
+            requests: the planner's.
+            group: joints of the path.
+            message: the trajectory, of these and perhaps other joints.
+            scene: returns the scene to check against.
+            recovery_points: number of leading points that recover from a collision.
+        """
+        columns = [message.joint_names.index(name) for name in group.joints]
+        # A recovery starts in collision, so monitoring starts at its last point.
+        points = message.points[max(0, recovery_points - 1) :]
+        path = np.array([point.positions for point in points])[:, columns]
+        times = [seconds(point.time_from_start) for point in points]
+        self._requests, self._group, self._scene = requests, group, scene
+        q, _ = requests.state.newest()
+        self._watch = PathWatch(requests.checker(group, requests.scenes.scene, q), times, path)
+        self._checked: Scene | None = None
+
+    @property
+    def blocked_at(self) -> float:
+        """Time of the trajectory at which it is blocked [s]; infinite if it is not."""
+        return self._watch.blocked_at
+
+    def __call__(self) -> str:
+        """Return what blocks the remaining path; empty if nothing does, or nothing changed."""
+        q, fault = self._requests.state.newest()
+        if not fault:
+            self._watch.advance(q[self._group.indices])
+        newest = self._requests.scenes.scene
+        if newest is self._checked:
+            return ""
+        self._checked = newest
+        try:
+            scene = scene_for(self._requests.robot, self._group.joints, self._scene())
+            return self._watch.obstacle(scene)
+        except RequestRejected as error:
+            return str(error)
 
 
 def monitor_plan(requests: PlanningRequests, planned: PlannedMotion) -> PathMonitor:
     """Return a monitor of a plan, in the scene of its request."""
     job = planned.job
-    return _monitor(
+    return PathMonitor(
         requests,
         planned.group,
         planned.trajectory.joint_trajectory,
@@ -33,7 +81,7 @@ def monitor_plan(requests: PlanningRequests, planned: PlannedMotion) -> PathMoni
     )
 
 
-def monitor_trajectory(requests: PlanningRequests, message: JointTrajectory) -> PathMonitor:
+def monitor_trajectory(requests: PlanningRequests, message: JointTrajectory) -> Callable[[], str]:
     """Return a monitor of a client's trajectory.
 
     A trajectory that is in collision from the start is assumed to be intended so and not monitored,
@@ -43,38 +91,5 @@ def monitor_trajectory(requests: PlanningRequests, message: JointTrajectory) -> 
     group = next((g for g in requests.robot.groups.values() if set(g.joints) == joints), None)
     if group is None or not message.points:
         return str
-    monitor = _monitor(requests, group, message, lambda: requests.scenes.scene)
+    monitor = PathMonitor(requests, group, message, lambda: requests.scenes.scene)
     return str if monitor() else monitor
-
-
-def _monitor(
-    requests: PlanningRequests,
-    group: Group,
-    message: JointTrajectory,
-    scene: Callable[[], Scene],
-    recovery_points: int = 0,
-) -> PathMonitor:
-    columns = [message.joint_names.index(name) for name in group.joints]
-    # A recovery starts in collision, so monitoring starts at its last point.
-    points = message.points[max(0, recovery_points - 1) :]
-    path = np.array([point.positions for point in points])[:, columns]
-    times = [seconds(point.time_from_start) for point in points]
-    q, _ = requests.state.newest()
-    watch = PathWatch(requests.checker(group, requests.scenes.scene, q), times, path)
-    checked: Scene | None = None
-
-    def blocked() -> str:
-        nonlocal checked
-        q, fault = requests.state.newest()
-        if not fault:
-            watch.advance(q[group.indices])
-        newest = requests.scenes.scene
-        if newest is checked:
-            return ""
-        checked = newest
-        try:
-            return watch.obstacle(scene_for(requests.robot, group.joints, scene()))
-        except RequestRejected as error:
-            return str(error)
-
-    return blocked

@@ -111,6 +111,14 @@ class RrtPlannerParams(FramedParams):
         ge=0.0,
         le=60.0,
     )
+    replan_lead: float = param(
+        0.2,
+        doc="Time ahead at which a motion is changed without a stop when its remaining path is "
+        "blocked, for requests that enable replanning; planning must fit in it. 0: stop first.",
+        unit="s",
+        ge=0.0,
+        le=2.0,
+    )
     request_threads: int = param(
         2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )

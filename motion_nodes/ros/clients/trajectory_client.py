@@ -47,6 +47,8 @@ class SentTrajectory:
         """Why the connection to the controller is lost; empty if it is not."""
         self.heard: list[tuple[float, list[float]]] = []
         """Stamps [s] and measured joint positions [rad or m], from the controller's feedback."""
+        self.delay = 0.0
+        """By how much its execution is behind its stamp, by the newest feedback [s]."""
         self.cancel_requested = False
         self.last_reply = time.monotonic()
         """Time of the last response or feedback on ``time.monotonic()`` [s]."""
@@ -164,6 +166,10 @@ class TrajectoryClient:
 
 def _on_feedback(sent: SentTrajectory, feedback: Any) -> None:
     sent.last_reply = time.monotonic()
+    begin = seconds(sent.message.header.stamp)
+    if begin > 0.0:
+        done = seconds(feedback.desired.time_from_start)
+        sent.delay = stamp_ns(feedback) * 1e-9 - begin - done
     if list(feedback.joint_names) == list(sent.joints):
         sent.heard.append((stamp_ns(feedback) * 1e-9, list(feedback.actual.positions)))
 

@@ -7,6 +7,7 @@ at once.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import threading
 import time
@@ -46,6 +47,10 @@ CONTROLLER_CODES = {
     Results.GOAL_TOLERANCE_VIOLATED: Codes.CONTROL_FAILED,
 }
 """MoveIt's error code for each error code of FollowJointTrajectory."""
+
+Change = Callable[[SentTrajectory, str], JointTrajectory | None]
+"""Called with the active trajectory and what blocks its remaining path; returns a trajectory that
+continues it and whose path is monitored from then on, or None: the motion stops."""
 
 
 class StopCause(enum.Enum):
@@ -299,6 +304,7 @@ class TrajectoryExecution:
         motion: ExecutedMotion,
         message: JointTrajectory,
         blocked: Callable[[], str] = str,
+        change: Change = lambda _sent, _obstacle: None,
     ) -> ExecutionResult:
         """Execute a trajectory and wait for its result.
 
@@ -307,6 +313,7 @@ class TrajectoryExecution:
             message: the trajectory.
             blocked: called every :data:`MONITOR_PERIOD`; returns what blocks the remaining path,
                 empty if nothing does.
+            change: see :data:`Change`.
 
         Returns:
             The result; rejections are results, too.
@@ -324,8 +331,13 @@ class TrajectoryExecution:
                 break
             if not obstacle and motion.stopped is None and not sent.ended.is_set():
                 obstacle = blocked()
-                if obstacle:
+                if obstacle and (changed := change(sent, obstacle)) is not None:
+                    with contextlib.suppress(RequestRejected):  # it was stopped meanwhile
+                        sent, obstacle = motion.send(changed), ""
+                elif obstacle:
                     self._client.cancel(sent)
+        if len(motion.sent) > 1 and not sent.succeeded:
+            obstacle = self._end_previous(motion, sent) or obstacle
         q, fault = self._state.newest()
         if not fault:
             positions = dict(zip(self._state.joint_names, q.tolist(), strict=True))
@@ -334,6 +346,16 @@ class TrajectoryExecution:
         if result.code != Codes.SUCCESS:
             self._disturbed_at = time.monotonic()
         return result
+
+    def _end_previous(self, motion: ExecutedMotion, sent: SentTrajectory) -> str:
+        """Stop the trajectory that a refused one did not replace; return what happened."""
+        previous = motion.sent[motion.sent.index(sent) - 1]
+        if previous.ended.is_set():
+            return ""
+        self._client.cancel(previous)
+        while motion.stopped is not StopCause.NODE and not self._client.look(previous):
+            previous.ended.wait(MONITOR_PERIOD)
+        return f"the changed motion was refused: {sent.text or sent.lost}"
 
 
 def _result(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> ExecutionResult:

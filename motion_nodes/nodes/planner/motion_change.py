@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replanning while a motion is executed: its remaining path changes, and the robot does not stop.
+
+The new motion is planned from the position that the robot will have a short time ahead and joined
+to the active one there (:mod:`motion_nodes.trajectory.splice`). The controller gets a trajectory
+with a stamp in the past that begins on the active one, so both agree until it is left.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from motion_nodes.errors import MotionError
+from motion_nodes.nodes.planner.path_monitor import PathMonitor, monitor_plan
+from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
+from motion_nodes.nodes.planner.planner_host import PlannerHost
+from motion_nodes.planning.path_verification import sweep_path
+from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.ros.clients.trajectory_client import SentTrajectory
+from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.pipelines import requested_motion
+from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
+from motion_nodes.ros.messages.trajectory_messages import trajectory_from
+from motion_nodes.trajectory.path_efforts import effort_limits
+from motion_nodes.trajectory.splice import replacement, splice
+from motion_nodes.trajectory.time_parameterization import scaled_limits
+
+START_DELAY = 0.05
+"""Time from sending a trajectory to its stamp [s], so that it arrives before it begins."""
+BRAKING = 0.25
+"""Min time from the change to the obstacle [s]; a nearer one stops the motion."""
+SENDING = 0.06
+"""Time for which a change is sent before it takes effect [s]."""
+OVERLAP = 0.02
+"""Time for which a change repeats the active trajectory [s]."""
+MAX_DELAY = 0.03
+"""Max delay of the execution behind its stamp [s]; beyond it, its speed is scaled."""
+
+
+class MotionChange:
+    """The remaining path of one goal's motion: monitored, and changed when it becomes blocked."""
+
+    def __init__(
+        self,
+        host: PlannerHost,
+        planned: PlannedMotion,
+        stopped: Callable[[], bool],
+        on_change: Callable[[PlannedMotion, str], None],
+    ) -> None:
+        """Begin for a plan that is about to be executed; sets the stamp of its trajectory.
+
+        Args:
+            host: the planner.
+            planned: the plan.
+            stopped: returns whether its goal was stopped.
+            on_change: called with the new plan and what blocked the old one, before it is sent.
+        """
+        self._host, self._planned = host, planned
+        self._stopped, self._on_change = stopped, on_change
+        self._monitor: PathMonitor = monitor_plan(host.requests, planned)
+        begin = host.node.now_ns() + int(START_DELAY * 1e9)
+        set_stamp(planned.trajectory.joint_trajectory, begin)
+
+    def blocked(self) -> str:
+        """Return what blocks the remaining path; empty if nothing does."""
+        return self._monitor()
+
+    def change(self, sent: SentTrajectory, obstacle: str) -> JointTrajectory | None:
+        """Return the trajectory that continues the active one; None: it must stop.
+
+        Args:
+            sent: the active trajectory.
+            obstacle: what blocks its remaining path.
+        """
+        began, lead = stamp_ns(sent.message), self._host.params.replan_lead
+        leave = self._time_since(began) + lead
+        in_time = self._monitor.blocked_at >= leave + BRAKING
+        if lead <= 0.0 or not in_time or abs(sent.delay) > MAX_DELAY or not self._changeable():
+            return None
+        try:
+            changed = self._changed(sent.message, began, leave)
+        except (MotionError, RequestRejected) as error:
+            self._host.node.get_logger().info(f"the motion stops: {error}")
+            return None
+        if changed is None:
+            return None
+        if self._time_since(began) > leave - 0.5 * SENDING:
+            self._host.node.get_logger().info(
+                f"the motion stops: planning its change took longer than replan_lead ({lead:g} s)"
+            )
+            return None
+        self._on_change(changed, obstacle)
+        self._planned = changed
+        self._monitor = monitor_plan(self._host.requests, changed)
+        return changed.trajectory.joint_trajectory
+
+    def _changeable(self) -> bool:
+        """Return whether motions between arbitrary states are allowed on the way."""
+        request = self._planned.job.request
+        constraints = request.path_constraints
+        return not (
+            constraints.joint_constraints
+            or constraints.position_constraints
+            or constraints.orientation_constraints
+            or constraints.visibility_constraints
+            or request.max_cartesian_speed
+            or requested_motion(request, [])
+        )
+
+    def _changed(self, message: JointTrajectory, began: int, leave: float) -> PlannedMotion | None:
+        requests, planned = self._host.requests, self._planned
+        group = planned.group
+        running = trajectory_from(message, group.joints)
+        if leave >= running.end_time:
+            return None
+        q = planned.q.copy()
+        q[group.indices] = running.sample(leave).position
+        new = requests.plan(self._job_from(q[group.indices]), self._stopped)
+        if new.recovery_points:
+            return None
+        following = trajectory_from(new.trajectory.joint_trajectory, group.joints)
+        request, params = planned.job.request, self._host.params
+        scene = requests.scenes.scene_with(planned.job.scene_diff, new.job.request.start_state)
+        checker = requests.checker(group, scene, q)
+        limits = scaled_limits(
+            checker.limits,
+            scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor"),
+            scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
+        )
+
+        def is_free(path: NDArray[np.float64]) -> bool:
+            # By spheres, too, as plans are: a later plan may begin there.
+            return bool(checker.are_free(path).all()) and sweep_path(checker, path).free
+
+        efforts = effort_limits(requests.robot, group.joints, q, params.effort_share)
+        motion = splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
+        now = self._time_since(began) - OVERLAP
+        points = replacement(running, now, leave, motion, PlanOptions().time_step)
+        trajectory = trajectory_message(points, requests.robot.base_frame)
+        set_stamp(trajectory.joint_trajectory, began + int(now * 1e9))
+        return PlannedMotion(planned.job, group, q, new.start, trajectory, new.time, new.note)
+
+    def _job_from(self, positions: NDArray[np.float64]) -> PlanJob:
+        """Return the request with another start and no more time than there is."""
+        job, params = self._planned.job, self._host.params
+        request = copy.deepcopy(job.request)
+        joints = list(self._planned.group.joints)
+        request.start_state.joint_state = JointState(name=joints, position=positions.tolist())
+        time = planning_time(request.allowed_planning_time, params.allowed_planning_time)
+        request.allowed_planning_time = min(time, max(params.replan_lead - 2.0 * SENDING, SENDING))
+        return PlanJob(request, job.scene_diff, notes=job.notes)
+
+    def _time_since(self, began: int) -> float:
+        return (self._host.node.now_ns() - began) * 1e-9
