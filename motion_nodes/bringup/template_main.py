@@ -102,6 +102,7 @@ def fork_for(parent: int) -> int:
     die_with_parent()
     if os.getppid() != parent:
         os._exit(0)
+    os.setsid()
     return 0
 
 
@@ -109,7 +110,6 @@ def become(
     command: Sequence[str], environment: Mapping[str, str], pipes: Mapping[str, int]
 ) -> None:
     """Turn a fork into the process of a command line, and run it."""
-    os.setsid()
     os.environ.clear()
     os.environ.update(environment)
     os.environ.update({name: str(number) for name, number in pipes.items()})

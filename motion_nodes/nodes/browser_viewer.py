@@ -105,6 +105,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_named_state = self._enqueue("send_state")
         self._viewer.on_twist = self._enqueue("send_twist")
         self._viewer.on_target = self._enqueue("send_target")
+        self._viewer.on_plan = self._enqueue("send_plan")
         self._viewer.on_object = self._enqueue("send_object")
         self._viewer.on_recover = self._enqueue("send_recover")
         self._viewer.on_suction = self._enqueue("send_suction")

@@ -17,14 +17,18 @@ from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.page_script import RESUME_PATH, STOP_PATH
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
-from motion_nodes.view.status_text import global_line
+from motion_nodes.view.status_text import global_line, plain
 from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.ui_commands import ViewerCallbacks
 from motion_nodes.view.view_panel import ViewPanel
 from motion_nodes.view.viewed_robot import ViewedRobot
+
+NOTIFICATION_TIME = 8.0
+"""Time for which a notification is shown [s]."""
 
 
 class BrowserViewer(ViewerCallbacks):
@@ -78,7 +82,8 @@ class BrowserViewer(ViewerCallbacks):
         self._message = ""
         self._closed = threading.Event()
         self._draw_lock = threading.Lock()
-        self._server = start_server(host, port, port_search, title, dark, self._token)
+        actions = {STOP_PATH: self._stop_all, RESUME_PATH: self._resume} if stops else {}
+        self._server = start_server(host, port, port_search, title, dark, self._token, actions)
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)
         self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)
@@ -221,6 +226,32 @@ class BrowserViewer(ViewerCallbacks):
         target = self._robot(name).target
         if target is not None:
             target.set_message(text)
+
+    def set_plan_message(self, name: str, text: str) -> None:
+        """Show the status of the planner on the plan tab; ignored without one.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        planning = self._robot(name).planning
+        if planning is not None and planning.goals is not None:
+            planning.goals.set_message(text)
+
+    def notify(self, title: str, text: str) -> None:
+        """Show a notification on all open pages for some seconds.
+
+        Args:
+            title: of the notification.
+            text: one or several lines of plain text.
+        """
+
+        def show() -> None:
+            for client in self._server.get_clients().values():
+                client.add_notification(
+                    title, plain(text), auto_close_seconds=NOTIFICATION_TIME, color="red"
+                )
+
+        self._on_loop(show)
 
     def set_scene_message(self, name: str, text: str) -> None:
         """Show one line of text below the object editor of a robot; ignored without one.

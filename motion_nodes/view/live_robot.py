@@ -91,9 +91,15 @@ class LiveRobot:
                     server, viewed, self._base_node(), events.target, events.redraw
                 )
         if viewed.tool:
-            self.planning = PlanningView(server, viewed, self.view, events, tabs)
+            self.planning = PlanningView(
+                server, viewed, self.view, events, tabs, self._slider_values, self.target
+            )
         with tabs.add_tab("Plots"):
             self.plots = PlotPanel(gui, viewed.model.joint_names)
+
+    def _slider_values(self) -> dict[str, float]:
+        sliders = {} if self.joints is None else self.joints.sliders
+        return {name: float(slider.value) for name, slider in sliders.items()}
 
     def _base_node(self) -> str:
         """Return the path of the scene node of the robot's scene frame."""

@@ -14,7 +14,7 @@ import http
 import http.cookies
 import secrets
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import websockets.asyncio.server
@@ -24,6 +24,8 @@ from websockets.http11 import Request, Response
 from motion_nodes.view.page_script import with_script
 
 _COOKIE = "motion_nodes"
+ACTION_HEADER = "X-Motion-Nodes"
+"""Header of requests for actions: browsers send it across sites only if the server allows it."""
 _NO_TOKEN = (
     "Access denied: this page controls robots. Open the address printed at startup "
     "(http://...?token=...); the token changes with each start.\n"
@@ -36,13 +38,18 @@ Handler = Callable[[Any, Request], Response | None]
 class PageAccess:
     """Accepts or rejects the requests of a page's server."""
 
-    def __init__(self, token: str | None) -> None:
+    def __init__(
+        self, token: str | None, actions: Mapping[str, Callable[[], object]] | None = None
+    ) -> None:
         """Create the access control.
 
         Args:
             token: required of every request; None: not required.
+            actions: called for requests of these paths that scripts of the page send; other sites
+                cannot send their header.
         """
         self.token = token
+        self._actions = dict(actions or {})
 
     def guard(self, handler: Handler | None) -> Handler:
         """Return a ``process_request`` handler that passes accepted requests on to ``handler``.
@@ -55,6 +62,12 @@ class PageAccess:
             rejection = self._rejection(request)
             if rejection is not None:
                 return rejection
+            action = self._actions.get(urllib.parse.urlsplit(request.path).path)
+            if action is not None:
+                if _header(request, ACTION_HEADER) != "1":
+                    return _forbidden(_FOREIGN_ORIGIN)
+                action()
+                return _text(http.HTTPStatus.OK, "OK", "done\n")
             response = None if handler is None else handler(connection, request)
             if response is None:
                 return None
@@ -129,6 +142,10 @@ def _header(request: Request, name: str) -> str:
 
 
 def _forbidden(text: str) -> Response:
+    return _text(http.HTTPStatus.FORBIDDEN, "Forbidden", text)
+
+
+def _text(status: http.HTTPStatus, reason: str, text: str) -> Response:
     body = text.encode()
     headers = Headers({"Content-Type": "text/plain", "Content-Length": str(len(body))})
-    return Response(http.HTTPStatus.FORBIDDEN, "Forbidden", headers, body)
+    return Response(status, reason, headers, body)

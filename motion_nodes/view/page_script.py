@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script in the page: Esc stops the robots while something is typed, too.
+"""A script in the page: Esc while something is typed, and a notice in browsers without WebGL.
 
-viser ignores hotkeys in input fields, in which the focus stays after a number was typed.
+viser ignores hotkeys in input fields, in which the focus stays after a number was typed, and shows
+no panel without WebGL: the notice has the buttons to stop and to resume.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import gzip
 from websockets.datastructures import Headers
 from websockets.http11 import Response
 
+STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
+"""Paths that stop all robots and accept commands again."""
 _HEAD = b"<head>"
 _SCRIPT = b"""<script>
 addEventListener("keydown", (event) => {
@@ -21,6 +24,34 @@ addEventListener("keydown", (event) => {
   const again = new KeyboardEvent("keydown", {key: "Escape", code: "Escape", bubbles: true});
   document.body.dispatchEvent(again);
 }, true);
+addEventListener("DOMContentLoaded", () => {
+  const canvas = document.createElement("canvas");
+  if (canvas.getContext("webgl2") || canvas.getContext("webgl")) return;
+  const notice = document.createElement("div");
+  notice.id = "no-webgl";
+  notice.style = "position: fixed; inset: 0 0 auto 0; z-index: 9999; padding: 1em; " +
+    "background: #fff3cd; color: #222; font: 16px sans-serif";
+  notice.append("This browser has no WebGL, which the page needs to draw robots and panel. " +
+    "Enable hardware acceleration, or use another browser. ");
+  const button = (label, path) => {
+    const made = document.createElement("button");
+    made.textContent = label;
+    made.style = "margin-right: 1em; padding: 0.5em 1em";
+    made.onclick = async () => {
+      const answer = await fetch(path, {headers: {"X-Motion-Nodes": "1"}}).catch(() => null);
+      state.textContent = answer?.ok ? label + ": sent" : label + ": no connection to the robots";
+    };
+    notice.append(made);
+  };
+  const state = document.createElement("span");
+  button("Stop all robots", "/motion_nodes/stop");
+  button("Resume", "/motion_nodes/resume");
+  notice.append(state);
+  document.body.append(notice);
+  addEventListener("keydown", (event) => {
+    if (event.key === "Escape") notice.querySelector("button").click();
+  });
+});
 </script>"""
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import rich
 import viser
@@ -25,7 +25,13 @@ def quiet_viser() -> Iterator[None]:
 
 
 def start_server(
-    host: str, port: int, search: int, title: str, dark: bool, token: str | None
+    host: str,
+    port: int,
+    search: int,
+    title: str,
+    dark: bool,
+    token: str | None,
+    actions: Mapping[str, Callable[[], object]] | None = None,
 ) -> viser.ViserServer:
     """Start viser on a free port.
 
@@ -36,13 +42,14 @@ def start_server(
         title: title of the panel.
         dark: use the dark theme.
         token: required of every request (see :mod:`.page_access`); None: no access control.
+        actions: called for requests of these paths, see :class:`.PageAccess`.
 
     Raises:
         InvalidConfig: the host or port cannot be used.
         PortInUse: no port is free.
     """
     chosen = free_port(host, port, search)
-    with quiet_viser(), guarded_servers(PageAccess(token)):
+    with quiet_viser(), guarded_servers(PageAccess(token, actions)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 
 import viser
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
+from motion_nodes.view.goal_panel import GoalPanel
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.marker_view import MarkerView
 from motion_nodes.view.object_editor import ObjectEditor
@@ -17,8 +19,9 @@ from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.view.status_text import plain
+from motion_nodes.view.target_gizmo import TargetGizmo
 from motion_nodes.view.ui_commands import PanelEvents
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot
 
 HANDLE_SIZE = 0.15
 """Size of the handles of an object [m]."""
@@ -33,6 +36,8 @@ class PlanningView:
         view: scene nodes of the robot.
         events: receivers of the panel's commands.
         tabs: tab group of the robot's panel.
+        sliders: returns the values of the joint sliders by joint [rad or m].
+        target: of the tool; None: it has none.
     """
 
     def __init__(
@@ -42,6 +47,8 @@ class PlanningView:
         view: RobotView,
         events: PanelEvents,
         tabs: viser.GuiTabGroupHandle,
+        sliders: Callable[[], Mapping[str, float]],
+        target: TargetGizmo | None,
     ) -> None:
         """Add tabs for scene and plan."""
         names = viewed.model.tree.frame_names
@@ -69,13 +76,22 @@ class PlanningView:
                 "within 6 cm, blue beyond 30 cm.",
                 visible=self.spheres is not None,
             )
+            self.show_frames = server.gui.add_checkbox(
+                "Link frames", False, hint="Axes of all links: x red, y green, z blue."
+            )
             self._note = server.gui.add_markdown("", visible=False)
             self.editor: ObjectEditor | None = None
             if viewed.edits_scene:
                 self.editor = ObjectEditor(
                     server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
                 )
+        self.goals: GoalPanel | None = None
         with tabs.add_tab("Plan"):
+            if PLANNER in viewed.followers:
+                current = None if target is None else target.current
+                self.goals = GoalPanel(
+                    server.gui, tuple(viewed.named_states), sliders, current, events.plan
+                )
             self.path = PlannedPath(server, viewed, view.base.name)
             self.show_tree = server.gui.add_checkbox(
                 "Search tree", False, hint="Search tree of the newest plan.",
@@ -88,7 +104,8 @@ class PlanningView:
             self.recover.on_click(lambda _: events.recover())
             self._recovery = server.gui.add_markdown("", visible=False)
         self.tree = MarkerView(server.scene, f"{base}/search_tree")
-        for box in (self.show_scene, self.show_spheres, self.show_tree):
+        self._view = view
+        for box in (self.show_scene, self.show_spheres, self.show_frames, self.show_tree):
             box.on_update(lambda _: events.redraw())
 
     def set_scene(self, scene: Scene) -> None:
@@ -112,6 +129,7 @@ class PlanningView:
             self.editor.draw(self.objects.shown, visible)
         if self.spheres is not None:
             self.spheres.draw(bool(self.show_spheres.value), q, self.objects.shown)
+        self._view.show_frames(bool(self.show_frames.value))
         self.tree.draw(bool(self.show_tree.value))
         self.path.draw()
 
@@ -131,4 +149,6 @@ class PlanningView:
             self._recovery.content, self._recovery.visible = text, bool(text)
         if self.editor is not None:
             self.editor.refresh_panel()
+        if self.goals is not None:
+            self.goals.refresh()
         self.path.refresh_panel()

@@ -15,6 +15,8 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 MIN_MOVE = 5e-5
 """Smaller joint displacements [rad or m] are not sent: 0.05 mm at the end of an arm of 1 m. So
 encoder noise causes no messages."""
+AXES = 0.1
+"""Length of the axes of a link's frame [m]."""
 MOBILE_MARGIN = 2.2
 """Factor on the bounding radius of a mobile robot, which needs space to drive."""
 ARM_MARGIN = 1.25
@@ -62,9 +64,10 @@ class RobotView:
             link_path = f"{parent}/{name.replace('/', '_')}"
             self.links.append(
                 scene.add_frame(
-                    link_path, show_axes=False, wxyz=wxyz[row], position=X_PL[row, :3, 3]
+                    link_path, show_axes=False, axes_length=AXES, axes_radius=0.04 * AXES,
+                    wxyz=wxyz[row], position=X_PL[row, :3, 3],
                 )
-            )
+            )  # fmt: skip
             add_shapes(scene, f"{link_path}/visual", tree.links[name].visuals, look, self.meshes)
 
     @property
@@ -95,6 +98,12 @@ class RobotView:
         for row in translated:
             self.links[row].position = X_PL[row, :3, 3]
         return len(rotated) + len(translated)
+
+    def show_frames(self, shown: bool) -> None:
+        """Show or hide the axes of all links."""
+        for link in self.links:
+            if link.show_axes != shown:
+                link.show_axes = shown
 
     def draw_base(self, X_WB: Array) -> None:
         """Move the root link to a pose in the world, shape (4, 4)."""

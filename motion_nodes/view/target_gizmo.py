@@ -14,6 +14,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
+from motion_nodes.view.pose_panel import PosePanel
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
@@ -54,6 +55,7 @@ class TargetGizmo:
         self._rows = names.index(viewed.scene_frame or names[0]), names.index(viewed.tool)
         self._lock = threading.Lock()
         self._received: Array | None = None
+        self._q = np.asarray(viewed.model.home, dtype=np.float64)
         self._new_received = self._was_shown = self._reset_pending = self._placed = False
         self._mark: viser.SceneNodeHandle | None = None
         self._text = ""
@@ -75,6 +77,7 @@ class TargetGizmo:
         self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
         reset = server.gui.add_button("Reset target to tool", icon=viser.Icon.TARGET)
         self._message = server.gui.add_markdown("", visible=False)
+        self.pose = PosePanel(server.gui, self.current, self._pose_set)
         self.show.on_update(self._show_changed)
         self.follower.on_update(self._follower_changed)
         self.plan.on_click(self._plan_pressed)
@@ -95,12 +98,18 @@ class TargetGizmo:
         with self._lock:
             self._received = pose
 
+    def current(self) -> Array:
+        """Return the pose of the target; that of the tool while there is none."""
+        known = self._placed or (self.show.value and not self._reset_pending)
+        return self.handles.pose if known else self._tool(self._q)
+
     def set_message(self, text: str) -> None:
         """Store the status of the controller, shown below the target."""
         self._text = text
 
     def draw(self, q: Array) -> None:
         """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
+        self._q = q
         with self._lock:
             received, self._received = self._received, None
             reset, self._reset_pending = self._reset_pending, False
@@ -126,6 +135,7 @@ class TargetGizmo:
                 self._was_shown = True
                 show_value(self.show, True)
                 self._redraw()
+        self.pose.refresh(self.current())
         text = plain(self._text)
         if text != self._message.content:
             self._message.content, self._message.visible = text, bool(text)
@@ -143,6 +153,14 @@ class TargetGizmo:
     def _dragged(self, X_BT: Array, ended: bool) -> None:
         if self.follower.value != PLANNER:
             self._commanded(TargetCommand(X_BT, self.follower.value))
+
+    def _pose_set(self, X_BT: Array) -> None:
+        """Move the target to a pose from the panel, and command it as if it were dragged."""
+        self._placed = self._was_shown = True
+        self.handles.place(X_BT)
+        show_value(self.show, True)
+        self._dragged(X_BT, True)
+        self._redraw()
 
     def _show_plan_buttons(self) -> None:
         self.plan.visible = self.follower.value == PLANNER
@@ -162,7 +180,7 @@ class TargetGizmo:
     async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is not None:
             verb = VERBS[str(event.target.value)]
-            self._commanded(TargetCommand(self.handles.pose, PLANNER, verb))
+            self._commanded(TargetCommand(self.current(), PLANNER, verb))
 
     async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from motion_nodes.model.tree import Array
@@ -24,6 +24,24 @@ class TargetCommand:
 
 
 @dataclass(frozen=True)
+class PlanCommand:
+    """A goal for the planner, commanded on the page: one of state, joints and pose."""
+
+    verb: str
+    """``plan``, ``execute`` or ``stop``."""
+    state: str = ""
+    """Name of a named state."""
+    joints: Mapping[str, float] | None = None
+    """Positions of joints [rad or m]."""
+    X_BT: Array | None = None
+    """Pose of the tool in the robot's scene frame, shape (4, 4)."""
+    velocity_scaling: float = 1.0
+    """Above 0 to 1."""
+    acceleration_scaling: float = 1.0
+    """Above 0 to 1."""
+
+
+@dataclass(frozen=True)
 class PanelEvents:
     """Receivers of the commands of one robot's panel; called on viser's event loop."""
 
@@ -35,6 +53,8 @@ class PanelEvents:
     """The drive pad has a new twist to send."""
     target: Callable[[TargetCommand], None]
     """Target of the tool."""
+    plan: Callable[[PlanCommand], None]
+    """Goal of the planner."""
     scene_object: Callable[[str, WorldObject | None], None]
     """Name and new value of an object of the scene; None: remove it."""
     recover: Callable[[], None]
@@ -63,6 +83,8 @@ class ViewerCallbacks:
         then zero three times."""
         self.on_target: Callable[[str, TargetCommand], None] | None = None
         """Robot and target of its tool."""
+        self.on_plan: Callable[[str, PlanCommand], None] | None = None
+        """Robot and goal of its planner."""
         self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
         """Robot, name of an object of its scene, and the object: added, with a new pose, or None
         to remove it."""
@@ -113,6 +135,9 @@ class ViewerCallbacks:
         def target(command: TargetCommand) -> None:
             callbacks.put(("target", name, command.verb), lambda: self._target(name, command))
 
+        def plan(command: PlanCommand) -> None:
+            callbacks.put(("plan", name, command.verb), lambda: self._plan(name, command))
+
         def scene_object(key: str, item: WorldObject | None) -> None:
             callbacks.put(("object", name, key), lambda: self._object(name, key, item))
 
@@ -123,7 +148,15 @@ class ViewerCallbacks:
             callbacks.put(("suction", name), lambda: self._suction(name, closing))
 
         return PanelEvents(
-            joint_target, named_state, drive_changed, target, scene_object, recover, suction, redraw
+            joint_target,
+            named_state,
+            drive_changed,
+            target,
+            plan,
+            scene_object,
+            recover,
+            suction,
+            redraw,
         )
 
     def _joint_target(self, name: str, joint: str, value: float) -> None:
@@ -137,6 +170,10 @@ class ViewerCallbacks:
     def _target(self, name: str, command: TargetCommand) -> None:
         if self.on_target is not None:
             self.on_target(name, command)
+
+    def _plan(self, name: str, command: PlanCommand) -> None:
+        if self.on_plan is not None:
+            self.on_plan(name, command)
 
     def _recover(self, name: str) -> None:
         if self.on_recover is not None:

@@ -245,13 +245,16 @@ def difference(first: Image, second: Image) -> float:
 
 
 @contextmanager
-def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Page]:
+def chromium_page(
+    folder: Path, width: int = 1280, height: int = 800, flags: tuple[str, ...] = ()
+) -> Iterator[Page]:
     """Start Chromium with a new profile and close it again, whatever happens.
 
     Args:
         folder: an empty folder for its profile and log.
         width: of the page [pixels].
         height: of the page [pixels].
+        flags: further ones.
     """
     binary = skip_without_chromium()
     from selenium import webdriver
@@ -260,7 +263,7 @@ def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterato
     profile = folder / "chromium_profile"
     options = webdriver.ChromeOptions()
     options.binary_location = binary
-    for flag in (*FLAGS, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
+    for flag in (*FLAGS, *flags, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
         options.add_argument(flag)
     service = Service(
         DRIVER,

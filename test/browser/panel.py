@@ -107,7 +107,7 @@ class Panel:
         from selenium.webdriver.common.action_chains import ActionChains
 
         button = wait_for(
-            lambda: self._find(f"{_inside(folder)}//button[normalize-space()='{label}']"),
+            lambda: self._shown(f"{_inside(folder)}//button[normalize-space()='{label}']"),
             f"the button '{label}' appears",
         )
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
@@ -134,6 +134,10 @@ class Panel:
         """Return the first element at an XPath, or None."""
         found = self._all(path)
         return found[0] if found else None
+
+    def _shown(self, path: str):
+        """Return the first element at an XPath that has a size, or None."""
+        return next((found for found in self._all(path) if found.size["height"]), None)
 
     def _all(self, path: str) -> list:
         """Return all elements at an XPath."""

@@ -21,7 +21,7 @@ from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.health_panel import Health
-from motion_nodes.view.ui_commands import TargetCommand
+from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
 pytestmark = pytest.mark.timeout(240)
@@ -41,9 +41,11 @@ class Cell:
         self.targets: list[TargetCommand] = []
         self.objects: list[tuple[str, WorldObject | None]] = []
         self.joints: list[tuple[str, float]] = []
+        self.plans: list[PlanCommand] = []
         self._lock = threading.Lock()
         viewer.on_target = lambda _, wish: self.targets.append(wish)
         viewer.on_joint_target = lambda _, joint, value: self.joints.append((joint, value))
+        viewer.on_plan = lambda _, wish: self.plans.append(wish)
         viewer.on_object = self._change
 
     def _change(self, _: str, name: str, item: WorldObject | None) -> None:
@@ -103,6 +105,37 @@ def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
     assert moved[0] > 0.03, "along the arrow"
     np.testing.assert_allclose(moved[1:], 0.0, atol=1e-4)
     np.testing.assert_allclose(wish.X_BT[:3, :3], before[:3, :3], atol=1e-6)
+
+
+def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
+    page, target = cell.page, cell.live.target
+    page.tab("Target")
+    page.open_folder("Pose")
+    before, count = target.current(), len(cell.targets)
+    page.click("+Z")
+    cell.wait(lambda: len(cell.targets) == count + 1, "the jogged target is commanded")
+    jogged = cell.targets[-1].X_BT
+    np.testing.assert_allclose(jogged[:3, 3] - before[:3, 3], (0.0, 0.0, 0.005), atol=1e-9)
+    page.click("Move target to pose")
+    cell.wait(lambda: len(cell.targets) == count + 2, "the entered target is commanded")
+    np.testing.assert_allclose(cell.targets[-1].X_BT, jogged, atol=2e-3)
+
+
+def test_goals_of_the_planner(cell: Cell) -> None:
+    page = cell.page
+    page.tab("Plan", "franka")
+    goals = cell.live.planning.goals
+    page.set_slider("Velocity", 50)
+    cell.wait(lambda: goals.velocity.value == 50.0, "the velocity is scaled")
+    page.click("Execute")
+    wish = cell.wait(lambda: cell.plans and cell.plans[-1], "the motion is commanded")
+    assert (wish.verb, wish.state) == ("execute", cell.live.viewed.named_states[0])
+    assert (wish.velocity_scaling, wish.acceleration_scaling) == (0.5, 1.0)
+    cell.viewer.set_plan_message("franka", "moving")
+    page.wait_for_text("moving")
+    cell.viewer.notify("franka: planner", "the goal is in collision")
+    page.wait_for_text("the goal is in collision")
+    page.close_notices()
 
 
 def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from browser.chromium import Page, wait_for
+from browser.chromium import PAGE_LIMIT, Page, chromium_page, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
@@ -83,3 +84,16 @@ def test_the_key_stops_with_the_scene_in_focus(page: Page, calls: Calls) -> None
     press_escape(page)
     wait_for(lambda: calls.stops >= 1, "stop is called")
     resumed(page, calls)
+
+
+def test_without_webgl_a_notice_stops_and_resumes(
+    viewer: BrowserViewer, calls: Calls, tmp_path: Path
+) -> None:
+    with chromium_page(tmp_path, flags=("--disable-3d-apis",)) as blind:
+        blind.driver.get(viewer.url)
+        blind.wait_for_text("This browser has no WebGL", PAGE_LIMIT)
+        notice = blind.driver.find_element("id", "no-webgl")
+        for button in notice.find_elements("tag name", "button"):
+            button.click()
+        wait_for(lambda: (calls.stops, calls.resumes) == (1, 1), "both are called")
+        blind.wait_for_text("Resume: sent")

@@ -12,6 +12,8 @@ import websockets
 from websockets.asyncio.client import connect
 
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.page_access import ACTION_HEADER
+from motion_nodes.view.page_script import RESUME_PATH, STOP_PATH
 from motion_nodes.view.page_token import TOKEN_VARIABLE
 
 
@@ -29,6 +31,24 @@ def get(url: str, **headers: str) -> tuple[int, str, str]:
             return answer.status, answer.headers.get("Set-Cookie", ""), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, "", error.read().decode()
+
+
+def test_scripts_of_the_page_alone_stop_and_resume():
+    calls = []
+    with BrowserViewer([], 0, stops=True) as viewer:
+        viewer.on_stop, viewer.on_resume = lambda: calls.append("stop"), lambda: calls.append("go")
+        site, query = parts(viewer)
+        own = {ACTION_HEADER: "1"}
+        assert get(f"{site}{STOP_PATH}?{query}")[0] == 403
+        assert get(f"{site}{STOP_PATH}", **own)[0] == 403
+        assert get(f"{site}{STOP_PATH}?{query}", **own, Origin="http://other.org")[0] == 403
+        assert calls == []
+        assert get(f"{site}{STOP_PATH}?{query}", **own)[0] == 200
+        assert get(f"{site}{RESUME_PATH}?{query}", **own)[0] == 200
+        assert calls == ["stop", "go"]
+    with BrowserViewer([], 0) as preview:
+        site, query = parts(preview)
+        assert get(f"{site}{STOP_PATH}?{query}", **own)[2] != "done\n"
 
 
 def opens(url: str, **headers: str) -> bool:

@@ -33,7 +33,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TargetCommand
+from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 STALE = 1.0
@@ -159,6 +159,11 @@ class WatchedRobot:
         """Command a target of the tool."""
         if self.target is not None:
             self.target.send(command)
+
+    def send_plan(self, _: BrowserViewer, command: PlanCommand) -> None:
+        """Command a goal of the planner."""
+        if self.target is not None:
+            self.target.plan(command)
 
     def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
         """Add, move or remove (None) an object of the planning scene."""

@@ -7,12 +7,17 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import Constraints
 from std_srvs.srv import Trigger
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.ros.clients.move_client import MoveClient
+from motion_nodes.ros.clients.move_client import (
+    MoveClient,
+    joint_constraints,
+    pose_constraints,
+)
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
@@ -20,7 +25,7 @@ from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import TargetCommand
+from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
@@ -54,7 +59,7 @@ class WatchedTarget:
         self._clear = node.create_client(Trigger, under(namespace, CLEAR))
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
         self._follower = RMPFLOW
-        self._warning = self._policy_status = ""
+        self._warning = self._policy_status = self._notified = ""
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
         """Update the page: targets of any client, and the status of the active follower.
@@ -75,13 +80,18 @@ class WatchedTarget:
         if status is not None:
             self._policy_status = status.message
         texts = {RMPFLOW: self._policy_status, PLANNER: self._planner.words}
+        viewer.set_plan_message(self._name, self._planner.words)
+        if self._planner.failure != self._notified:
+            self._notified = self._planner.failure
+            if self._notified:
+                viewer.notify(f"{self._name}: planner", self._notified)
         viewer.set_target_message(self._name, self._warning or texts.get(self._follower, ""))
 
     def send(self, command: TargetCommand) -> None:
         """Send a target to the follower that it selects."""
         self._warning, self._follower = "", command.follower
         if command.follower == PLANNER:
-            self._plan(command)
+            self.plan(PlanCommand(command.verb, X_BT=command.X_BT))
             return
         if command.verb == "stop":
             self._clear.call_async(Trigger.Request())
@@ -102,12 +112,24 @@ class WatchedTarget:
         self._node.destroy_client(self._clear)
         self._planner.destroy()
 
-    def _plan(self, command: TargetCommand) -> None:
+    def plan(self, command: PlanCommand) -> None:
+        """Plan, execute or stop."""
         if command.verb == "stop":
             self._planner.stop()
             return
-        assert self._group.tip is not None
         self._planner.move(
-            self._group.name, self._group.tip, self._robot.base_frame, command.X_BT,
+            self._group.name,
+            self._constraints(command),
             plan_only=command.verb == "plan",
-        )  # fmt: skip
+            velocity_scaling=command.velocity_scaling,
+            acceleration_scaling=command.acceleration_scaling,
+        )
+
+    def _constraints(self, command: PlanCommand) -> Constraints:
+        if command.X_BT is not None:
+            assert self._group.tip is not None
+            return pose_constraints(self._group.tip, self._robot.base_frame, command.X_BT)
+        given = command.joints or self._robot.states[command.state]
+        return joint_constraints(
+            {name: float(given[name]) for name in self._group.joints if name in given}
+        )

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of a planner's MoveGroup action, for pose goals; thread-safe and non-blocking.
+"""Client of a planner's MoveGroup action, for pose and joint goals; thread-safe and non-blocking.
 
 rclpy's action client is accessed in the executor only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -13,6 +14,7 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
     Constraints,
+    JointConstraint,
     MoveItErrorCodes,
     OrientationConstraint,
     PositionConstraint,
@@ -43,25 +45,38 @@ class MoveClient:
         self.action = action
         self.words = ""
         """Status of the newest goal, as text."""
+        self.failure = ""
+        """Why the newest goal failed; empty while it did not."""
         self._jobs = jobs
         self._client = action_client(node, MoveGroup, action)
         self._count = 0
         self._handle: Any = None
 
-    def move(self, group: str, link: str, frame: str, X_FL: Array, *, plan_only: bool) -> None:
-        """Send a goal; its status is reported in :attr:`words`.
+    def move(
+        self,
+        group: str,
+        constraints: Constraints,
+        *,
+        plan_only: bool,
+        velocity_scaling: float = 1.0,
+        acceleration_scaling: float = 1.0,
+    ) -> None:
+        """Send a goal that may be replanned; its status is reported in :attr:`words`.
 
         Args:
             group: planning group.
-            link: link to move to the pose.
-            frame: reference frame of the pose.
-            X_FL: pose of the link in that frame, shape (4, 4).
+            constraints: of the goal; see :func:`pose_constraints` and :func:`joint_constraints`.
             plan_only: whether to plan without executing.
+            velocity_scaling: scaling factor of velocity limits, above 0 to 1.
+            acceleration_scaling: scaling factor of acceleration limits, above 0 to 1.
         """
         goal = MoveGroup.Goal()
         goal.request.group_name = group
-        goal.request.goal_constraints = [pose_constraints(link, frame, X_FL)]
+        goal.request.goal_constraints = [constraints]
+        goal.request.max_velocity_scaling_factor = velocity_scaling
+        goal.request.max_acceleration_scaling_factor = acceleration_scaling
         goal.planning_options.plan_only = plan_only
+        goal.planning_options.replan = True
         self._jobs.ask(lambda: self._send(goal))
 
     def stop(self) -> None:
@@ -76,9 +91,10 @@ class MoveClient:
 
     def _send(self, goal: Any) -> None:
         if not self._client.server_is_ready():
-            self.words = f"action {self.action} is not available; is the planner running?"
+            self._fail(f"action {self.action} is not available; is the planner running?")
             return
         self._count += 1
+        self.failure = ""
         number, self._handle = self._count, None
         self.words = "planning"
         future = self._client.send_goal_async(goal, lambda m: self._on_feedback(number, m.feedback))
@@ -91,7 +107,7 @@ class MoveClient:
     def _on_response(self, number: int, handle: Any) -> None:
         if not handle.accepted:
             if number == self._count:
-                self.words = "the planner rejected the goal; is it active?"
+                self._fail("the planner rejected the goal; is it active?")
             return
         if number == self._count:
             self._handle = handle
@@ -108,11 +124,35 @@ class MoveClient:
         elif code.val == MoveItErrorCodes.SUCCESS:
             self.words = code.message or "done"
         else:
-            self.words = code.message or f"failed with code {code.val}"
+            self._fail(code.message or f"failed with code {code.val}")
+
+    def _fail(self, text: str) -> None:
+        self.words = self.failure = text
 
     def _cancel(self) -> None:
         if self._handle is not None:
             self._handle.cancel_goal_async()
+
+
+def joint_constraints(joints: Mapping[str, float], tolerance: float = TOLERANCE) -> Constraints:
+    """Return goal constraints for positions of joints.
+
+    Args:
+        joints: positions by joint [rad or m].
+        tolerance: [rad or m].
+    """
+    return Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name=name,
+                position=position,
+                tolerance_above=tolerance,
+                tolerance_below=tolerance,
+                weight=1.0,
+            )
+            for name, position in joints.items()
+        ]
+    )
 
 
 def pose_constraints(

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers and jog buttons of a target pose on the panel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import viser
+
+from motion_nodes.model.poses import from_xyz_rpy, to_rpy
+from motion_nodes.model.tree import Array
+
+STEPS = {"1 mm, 1°": (0.001, 1.0), "5 mm, 2°": (0.005, 2.0), "20 mm, 5°": (0.02, 5.0),
+         "100 mm, 15°": (0.1, 15.0)}  # fmt: skip
+"""Jog steps: translation [m] and rotation [degrees]."""
+BASE, TOOL = "base", "tool"
+"""Frames in which a pose is jogged."""
+DIRECTIONS = ("+X", "-X", "+Y", "-Y", "+Z", "-Z")
+
+
+def jogged(X_BT: Array, direction: str, step: tuple[float, float], frame: str, turn: bool) -> Array:
+    """Return a pose moved by one step.
+
+    Args:
+        X_BT: pose of the tool in the base frame, shape (4, 4).
+        direction: one of :data:`DIRECTIONS`.
+        step: translation [m] and rotation [degrees].
+        frame: axes of the step, ``base`` or ``tool``; rotations are about the tool's origin.
+        turn: whether to rotate.
+    """
+    axis = np.zeros(3)
+    axis["XYZ".index(direction[1])] = 1.0 if direction[0] == "+" else -1.0
+    zero = np.zeros(3)
+    change = from_xyz_rpy(zero, np.deg2rad(step[1]) * axis) if turn else np.eye(4)
+    if not turn:
+        change[:3, 3] = step[0] * axis
+    if frame == TOOL:
+        return np.asarray(X_BT @ change)
+    moved = X_BT.copy()
+    moved[:3, :3] = change[:3, :3] @ X_BT[:3, :3]
+    moved[:3, 3] += change[:3, 3]
+    return moved
+
+
+class PosePanel:
+    """Shows a pose as numbers, and reports poses that are entered or jogged.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        current: returns the pose of the target, shape (4, 4).
+        moved: called on viser's event loop with poses set by the user.
+    """
+
+    def __init__(
+        self, gui: viser.GuiApi, current: Callable[[], Array], moved: Callable[[Array], None]
+    ) -> None:
+        """Add a closed folder."""
+        self._current, self._moved = current, moved
+        self._shown = np.full((4, 4), np.nan)
+        with gui.add_folder("Pose", expand_by_default=False):
+            self.position = gui.add_vector3("Position [m]", (0.0, 0.0, 0.0), step=0.001)
+            self.rotation = gui.add_vector3(
+                "RPY [deg]", (0.0, 0.0, 0.0), step=0.1, hint="Roll, pitch and yaw (URDF)."
+            )
+            enter = gui.add_button("Move target to pose", hint="Applies the numbers above.")
+            self.frame = gui.add_dropdown("Jog frame", (BASE, TOOL))
+            self.step = gui.add_dropdown("Jog step", tuple(STEPS), initial_value="5 mm, 2°")
+            self.translate = gui.add_button_group("Translate", DIRECTIONS)
+            self.rotate = gui.add_button_group("Rotate", DIRECTIONS)
+        enter.on_click(self._entered)
+        self.translate.on_click(self._jogged)
+        self.rotate.on_click(self._jogged)
+
+    def refresh(self, X_BT: Array) -> None:
+        """Show a pose, unless it is shown already; on viser's event loop."""
+        if np.abs(X_BT - self._shown).max() < 5e-5:
+            return
+        self._shown = X_BT.copy()
+        # viser defines the setters where mypy does not find them.
+        self.position.value = tuple(np.round(X_BT[:3, 3], 4).tolist())  # type: ignore[misc]
+        degrees = np.round(np.rad2deg(to_rpy(X_BT)), 2)
+        self.rotation.value = tuple(degrees.tolist())  # type: ignore[misc]
+
+    async def _entered(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        values = np.array([self.position.value, self.rotation.value])
+        if event.client is not None and np.isfinite(values).all():
+            self._moved(from_xyz_rpy(values[0], np.deg2rad(values[1])))
+
+    async def _jogged(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        if event.client is None:
+            return
+        turn = event.target is self.rotate
+        step, frame = STEPS[str(self.step.value)], str(self.frame.value)
+        self._moved(jogged(self._current(), str(event.target.value), step, frame, turn))
