@@ -58,6 +58,7 @@ _HOME = {
     "TimedPath": "trajectory.timed_path",
     "TrajectorySample": "trajectory.trajectory",
     # reactive motion
+    "MpcSettings": "mpc.mpc_settings",
     "ReactivePolicy": "api.reactive_policy",
     # learned policies
     "PolicyRunner": "policies.runner",

@@ -24,6 +24,7 @@ from motion_nodes.model.poses import pose as pose
 from motion_nodes.model.tree import Box as Box
 from motion_nodes.model.tree import Cylinder as Cylinder
 from motion_nodes.model.tree import Sphere as Sphere
+from motion_nodes.mpc.mpc_settings import MpcSettings as MpcSettings
 from motion_nodes.planning.constrained.path_constraints import JointBand as JointBand
 from motion_nodes.planning.constrained.path_constraints import LineOfSight as LineOfSight
 from motion_nodes.planning.constrained.path_constraints import RegionUnion as RegionUnion
@@ -84,6 +85,7 @@ __all__ = [
     "JointTrajectory",
     "TimedPath",
     "TrajectorySample",
+    "MpcSettings",
     "ReactivePolicy",
     "PolicyRunner",
     "PolicyInputs",

@@ -45,7 +45,7 @@ SECTIONS = {
         *("TaskSpaceRegion", "RegionUnion", "JointBand", "LineOfSight"),
         *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),
-    "Reactive motion": ("ReactivePolicy",),
+    "Reactive motion": ("ReactivePolicy", "MpcSettings"),
     "Learned policies": ("PolicyRunner", "PolicyInputs", "PolicyTargets"),
     "Wheeled bases": (
         *("MobileBase", "BaseController", "BaseLimits", "BodyAxisLimits", "Twist2", "Odometry"),

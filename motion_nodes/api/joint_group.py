@@ -20,6 +20,7 @@ from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.task_mask import solve_reachable
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
+from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planning_problem import Goal, PlanRequest
@@ -345,6 +346,25 @@ class JointGroup(GroupMembers):
             InvalidDescription: the robot has no RMPflow settings.
         """
         return ReactivePolicy(self._robot, self.name, self._inputs.frame(), world)
+
+    def mpc(
+        self, world: World | None = None, *, settings: MpcSettings | None = None
+    ) -> ReactivePolicy:
+        """Return a reactive policy that looks ahead: it leaves traps in which RMPflow is stuck.
+
+        Args:
+            world: obstacles; changes apply while the policy runs.
+            settings: horizon, samples, margins, seed.
+
+        Returns:
+            A policy; ``policy.step(q, qd, target, dt)`` returns the next joint reference.
+
+        Raises:
+            InvalidConfig: the group is not a chain.
+            InvalidDescription: the robot has no RMPflow settings.
+        """
+        found = settings or MpcSettings()
+        return ReactivePolicy(self._robot, self.name, self._inputs.frame(), world, mpc=found)
 
     # ---- internal
 

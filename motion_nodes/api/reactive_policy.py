@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactive motion of a joint group by RMPflow."""
+"""Reactive motion of a joint group by RMPflow, or by sampled motions that look ahead."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.mpc.mpc_settings import MpcSettings
+from motion_nodes.mpc.policy import MpcPolicy
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.status import PolicyStatus
 from motion_nodes.scene.scene import checked_pose
@@ -17,13 +19,24 @@ from motion_nodes.scene.world import World
 
 
 class ReactivePolicy:
-    """RMPflow: moves a group's tip to a target, avoids obstacles and respects joint limits."""
+    """Moves a group's tip to a target, avoids obstacles and respects joint limits.
+
+    By RMPflow, or by the reactive MPC, which looks ahead and leaves traps.
+    """
 
     rmpflow: RmpflowPolicy
     """The underlying policy: settings, postures, obstacle velocities, metrics of each RMP."""
 
-    def __init__(self, robot: Robot, group: str, tip: str, world: World | None = None) -> None:
-        """Create a policy; usually by ``group.rmpflow(world)``.
+    def __init__(
+        self,
+        robot: Robot,
+        group: str,
+        tip: str,
+        world: World | None = None,
+        *,
+        mpc: MpcSettings | None = None,
+    ) -> None:
+        """Create a policy; usually by ``group.rmpflow(world)`` or ``group.mpc(world)``.
 
         The first policy of a robot generates and compiles its code.
 
@@ -32,11 +45,15 @@ class ReactivePolicy:
             group: name of the group.
             tip: frame that is moved to the target.
             world: obstacles; None: none.
+            mpc: settings of the reactive MPC; None: RMPflow.
 
         Raises:
             InvalidDescription: the robot has no RMPflow settings.
         """
-        self.rmpflow = RmpflowPolicy(robot, joints=group, tool=tip)
+        if mpc is None:
+            self.rmpflow = RmpflowPolicy(robot, joints=group, tool=tip)
+        else:
+            self.rmpflow = MpcPolicy(robot, joints=group, tool=tip, mpc=mpc)
         self._world = world
         self._revision = -1
 

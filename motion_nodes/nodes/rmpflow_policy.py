@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactive policy (RMPflow) of an arm: targets to joint references for the joint controller.
+"""Reactive policy of an arm, RMPflow or MPC: targets to references for the joint controller.
 
 The loop reads inputs and robot state and steps the policy, see
 :mod:`motion_nodes.rmpflow.target_follower`. A second, slower loop updates the planning scene and
@@ -21,6 +21,8 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.policy.policy_config import (
     follower_settings,
+    make_policy,
+    mpc_settings,
     robot_defaults,
     settings_of,
     smoothing_settings,
@@ -34,7 +36,6 @@ from motion_nodes.nodes.policy.policy_robot import PolicyRobot
 from motion_nodes.nodes.policy.policy_services import PolicyServices
 from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
 from motion_nodes.rmpflow.follower_settings import RobotMotion
-from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.target_follower import Follower
@@ -96,6 +97,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             follower_settings(params)
             stuck_settings(params)
             smoothing_settings(params)
+            mpc_settings(params)
         except MotionError as error:
             return str(error)
         return None
@@ -107,16 +109,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if tool is None:
             raise InvalidConfig(f"robot '{robot.name}' has no tool frame; set parameter 'tool'")
         settings = settings_of(params, self._base_settings)
-        policy = RmpflowPolicy(
-            robot,
-            settings,
-            joints=params.group,
-            tool=tool,
-            maximum_substep_size=params.maximum_substep_size,
-            ignore_robot_state_updates=params.ignore_robot_state_updates,
-            smoothing=smoothing_settings(params),
-            stuck=stuck_settings(params),
-        )
+        policy = make_policy(params, robot, settings, tool)
         follower = self._follower = Follower(policy, follower_settings(params))
         prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)

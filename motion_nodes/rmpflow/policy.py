@@ -7,7 +7,7 @@ Method names are those of Isaac Sim's ``RmpFlow``, for easy porting.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.obstacle_scene import MovingScene
 from motion_nodes.rmpflow.policy_targets import TargetedPolicy
 from motion_nodes.rmpflow.progress import StuckSettings, TargetProgress
+from motion_nodes.rmpflow.servo import joint_lead, tool_lead
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.validation import joint_numbers
@@ -288,23 +289,32 @@ class RmpflowPolicy(TargetedPolicy):
         if self._stopping:
             self._progress.reset()
         elif self._unwatched >= _WATCH_PERIOD:
-            watch(self._progress, self._evaluator.goal, self._errors(), self._unwatched)
+            self._watch(self._unwatched)
             self._unwatched = 0.0
         return state.q.copy(), state.qd.copy()
+
+    def _watch(self, duration: float) -> None:
+        """Update the progress check after some time [s]."""
+        watch(self._progress, self._evaluator.goal, self._errors(), duration)
 
     def _step(self, state: JointMotion, dt: float) -> None:
         if self._stopping:
             self._follow_to_rest(state, dt)
-        whole_q = np.concatenate((state.q + self._sag, self._watched_q))
-
-        def policy(qd: Array) -> Array:
-            return self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
-
+        policy = self._accelerations(state, dt)
         if self._smoothing is None:
             desired = policy(state.qd)
         else:
             desired = self._smoothing.acceleration(policy, state.qd, state.qdd, dt)
         self._integrator.step(state, desired, dt)
+
+    def _accelerations(self, state: JointMotion, dt: float) -> Callable[[Array], Array]:
+        """Return the policy in a state, from velocities to accelerations, shape (n,) each."""
+        whole_q = np.concatenate((state.q + self._sag, self._watched_q))
+
+        def policy(qd: Array) -> Array:
+            return self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
+
+        return policy
 
     def _follow_to_rest(self, state: JointMotion, dt: float) -> None:
         """Let the posture follow the joints, so that only damping remains, then hold it.
@@ -321,6 +331,21 @@ class RmpflowPolicy(TargetedPolicy):
     def max_acceleration(self) -> Array:
         """Acceleration limits of the active joints, all finite [rad/s^2 or m/s^2], shape (n,)."""
         return self._integrator.acceleration
+
+    def tool_lead(self, twist: Array) -> Array:
+        """Return the lead of a target that moves with a twist, so that the tool does not lag.
+
+        Args:
+            twist: linear [m/s] and angular velocity [rad/s], shape (6,).
+
+        Returns:
+            Offset [m] and rotation vector [rad], shape (6,).
+        """
+        return tool_lead(twist, self.settings)
+
+    def joint_lead(self, velocity: Array) -> Array:
+        """Return the same for joints, shape (n,) each [rad/s or m/s; rad or m]."""
+        return joint_lead(velocity, self.settings.cspace_target_rmp)
 
     @property
     def stuck_settings(self) -> StuckSettings:

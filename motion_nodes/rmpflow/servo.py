@@ -63,6 +63,13 @@ def joint_lead(velocity: Array, leaf: CspaceTarget) -> Array:
     return _shortened(ahead, leaf.robust_position_term_thresh)
 
 
+def tool_lead(twist: Array, settings: RmpflowSettings) -> Array:
+    """Return the lead of position [m] and rotation [rad] for a tool with a twist, shape (6,)."""
+    v, w = twist[:3], twist[3:]
+    leads = (position_lead(v, settings.target_rmp), rotation_lead(w, settings.axis_target_rmp))
+    return np.concatenate(leads)
+
+
 class TwistServo:
     """Integrates a tool twist to a target pose, with a bounded distance from the tool."""
 
@@ -70,14 +77,14 @@ class TwistServo:
         """Start at the current tool pose in the world, shape (4, 4)."""
         self._X = X_WT.copy()
 
-    def target(self, X_WT: Array, twist: Array, dt: float, settings: RmpflowSettings) -> Array:
+    def target(self, X_WT: Array, twist: Array, dt: float, lead: Array) -> Array:
         """Return the target pose of the tool in the world, shape (4, 4).
 
         Args:
             X_WT: current pose of the tool in the world, shape (4, 4).
             twist: linear [m/s] and angular velocity [rad/s] of the tool, in the world's axes (6,).
             dt: time since the last call [s].
-            settings: of the policy.
+            lead: of the target, as from :func:`tool_lead`, shape (6,).
         """
         v, w = twist[:3], twist[3:]
         self._X[:3, 3] += dt * v
@@ -86,8 +93,8 @@ class TwistServo:
         away = np.array(rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T))
         self._X[:3, :3] = turned(X_WT[:3, :3], _shortened(away, _TURN_LEASH))
         X = np.eye(4)
-        X[:3, 3] = self._X[:3, 3] + position_lead(v, settings.target_rmp)
-        X[:3, :3] = turned(self._X[:3, :3], rotation_lead(w, settings.axis_target_rmp))
+        X[:3, 3] = self._X[:3, 3] + lead[:3]
+        X[:3, :3] = turned(self._X[:3, :3], lead[3:])
         return X
 
 
@@ -98,18 +105,17 @@ class JogServo:
         """Start at the current positions; stay within the joint limits, shape (n,) each."""
         self._q, self._lower, self._upper = q.copy(), lower, upper
 
-    def target(self, q: Array, velocity: Array, dt: float, settings: RmpflowSettings) -> Array:
+    def target(self, q: Array, velocity: Array, dt: float, lead: Array) -> Array:
         """Return the target posture of the joints [rad or m], shape (n,).
 
         Args:
             q: current positions [rad or m], shape (n,).
             velocity: commanded velocities [rad/s or m/s], shape (n,).
             dt: time since the last call [s].
-            settings: of the policy.
+            lead: of the posture, as from :func:`joint_lead`, shape (n,).
         """
         self._q = np.clip(self._q + dt * velocity, q - _JOINT_LEASH, q + _JOINT_LEASH)
-        ahead = joint_lead(velocity, settings.cspace_target_rmp)
-        return np.asarray(np.clip(self._q + ahead, self._lower, self._upper))
+        return np.asarray(np.clip(self._q + lead, self._lower, self._upper))
 
 
 def _shortened(vector: Array, most: float) -> Array:

@@ -63,11 +63,26 @@ def error_of(goal: Goal, errors: Errors) -> float:
     return error if goal.rotation is None else error + _ANGLE_WEIGHT * errors.orientation
 
 
-def watch(progress: TargetProgress, goal: Goal, errors: Errors, duration: float) -> None:
-    """Update the progress check with the distance from the goal."""
+def watch(
+    progress: TargetProgress,
+    goal: Goal,
+    errors: Errors,
+    duration: float,
+    remaining: float | None = None,
+) -> None:
+    """Update the progress check.
+
+    Args:
+        progress: the check.
+        goal: the goal.
+        errors: distances from it.
+        duration: time since the last update [s].
+        remaining: measure of the distance from the goal; default: that of :func:`error_of`.
+    """
     parts = [] if goal.position is None else [goal.position]
     if goal.rotation is not None:
         parts.append(_ANGLE_WEIGHT * goal.rotation.ravel())
     if not parts:
         parts.append(_ANGLE_WEIGHT * goal.posture)
-    progress.update(np.concatenate(parts), error_of(goal, errors), duration)
+    error = error_of(goal, errors) if remaining is None else remaining
+    progress.update(np.concatenate(parts), error, duration)

@@ -14,12 +14,7 @@ from motion_nodes.model.rotation_vectors import turned
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.servo import (
-    JogServo,
-    TwistServo,
-    position_lead,
-    rotation_lead,
-)
+from motion_nodes.rmpflow.servo import JogServo, TwistServo
 from motion_nodes.rmpflow.target_motion import TargetMotion
 
 
@@ -56,14 +51,10 @@ class PoseCommand:
 
     def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return the current estimate of the target, with a lead that compensates its motion."""
-        twist, settings = self._motion.twist(now), policy.settings
-        v, w, age = twist[:3], twist[3:], self._motion.age(now)
-        position = self.X_WT[:3, 3] + age * v + position_lead(v, settings.target_rmp)
-        rotation = None
-        if self.oriented:
-            ahead = age * w + rotation_lead(w, settings.axis_target_rmp)
-            rotation = turned(self.X_WT[:3, :3], ahead)
-        return Goal(self.posture, position, rotation)
+        twist = self._motion.twist(now)
+        ahead = self._motion.age(now) * twist + policy.tool_lead(twist)
+        rotation = turned(self.X_WT[:3, :3], ahead[3:]) if self.oriented else None
+        return Goal(self.posture, self.X_WT[:3, 3] + ahead[:3], rotation)
 
     def place(self) -> Goal:
         """Return the last commanded target."""
@@ -101,7 +92,7 @@ class TwistCommand:
         X_WT = policy.tool_pose(q)
         if self._servo is None:
             self._servo = TwistServo(X_WT)
-        X = self._servo.target(X_WT, self.twist, dt, policy.settings)
+        X = self._servo.target(X_WT, self.twist, dt, policy.tool_lead(self.twist))
         return Goal(q.copy(), X[:3, 3], X[:3, :3])
 
     def place(self) -> None:
@@ -122,7 +113,8 @@ class JogCommand:
         if self._servo is None:
             limits = policy.robot.limits.select(policy.active_joints)
             self._servo = JogServo(q, limits.lower, limits.upper)
-        return Goal(self._servo.target(q, self.velocity, dt, policy.settings))
+        lead = policy.joint_lead(self.velocity)
+        return Goal(self._servo.target(q, self.velocity, dt, lead))
 
     def place(self) -> None:
         """Return None: a velocity has no place."""

@@ -48,6 +48,10 @@ class RobotLayout:
         self._last: tuple[tuple[CollisionBody, ...], _Placed] | None = None
         self._last_reach: tuple[tuple[tuple[CollisionBody, ...], bytes], float] | None = None
 
+    def group_frame(self, frame: str) -> tuple[int, Array]:
+        """Return the index of a frame's group, and its pose in that group, shape (4, 4)."""
+        return self._group[frame], self._X_GL[frame]
+
     def fields(
         self,
         bodies: tuple[CollisionBody, ...],

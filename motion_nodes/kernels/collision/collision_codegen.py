@@ -51,7 +51,7 @@ def checks_text(lanes: Lanes) -> str:
     scalar = [f"declare double @llvm.{f}.f64(double)" for f in ("rint", "fabs", "sqrt", "ceil")]
     parts = [
         collision_tests(lanes, KINDS),
-        _set_off(lanes),
+        set_off_function(lanes),
         _ensure_placed(lanes),
         _self_hits(lanes),
         _body_hits(lanes),
@@ -102,7 +102,7 @@ class _Block(FunctionBuilder):
         self.return_if(turn["hits"] >= self.argument("limit"), turn["hits"])
 
 
-def _set_off(lanes: Lanes) -> str:
+def set_off_function(lanes: Lanes) -> str:
     """Write the function that transforms points of a group: ``R c + p`` for each."""
     arguments = {"pose": "ptr", "points": "ptr", "out": "ptr", "count": "i64"}
     flow, n = FunctionBuilder(lanes, **arguments), lanes.count

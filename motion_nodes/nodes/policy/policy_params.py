@@ -7,6 +7,7 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.mpc.mpc_settings import MpcSettings
 from motion_nodes.rmpflow.follower_settings import FollowerSettings
 from motion_nodes.rmpflow.progress import StuckSettings
 from motion_nodes.rmpflow.time_scaling import SmoothingSettings
@@ -14,6 +15,7 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import core_param, param
 from motion_nodes.ros.robot_node import FramedParams
 
+POLICIES = ("rmpflow", "mpc")
 ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
 
@@ -37,6 +39,13 @@ class _PolicyParams(FramedParams):
 
     update_rate: float = param(
         250.0, doc="Update rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
+    )
+    policy: str = param(
+        "rmpflow",
+        doc="What moves the arm: rmpflow; or mpc, which samples motions over a horizon and leaves "
+        "traps, at about thirty times the CPU time.",
+        one_of=POLICIES,
+        read_only=True,
     )
     rmpflow_file: str = param(
         "", doc="RMPflow configuration file; empty: the robot's rmpflow.yaml.", read_only=True
@@ -171,23 +180,36 @@ def rmp_field(name: str) -> str:
 RMP_PARAMETERS = RmpflowSettings().parameters()
 """Names and defaults of the RMPs' parameters."""
 
+MPC_FIELDS: list[tuple[str, type, Any]] = [
+    (
+        f"mpc_{entry.name}",
+        entry.type if isinstance(entry.type, type) else {"int": int, "float": float}[entry.type],
+        core_param(MpcSettings, entry.name, name=f"mpc.{entry.name}", read_only=True),
+    )
+    for entry in dataclasses.fields(MpcSettings)
+]
+"""Fields of the settings of the reactive MPC."""
+
+RMP_FIELDS: list[tuple[str, type, Any]] = [
+    (
+        rmp_field(name),
+        float,
+        param(
+            name=name,
+            doc=f"{RMP_DOCS.get(name.split('.')[0], name.split('.')[0])}; "
+            f"its formula is in docs/rmpflow.md.",
+            ge=0.0,
+        ),
+    )
+    for name in RMP_PARAMETERS
+]
+"""Fields of the settings of the RMPs."""
+
 PolicyParams: Any = dataclasses.make_dataclass(
     "PolicyParams",
-    [
-        (
-            rmp_field(name),
-            float,
-            param(
-                name=name,
-                doc=f"{RMP_DOCS.get(name.split('.')[0], name.split('.')[0])}; "
-                f"its formula is in docs/rmpflow.md.",
-                ge=0.0,
-            ),
-        )
-        for name in RMP_PARAMETERS
-    ],
+    [*RMP_FIELDS, *MPC_FIELDS],
     bases=(_PolicyParams,),
     frozen=True,
     kw_only=True,
 )
-"""All parameters: those of the node and of the RMPs."""
+"""All parameters: those of the node, of the RMPs and of the MPC."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rollouts of the reactive MPC: sampled motions of a robot and their costs, as generated code."""

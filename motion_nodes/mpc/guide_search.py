@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guides out of traps: waypoints in joint space, connected by collision-free straight lines.
+
+Two trees grow, from the robot's configuration and from its goals, a little in each plan: one is
+extended towards many random configurations at once, and its new nodes are connected with the
+other. All lines of a step are checked in one call of the rollouts' code.
+
+Source: J. Kuffner, S. LaValle, RRT-Connect: an efficient approach to single-query path planning,
+ICRA 2000.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.tree import Array
+from motion_nodes.mpc.rollouts import Rollouts
+
+_DRAWN = 64
+"""Random configurations of a step."""
+_TOWARDS = 0.2
+"""Share of them that are nodes of the other tree."""
+_SPACING = 0.08
+"""Max distance of checked configurations on a line [rad or m]."""
+_LONGEST = 1.6
+"""Max length of an extension, by its fastest joint [rad or m]."""
+_SHORTEST = 0.04
+"""Min length of an extension that is kept, as a share of its line."""
+_DENSE = 0.4
+"""Distance of points of a guide that is shortened [rad or m]."""
+_MOST = 3000
+"""Max nodes of a tree; a search that exceeds it begins anew."""
+_ELSEWHERE = 0.3
+"""Displacement of robot or goals beyond which they are new roots [rad or m]."""
+
+
+class _Tree:
+    """Nodes with their parents; there may be several roots."""
+
+    def __init__(self, roots: Array) -> None:
+        self.nodes: Array = roots.copy()
+        self._parents = [-1] * len(roots)
+
+    def include(self, roots: Array) -> None:
+        """Add configurations that are far from all roots as roots, shape (m, n)."""
+        for q in roots:
+            known = self.nodes[np.flatnonzero(np.array(self._parents) < 0)]
+            if np.abs(known - q).max(axis=1).min() > _ELSEWHERE:
+                self.add(q[None], np.array([-1]))
+
+    def add(self, nodes: Array, parents: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Add nodes, shape (m, n), and return their indices."""
+        first = len(self.nodes)
+        self.nodes = np.concatenate((self.nodes, nodes))
+        self._parents += parents.tolist()
+        return np.arange(first, len(self.nodes))
+
+    def nearest(self, Q: Array) -> NDArray[np.intp]:
+        """Return the node closest to each configuration, shape (m,)."""
+        # |q - x|^2 without the part that is equal for all nodes.
+        apart = (self.nodes * self.nodes).sum(axis=1) - 2.0 * (Q @ self.nodes.T)
+        return np.asarray(apart.argmin(axis=1))
+
+    def to_root(self, index: int) -> list[Array]:
+        """Return the nodes from one to its root."""
+        found = []
+        while index >= 0:
+            found.append(self.nodes[index])
+            index = self._parents[index]
+        return found
+
+
+class GuideSearch:
+    """Searches a guide, some lines at a time; not thread-safe."""
+
+    def __init__(self, rollouts: Rollouts, lower: Array, upper: Array) -> None:
+        """Create.
+
+        Args:
+            rollouts: checks lines.
+            lower: lower limits of the joints [rad or m], shape (n,); finite.
+            upper: upper limits.
+        """
+        self._rollouts = rollouts
+        self._lower, self._upper = lower, upper
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Begin the random numbers anew."""
+        self._rng = np.random.default_rng(seed)
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the trees."""
+        self._trees: tuple[_Tree, _Tree] | None = None
+
+    def reached(self, count: int) -> Array:
+        """Return random configurations that the search has reached from the robot, (m, n)."""
+        if self._trees is None:
+            return np.empty((0, len(self._lower)))
+        nodes = self._trees[0].nodes
+        return nodes[self._rng.integers(len(nodes), size=count)]
+
+    def grow(self, q: Array, goals: Array) -> Array | None:
+        """Grow both trees; return the waypoints from a configuration to a goal once known, (w, n).
+
+        They begin where the robot is, or was during the search.
+
+        Args:
+            q: configuration of the robot [rad or m], shape (n,).
+            goals: collision-free goals, shape (b, n).
+        """
+        trees = self._trees
+        if trees is None or max(len(tree.nodes) for tree in trees) > _MOST:
+            trees = self._trees = (_Tree(q[None]), _Tree(goals))
+        trees[0].include(q[None])
+        trees[1].include(goals)
+        for own, other in (trees, trees[::-1]):
+            met = self._extend(own, other)
+            if met is not None:
+                ends = own.to_root(met[0]), other.to_root(met[1])
+                start, rest = ends if own is trees[0] else ends[::-1]
+                self.forget()
+                return self._shortened(np.array([*start[::-1], *rest]))
+        return None
+
+    def _extend(self, own: _Tree, other: _Tree) -> tuple[int, int] | None:
+        """Extend a tree; return the nodes where it meets the other one, if it does."""
+        rng = self._rng
+        drawn = rng.uniform(self._lower, self._upper, (_DRAWN, len(self._lower)))
+        towards = round(_TOWARDS * _DRAWN)
+        drawn[:towards] = other.nodes[rng.integers(len(other.nodes), size=towards)]
+        parents = own.nearest(drawn)
+        starts = own.nodes[parents]
+        length = np.abs(drawn - starts).max(axis=1, keepdims=True)
+        ends = starts + (drawn - starts) * np.minimum(1.0, _LONGEST / np.maximum(length, 1e-9))
+        share = self._free_along(starts, ends)
+        kept = share > _SHORTEST
+        if not kept.any():
+            return None
+        reached = (starts + share[:, None] * (ends - starts))[kept]
+        added = own.add(reached, parents[kept])
+        closest = other.nearest(reached)
+        met = np.flatnonzero(self._free_along(reached, other.nodes[closest]) >= 1.0)
+        return (int(added[met[0]]), int(closest[met[0]])) if len(met) else None
+
+    def _free_along(self, starts: Array, ends: Array) -> Array:
+        length = float(np.abs(ends - starts).max(initial=0.0))
+        return self._rollouts.free_along(starts, ends, max(1, math.ceil(length / _SPACING)))
+
+    def _shortened(self, path: Array) -> Array:
+        """Return a path without waypoints that straight lines can omit."""
+        path = _dense(path)
+        kept, at = [path[0]], 0
+        while at < len(path) - 1:
+            ahead = path[at + 1 :]
+            free = self._free_along(np.repeat(path[at : at + 1], len(ahead), axis=0), ahead) >= 1.0
+            at += 1 + (int(np.flatnonzero(free)[-1]) if free.any() else 0)
+            kept.append(path[at])
+        return np.array(kept)
+
+
+def _dense(path: Array) -> Array:
+    """Return a path with further points on its lines, shape (w, n)."""
+    points = [path[:1]]
+    for a, b in itertools.pairwise(path):
+        count = math.ceil(float(np.abs(b - a).max()) / _DENSE)
+        points.append(a + np.linspace(0.0, 1.0, count + 1)[1:, None] * (b - a))
+    return np.concatenate(points)

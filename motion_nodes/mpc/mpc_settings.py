@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the reactive MPC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motion_nodes.model.setting import check_settings, setting
+
+
+@dataclass(frozen=True)
+class MpcSettings:
+    """Horizon, samples and costs of the reactive MPC.
+
+    Costs of distances are per step of the horizon; a distance d within a margin m costs
+    ((m - d) / m)^2 for each collision sphere.
+    """
+
+    period: float = setting(0.01, doc="Time between two plans.", unit="s", gt=0.0, le=0.1)
+    horizon: float = setting(1.2, doc="Duration of a rollout.", unit="s", ge=0.2, le=3.0)
+    steps: int = setting(24, doc="Steps of a rollout.", ge=4, le=100)
+    knots: int = setting(4, doc="Knots of the sampled attractor.", ge=2, le=10)
+    samples: int = setting(128, doc="Rollouts per plan, at least.", ge=32, le=4096)
+    elites: int = setting(
+        8, doc="Best samples, whose weighted mean is the centre of later ones.", ge=1, le=100
+    )
+    temperature: float = setting(
+        0.1, doc="Temperature of the weights of these samples, relative to the least cost.", gt=0.0
+    )
+    noise: float = setting(
+        0.4, doc="Standard deviation of sampled knots.", unit="rad or m", gt=0.0, le=3.0
+    )
+    branches: int = setting(
+        3, doc="Joint configurations at the target that are considered.", ge=1, le=8
+    )
+    seed: int = setting(0, doc="Seed of the random numbers.", ge=0)
+    margin: float = setting(
+        0.04, doc="Distance from obstacles below which there is a cost.", unit="m", gt=0.0, le=0.5
+    )
+    self_margin: float = setting(
+        0.015, doc="The same for links of the robot.", unit="m", gt=0.0, le=0.5
+    )
+    clearance: float = setting(
+        0.008, doc="Min predicted distance of a chosen motion from obstacles, where there is one.",
+        unit="m", ge=0.0, le=0.2,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Validate the settings."""
+        check_settings(self, "mpc.")

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles at each step of the horizon, predicted by their constant twists."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.mpc.mpc_memory import ROW
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.model.tree import Array
+
+_UNKNOWN = 1e6  # [m] bounding radius of a shape of which only the formula is known
+_AXIS = 1e-12
+
+
+def rows_at(obstacles: ObstacleArrays, times: Array) -> dict[str, NDArray[np.float32]]:
+    """Return the rows of each shape as read by the rollouts, see ``mpc_memory.ROW``.
+
+    Args:
+        obstacles: in the base frame, with twists.
+        times: of the steps from now [s], shape (t,).
+
+    Returns:
+        By name of the shape, shape (t, count, ROW).
+    """
+    return {name: _predicted(name, rows, times) for name, rows in obstacles.rows.items()}
+
+
+def _predicted(name: str, rows: Array, times: Array) -> NDArray[np.float32]:
+    still = _in_kernel(name, rows[:, :9].reshape(-1, 3, 3), rows[:, 9:12], rows)
+    out = np.repeat(still[None], len(times), axis=0)
+    moving = np.flatnonzero((rows[:, 16:22] != 0.0).any(axis=1))
+    if len(moving):
+        own = rows[moving]
+        p = own[:, 9:12] + times[:, None, None] * own[:, 16:19]
+        turned = _rotations(times[:, None, None] * own[:, 19:22])
+        out[:, moving] = _in_kernel(name, turned @ own[:, :9].reshape(-1, 3, 3), p, own)
+    return out
+
+
+def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32]:
+    """Return rows of shapes at poses in the base frame, shape (..., k, ROW)."""
+    found = np.empty((*p.shape[:-1], ROW), np.float32)
+    back = np.swapaxes(R, -1, -2)
+    found[..., :9] = back.reshape(*p.shape[:-1], 9)
+    found[..., 9:12] = -(back @ p[..., None])[..., 0]
+    found[..., 12:16] = rows[:, 12:16]
+    found[..., 16:19] = p
+    found[..., 19] = _bounding_radii(name, rows)
+    return found
+
+
+def _bounding_radii(name: str, rows: Array) -> Array:
+    """Return the radii of spheres about the shapes' frames that contain them [m]."""
+    sizes = {"box": rows[:, 12:15], "cylinder": rows[:, 12:14], "cone": rows[:, 12:14]}.get(name)
+    if sizes is None:
+        return np.full(len(rows), _UNKNOWN)
+    return np.asarray(np.linalg.norm(sizes, axis=1) + rows[:, 15])
+
+
+def _rotations(vectors: Array) -> Array:
+    """Return the rotations by rotation vectors, shape (..., 3, 3); Rodrigues' formula."""
+    angle = np.linalg.norm(vectors, axis=-1)[..., None, None]
+    x, y, z = np.moveaxis(vectors / np.maximum(angle[..., 0], _AXIS), -1, 0)
+    zero = np.zeros_like(x)
+    skew = np.stack((zero, -z, y, z, zero, -x, -y, x, zero), -1).reshape(*x.shape, 3, 3)
+    turned = np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew)
+    return np.asarray(turned)

@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reactive MPC as a policy: traps, moving obstacles, limits, seeds, stops, bad input."""
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.mpc.mpc_settings import MpcSettings
+from motion_nodes.mpc.policy import MpcPolicy
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
+from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.scene.world import World
+
+DT = 0.02
+DOWN = (1.0, 0.0, 0.0, 0.0)
+POSE = (0.45, 0.15, 0.4)
+BEYOND = (0.68, 0.0, 0.25)
+FINGERS = ("panda_hand", "panda_leftfinger", "panda_rightfinger")
+FRANKA = load_robot("franka")
+
+
+def policy_of(kind=MpcPolicy, robot=FRANKA, **options):
+    return kind(robot, **{"ignore_robot_state_updates": True, **options})
+
+
+@pytest.fixture(scope="module")
+def shared():
+    return policy_of()
+
+
+@pytest.fixture
+def policy(shared):
+    shared.reset()
+    return shared
+
+
+def around(*objects):
+    return World(Scene(objects={item.name: item for item in objects})).scene
+
+
+def open_u():
+    """Walls around the hand, open towards the robot and upwards."""
+    walls = {
+        "back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
+        "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
+        "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45)),
+    }
+    return around(
+        *(world_object(n, Box(size), from_xyz_rpy(at)) for n, (size, at) in walls.items())
+    )
+
+
+def run(policy, seconds, watch=None, dt=DT):
+    """Roll the policy's own state forward; return all references, shape (k, n)."""
+    q = policy.default_cspace_target
+    sent = []
+    for _ in range(round(seconds / dt)):
+        sent.append(policy.compute_joint_targets(q, np.zeros(len(q)), frame_duration=dt)[0])
+        if watch is not None:
+            watch()
+    return np.array(sent)
+
+
+def least_clearance(policy):
+    found = [np.inf]
+
+    def watch():
+        found[0] = min(found[0], policy.clearance())
+
+    return found, watch
+
+
+def test_rmpflow_alone_is_stuck_in_the_trap():
+    policy = policy_of(RmpflowPolicy)
+    policy.set_scene(open_u())
+    policy.set_end_effector_target(BEYOND)
+    run(policy, 6.0)
+    assert policy.status.stuck
+    assert policy.status.position_error > 0.1
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_leaves_the_trap(seed):
+    policy = policy_of(mpc=MpcSettings(seed=seed))
+    policy.set_scene(open_u())
+    policy.set_end_effector_target(BEYOND)
+    least, watch = least_clearance(policy)
+    run(policy, 7.0, watch)
+    assert policy.status.position_error < 0.005
+    assert not policy.status.stuck
+    assert least[0] > 0.0
+
+
+def test_a_target_inside_a_wall_is_approached_and_reported_stuck(policy):
+    inside = (0.6, 0.3, 0.3)
+    policy.set_scene(around(world_object("block", Box((0.3, 0.3, 0.3)), from_xyz_rpy(inside))))
+    policy.set_end_effector_target(inside, DOWN)
+    least, watch = least_clearance(policy)
+    run(policy, 6.0, watch)
+    assert policy.status.stuck
+    assert 0.1 < policy.status.position_error < 0.4
+    assert least[0] > 0.0
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e"])
+def test_references_keep_all_limits_among_moving_obstacles(name):
+    policy = policy_of(robot=load_robot(name), bounded_jerk=True)
+    limits = policy.robot.limits.select(policy.active_joints)
+    reach = policy.tool_pose(policy.default_cspace_target)[:3, 3]
+    side = reach * (1.0, -1.0, 1.0) + (0.0, 0.25, 0.0)
+    sent = []
+    for k in range(60):
+        at = reach + np.array((0.0, 0.6 - 0.02 * k, 0.0))
+        ball = world_object("ball", Sphere(0.08), from_xyz_rpy(at))
+        policy.set_scene(around(ball))
+        policy.set_end_effector_target(side if k < 30 else reach)
+        # Frames of one step: differences of the references are those of the integration.
+        sent.append(run(policy, 0.04, dt=0.002))
+    q = np.concatenate(sent)
+    qd = np.diff(q, axis=0) / 0.002
+    qdd = np.diff(qd, axis=0) / 0.002
+    assert (q >= limits.lower).all()
+    assert (q <= limits.upper).all()
+    assert (np.abs(qd) <= limits.velocity * (1.0 + 1e-6)).all()
+    assert (np.abs(qdd) <= policy.max_acceleration * (1.0 + 1e-6)).all()
+    jerk = np.abs(np.diff(qdd, axis=0)) / 0.002
+    assert (jerk <= np.minimum(limits.jerk, 1e6) * (1.0 + 1e-4)).all()
+    assert np.abs(qd).max() > 0.5
+
+
+def test_a_ball_that_flies_at_the_hand_is_avoided(policy):
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 1.5)
+    least = np.inf
+    for k in range(150):
+        at = np.array((0.45, 0.75 - 0.008 * k, 0.45))
+        policy.set_scene(around(world_object("ball", Sphere(0.06), from_xyz_rpy(at))))
+        run(policy, DT)
+        spheres = policy.sphere_positions()
+        apart = np.linalg.norm(spheres[:, :3] - at, axis=1) - spheres[:, 3] - 0.06
+        least = min(least, apart.min())
+    assert least > 0.0
+    policy.set_scene(Scene())
+    run(policy, 1.5)
+    assert policy.status.position_error < 0.005
+
+
+def test_what_is_carried_keeps_clear_of_a_table():
+    ends = {}
+    for length in (0.0, 0.2):
+        policy = policy_of()
+        table = world_object("table", Box((0.8, 0.8, 0.1)), from_xyz_rpy((0.5, 0.0, 0.05)))
+        item = AttachedBody(
+            "rod", "panda_hand", from_xyz_rpy((0.0, 0.0, 0.1 + 0.5 * length)),
+            (Part(Box((0.02, 0.02, max(length, 0.01))), np.eye(4)),), FINGERS,
+        )  # fmt: skip
+        policy.set_scene(Scene(objects={"table": table}, attached={"rod": item}))
+        policy.set_end_effector_target((0.5, 0.0, 0.2), DOWN)
+        least, watch = least_clearance(policy)
+        run(policy, 3.0, watch)
+        assert least[0] > 0.0
+        ends[length] = policy.status.position_error
+    assert ends[0.0] < 0.005
+    assert ends[0.2] > 0.03
+
+
+def test_equal_seeds_give_equal_references_and_others_do_not():
+    found = []
+    for seed in (3, 3, 4):
+        policy = policy_of(mpc=MpcSettings(seed=seed))
+        policy.set_scene(open_u())
+        policy.set_end_effector_target(BEYOND)
+        found.append(run(policy, 1.0))
+    assert (found[0] == found[1]).all()
+    assert np.abs(found[0] - found[2]).max() > 0.01
+
+
+def test_a_reset_policy_repeats_itself(policy):
+    found = []
+    for _ in range(2):
+        policy.reset()
+        policy.set_scene(open_u())
+        policy.set_end_effector_target(BEYOND)
+        found.append(run(policy, 0.5))
+    assert (found[0] == found[1]).all()
+
+
+def test_position_orientation_and_posture_alone(policy):
+    policy.set_end_effector_target(position=POSE)
+    run(policy, 2.0)
+    assert policy.status.position_error < 0.005
+    policy.set_end_effector_target(orientation=to_quat_xyzw(from_xyz_rpy((0, 0, 0), (3.1, 0.3, 0))))
+    run(policy, 2.0)
+    assert policy.status.orientation_error < 0.01
+    policy.set_cspace_target(policy.default_cspace_target + 0.3)
+    policy.set_end_effector_target()
+    run(policy, 2.0)
+    assert policy.status.posture_error < 0.01
+
+
+def test_the_base_may_stand_anywhere():
+    ends = []
+    for X in (np.eye(4), from_xyz_rpy((1.0, -2.0, 0.3), (0.0, 0.0, 0.8))):
+        policy = policy_of()
+        policy.set_robot_base_pose(X)
+        block = world_object("block", Box((0.1, 0.1, 0.6)), X @ from_xyz_rpy((0.45, 0.0, 0.3)))
+        policy.set_scene(around(block))
+        policy.set_end_effector_target((X @ (0.45, 0.3, 0.3, 1.0))[:3])
+        ends.append(run(policy, 2.0)[-1])
+        assert policy.status.position_error < 0.005
+    assert ends[0] == pytest.approx(ends[1], abs=0.3)
+
+
+def test_a_stop_ends_at_rest_and_a_new_target_moves_again(policy):
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 0.3)
+    policy.stop()
+    run(policy, 1.0)
+    at = policy.get_internal_robot_joint_states()
+    assert np.abs(at[1]).max() < 0.02
+    assert policy.plan is None
+    assert policy.status.position_error > 0.01 or np.isnan(policy.status.position_error)
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 1.5)
+    assert policy.status.position_error < 0.005
+
+
+class Robot:
+    """A robot that follows its references at once."""
+
+    def __init__(self, policy, **settings):
+        self.follower = Follower(policy, FollowerSettings(**settings))
+        self.q, self.qd, self.now = policy.default_cspace_target, np.zeros(7), 0.0
+        self._fingers = np.zeros(len(policy.watched_joints))
+
+    def step(self):
+        state = RobotMotion(self.q, self.qd, self._fingers, self._fingers)
+        sent = self.follower.step(state, DT, self.now + DT)
+        self.q, self.qd = sent if sent is not None else (self.q, np.zeros(7))
+        self.now += DT
+
+    @property
+    def tool(self):
+        return self.follower.policy.tool_pose(self.q)
+
+
+def test_a_follower_lags_millimetres_behind_a_moving_target(policy):
+    robot, lag = Robot(policy), []
+    for k in range(250):
+        angle = 0.8 * robot.now
+        X = from_xyz_rpy((0.45, 0.2 * np.sin(angle), 0.4 + 0.1 * np.cos(angle)), (np.pi, 0.0, 0.0))
+        robot.follower.follow_pose(X, robot.now)
+        if k > 120:
+            lag.append(np.linalg.norm(robot.tool[:3, 3] - X[:3, 3]))
+        robot.step()
+    assert max(lag) < 0.01
+
+
+def test_a_follower_moves_the_tool_and_the_joints_at_velocities(policy):
+    robot = Robot(policy)
+    start = robot.tool
+    for _ in range(50):
+        robot.follower.follow_twist((0.0, 0.1, 0.0, 0.0, 0.0, 0.0), robot.now)
+        robot.step()
+    moved = robot.tool[:3, 3] - start[:3, 3]
+    assert moved == pytest.approx((0.0, 0.1, 0.0), abs=0.02)
+    for _ in range(60):
+        robot.step()
+    assert np.abs(robot.qd).max() < 1e-3
+    before = robot.q
+    for _ in range(50):
+        robot.follower.follow_jog(0.3 * np.eye(7)[0], robot.now)
+        robot.step()
+    assert (robot.q - before)[0] == pytest.approx(0.3, abs=0.08)
+
+
+def test_a_follower_arrives_and_rests(policy):
+    robot = Robot(policy)
+    robot.follower.follow_pose(from_xyz_rpy(POSE, (np.pi, 0.0, 0.0)), 0.0)
+    for _ in range(100):
+        robot.step()
+    assert robot.follower.phase is Phase.ARRIVED
+    assert np.abs(robot.qd).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda p: p.set_end_effector_target((np.nan, 0, 0)), "position"),
+        (lambda p: p.set_end_effector_target((0.4, 0, 0.4), (0, 0, 0, 0)), "zero"),
+        (lambda p: p.set_cspace_target(np.full(7, np.inf)), "posture"),
+        (lambda p: p.compute_joint_targets(np.zeros(3), np.zeros(7)), "active_q"),
+        (lambda p: p.compute_joint_targets(np.full(7, np.nan), np.zeros(7)), "active_q"),
+    ],
+)
+def test_bad_input_is_rejected_and_changes_nothing(policy, call, words):
+    policy.set_end_effector_target(POSE, DOWN)
+    policy.set_ignore_state_updates(False)
+    with pytest.raises(InvalidCommand, match=words):
+        call(policy)
+    policy.set_ignore_state_updates(True)
+    run(policy, 2.0)
+    assert policy.status.position_error < 0.005
+
+
+@pytest.mark.parametrize("place", [(1e6, 0.0, 0.5), (0.0, 0.0, -9e3), (2.0, 0.5, 0.5)])
+def test_targets_out_of_reach_harm_nothing(policy, place):
+    policy.set_end_effector_target(place, DOWN)
+    sent = run(policy, 1.0)
+    assert np.isfinite(sent).all()
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 2.5)
+    assert policy.status.position_error < 0.005
+
+
+def test_an_obstacle_that_appears_on_the_arm_is_left(policy):
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 1.5)
+    at = policy.tool_pose(policy.get_internal_robot_joint_states()[0])[:3, 3]
+    policy.set_scene(around(world_object("ball", Sphere(0.05), from_xyz_rpy(at))))
+    assert policy.clearance() < 0.0
+    sent = run(policy, 2.0)
+    assert np.isfinite(sent).all()
+    assert policy.clearance() > 0.0
+
+
+def test_settings_and_names_are_checked():
+    with pytest.raises(InvalidConfig, match=r"mpc\.samples"):
+        MpcSettings(samples=1)
+    with pytest.raises(InvalidConfig, match=r"mpc\.horizon"):
+        MpcSettings(horizon=float("nan"))
+    with pytest.raises(UnknownJoint):
+        policy_of(joints=("nonsense",))
