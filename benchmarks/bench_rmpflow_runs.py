@@ -61,10 +61,10 @@ class Run(NamedTuple):
 class Runs:
     """One robot's policy, run from start after start."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, kind: type[RmpflowPolicy] = RmpflowPolicy) -> None:
         """Load the robot."""
         self.name = name
-        self.policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=True)
+        self.policy = kind(load_robot(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
         self.truth = LinkDistances(self.policy.robot, self.policy.active_joints)
         warm_up(self.checker)

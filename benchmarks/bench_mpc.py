@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reactive MPC beside RMPflow: arrivals, traps, moving obstacles, time per step.
+
+Run: ``python benchmarks/bench_mpc.py --starts 50 --scenes 50`` (fifteen minutes; one core).
+Arrivals and moving scenes are those of ``bench_rmpflow_runs.py``, with the same seeds and judges,
+each policy alone, without an escape. A trap is a wall, box or U between hand and target, slightly
+moved from run to run; the target is a position. A policy
+has 12 s. Touched: spheres overlap, of obstacles or the robot's exact geometry of itself. Steps of
+10 ms are timed among 50 boxes at rest and 50 that move, with a new target each second.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+from bench_rmpflow_runs import FRAME, KINDS, Runs, arrival_row, scene_row
+from harness import Report, Spread, arguments, progress
+
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.mpc.policy import MpcPolicy
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.scene import Scene, world_object
+
+POLICIES = {"RMPflow": RmpflowPolicy, "MPC": MpcPolicy}
+TRAPS = {
+    "U": (
+        {"back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
+         "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
+         "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45))},
+        (0.68, 0.0, 0.25),
+    ),
+    "wall in front": ({"wall": ((0.02, 0.6, 0.3), (0.5, 0.0, 0.3))}, (0.65, 0.0, 0.3)),
+    "box in front": ({"box": ((0.12, 0.5, 0.3), (0.42, 0.0, 0.3))}, (0.62, 0.0, 0.25)),
+}  # fmt: skip
+"""Boxes (sizes, places) and the target's place of each trap [m]."""
+LONGEST = 12.0  # [s]
+
+
+class Trapped(NamedTuple):
+    """How one run in a trap ended."""
+
+    seconds: float | None
+    stuck: bool
+    clearance: float
+
+
+def trapped(runs: Runs, name: str, seed: int) -> Trapped:
+    """Return how one run ended; walls and target are moved by up to 2 cm."""
+    policy, rng = runs.policy, np.random.default_rng(seed)
+    walls, target = TRAPS[name]
+    shift = rng.uniform(-0.02, 0.02, 3)
+    boxes = {
+        k: world_object(k, Box(size), from_xyz_rpy(np.add(at, shift)))
+        for k, (size, at) in walls.items()
+    }
+    policy.reset()
+    policy.set_scene(Scene(objects=boxes))
+    policy.set_end_effector_target(np.add(target, rng.uniform(-0.02, 0.02, 3)))
+    q, rest, least = policy.default_cspace_target, np.zeros(7), np.inf
+    for k in range(round(LONGEST / FRAME)):
+        found, qd = policy.compute_joint_targets(q, rest, frame_duration=FRAME)
+        least = min(least, policy.clearance())
+        if k % 10 == 0 and not runs.checker.exact.is_free(found):
+            least = min(least, 0.0)
+        if policy.status.position_error < 0.005 and float(np.abs(qd).max()) < 0.05:
+            return Trapped((k + 1) * FRAME, False, least)
+    return Trapped(None, policy.status.stuck, least)
+
+
+def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
+    """Return the durations of steps among 50 boxes [s]."""
+    rng, policy, times = np.random.default_rng(0), runs.policy, []
+    policy.reset()
+    places = rng.uniform((-0.8, -0.8, 0.0), (0.8, 0.8, 1.0), (150, 3))
+    places = places[np.hypot(places[:, 0], places[:, 1]) > 0.35][:50]
+    sizes = rng.uniform(0.03, 0.1, (len(places), 3))
+    swing = rng.uniform(-0.1, 0.1, (len(places), 3)) if moving else np.zeros((len(places), 3))
+    home, rest = policy.default_cspace_target, np.zeros(7)
+    for k in range(round(seconds / FRAME)):
+        if k % 100 == 0:
+            goal = policy.robot.limits.select(policy.active_joints).clip(
+                home + rng.uniform(-0.6, 0.6, 7)
+            )
+            policy.set_end_effector_target(policy.tool_pose(goal)[:3, 3])
+        if k % 10 == 0:
+            at = places + np.sin(k * FRAME) * swing
+            boxes = [
+                world_object(f"b{i}", Box(tuple(size)), from_xyz_rpy(p))
+                for i, (p, size) in enumerate(zip(at, sizes, strict=True))
+            ]
+            if moving or k == 0:
+                policy.set_scene(Scene(objects={box.name: box for box in boxes}))
+        began = time.perf_counter()
+        policy.compute_joint_targets(home, rest, frame_duration=FRAME)
+        times.append(time.perf_counter() - began)
+    return times[5:]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = arguments(__doc__)
+    parser.add_argument("--starts", type=int, default=50)
+    parser.add_argument("--scenes", type=int, default=50)
+    parser.add_argument("--traps", type=int, default=20)
+    options = parser.parse_args()
+    report = Report("Reactive MPC beside RMPflow")
+    policies = {name: Runs("franka", kind) for name, kind in POLICIES.items()}
+    arrivals, traps, scenes, steps = [], [], [], []
+    for name, runs in policies.items():
+        for kind in KINDS:
+            progress(f"{name}, {kind}")
+            found = [runs.arrival(seed, kind, "alone") for seed in range(options.starts)]
+            arrivals += [arrival_row(f"{name}, {kind}", found)] if found else []
+        for trap in TRAPS:
+            progress(f"{name}, {trap}")
+            ends = [trapped(runs, trap, seed) for seed in range(options.traps)]
+            took = Spread.of(end.seconds for end in ends if end.seconds is not None)
+            traps.append([f"{name}, {trap}", len(ends), took.count, sum(e.stuck for e in ends),
+                          sum(e.clearance <= 0.0 for e in ends),
+                          1e3 * min(e.clearance for e in ends), took.p50,
+                          took.maximum])  # fmt: skip
+        progress(f"{name}, scenes")
+        scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
+        for moving in (False, True):
+            spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
+            steps.append([f"{name}, {'moving' if moving else 'at rest'}", spread.count, spread.p50,
+                          spread.p99, spread.maximum])  # fmt: skip
+    report.table("Franka, from random starts to random poses",
+                 ["", "runs", "arrived [%]", "reported stuck", "links touched", "median [s]",
+                  "longest [s]"], arrivals)  # fmt: skip
+    report.table("Franka, traps", ["", "runs", "arrived", "reported stuck", "touched",
+                                   "least [mm]", "median [s]", "longest [s]"], traps)  # fmt: skip
+    report.table("Franka, two flying balls, two boxes, a table; 8 s each",
+                 ["", "scenes", "touched", "touched if still", "least [mm]", "5 % [mm]",
+                  "links [mm]", "arrived [%]"], scenes)  # fmt: skip
+    report.table("A step of 10 ms among 50 boxes [ms]", ["", "steps", "median", "99 %", "max"],
+                 steps)  # fmt: skip
+    report.write(options.json)
+
+
+if __name__ == "__main__":
+    main()
