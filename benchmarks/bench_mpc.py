@@ -11,12 +11,17 @@ has 12 s. Touched: spheres overlap, of obstacles or the robot's exact geometry o
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import NamedTuple
 
 import numpy as np
 from bench_rmpflow_runs import FRAME, KINDS, Runs, arrival_row, scene_row
-from harness import Report, Spread, arguments, progress
+from harness import TEST, Report, Spread, arguments, progress
+
+sys.path.append(TEST)
+
+from u_trap import BEYOND_U, U_WALLS
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
@@ -26,12 +31,7 @@ from motion_nodes.scene.scene import Scene, world_object
 
 POLICIES = {"RMPflow": RmpflowPolicy, "MPC": MpcPolicy}
 TRAPS = {
-    "U": (
-        {"back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
-         "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
-         "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45))},
-        (0.68, 0.0, 0.25),
-    ),
+    "U": (U_WALLS, BEYOND_U),
     "wall in front": ({"wall": ((0.02, 0.6, 0.3), (0.5, 0.0, 0.3))}, (0.65, 0.0, 0.3)),
     "box in front": ({"box": ((0.12, 0.5, 0.3), (0.42, 0.0, 0.3))}, (0.62, 0.0, 0.25)),
 }  # fmt: skip

@@ -10,7 +10,6 @@ Requests are lines of JSON on a socket: ``id``, ``words``, ``environment``, ``lo
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import importlib
 import json
@@ -19,6 +18,8 @@ import select
 import signal
 import socket
 import sys
+
+from motion_nodes.bringup.process_template import die_with_parent
 
 PRELOADED = (
     *("numpy", "numba", "llvmlite.binding", "rclpy", "rclpy.action", "mujoco"),
@@ -37,7 +38,7 @@ PRELOADED = (
 def end_with_parent() -> None:
     """Have the kernel stop this process when its parent ends; undo ``nohup``."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    die_with_parent()
 
 
 def serve(connection: socket.socket) -> list[str]:

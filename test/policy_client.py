@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from joint_client import ARM, CONTROLLER, FRANKA, JointClient
 from moveit_msgs.msg import CollisionObject, PlanningScene, ServoStatus
 from moveit_msgs.srv import ApplyPlanningScene
-from ros_processes import values_of
+from ros_processes import RosClient, Suite, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
@@ -27,6 +28,31 @@ SERVO = "/servo_node"
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 TIP = FRANKA.tool_frame
 DOWN = (np.pi, 0.0, 0.0)
+
+
+@contextlib.contextmanager
+def franka_policy(
+    suite: Suite, client: RosClient, rate: float, **parameters: Any
+) -> Iterator[PolicyClient]:
+    """The policy of a Franka without physics, with its controller and planner.
+
+    Args:
+        suite: starts the nodes.
+        client: of the test.
+        rate: of the loops [Hz].
+        parameters: of the policy.
+    """
+    common = {"robot": "franka", "use_sim_time": True}
+    suite.node("mock_sim", robots=["franka"], update_rate=rate)
+    suite.node("articulation_controller", update_rate=rate, **common)
+    suite.node("rrt_planner", **common)
+    suite.node("rmpflow_policy", update_rate=rate, **parameters, **common)
+    arm = JointClient(client)
+    for node, word in ((CONTROLLER, "holding"), (POLICY, "idle")):
+        client.wait_for_diagnosis(node, word, within=60.0)
+    arm.wait_for()
+    yield PolicyClient(arm)
+    arm.close()
 
 
 class PolicyClient:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels.mpc.mpc_memory import ROW
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
 
 _UNKNOWN = 1e6  # [m] bounding radius of a shape of which only the formula is known
@@ -60,10 +61,6 @@ def _bounding_radii(name: str, rows: Array) -> Array:
 
 
 def _rotations(vectors: Array) -> Array:
-    """Return the rotations by rotation vectors, shape (..., 3, 3); Rodrigues' formula."""
-    angle = np.linalg.norm(vectors, axis=-1)[..., None, None]
-    x, y, z = np.moveaxis(vectors / np.maximum(angle[..., 0], _AXIS), -1, 0)
-    zero = np.zeros_like(x)
-    skew = np.stack((zero, -z, y, z, zero, -x, -y, x, zero), -1).reshape(*x.shape, 3, 3)
-    turned = np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew)
-    return np.asarray(turned)
+    """Return the rotations by rotation vectors [rad], shape (..., 3, 3)."""
+    angle = np.linalg.norm(vectors, axis=-1)
+    return rotation_about(vectors / np.maximum(angle, _AXIS)[..., None], angle)

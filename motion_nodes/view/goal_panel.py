@@ -9,10 +9,8 @@ import viser
 
 from motion_nodes.model.tree import Array
 from motion_nodes.view.status_text import plain
-from motion_nodes.view.ui_commands import PlanCommand
+from motion_nodes.view.ui_commands import PLAN_VERBS, PlanCommand
 
-VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
-"""Command of each button."""
 SLIDERS, TARGET = "joint sliders", "target"
 """Goals that are not named states."""
 
@@ -47,7 +45,7 @@ class GoalPanel:
         )  # fmt: skip
         self.velocity = gui.add_slider("Velocity [%]", 5.0, 100.0, 5.0, 100.0)
         self.acceleration = gui.add_slider("Acceleration [%]", 5.0, 100.0, 5.0, 100.0)
-        self.verbs = gui.add_button_group("Motion", tuple(VERBS))
+        self.verbs = gui.add_button_group("Motion", tuple(PLAN_VERBS))
         self._message = gui.add_markdown("", visible=False)
         self.verbs.on_click(self._pressed)
 
@@ -67,7 +65,7 @@ class GoalPanel:
         goal = str(self.goal.value)
         self._commanded(
             PlanCommand(
-                VERBS[str(event.target.value)],
+                PLAN_VERBS[str(event.target.value)],
                 state="" if goal in (SLIDERS, TARGET) else goal,
                 joints=dict(self._joints()) if goal == SLIDERS else None,
                 X_BT=self._target() if goal == TARGET and self._target is not None else None,

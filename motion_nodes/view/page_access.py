@@ -21,11 +21,9 @@ import websockets.asyncio.server
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from motion_nodes.view.page_script import with_script
+from motion_nodes.view.page_script import ACTION_HEADER, with_script
 
 _COOKIE = "motion_nodes"
-ACTION_HEADER = "X-Motion-Nodes"
-"""Header of requests for actions: browsers send it across sites only if the server allows it."""
 _NO_TOKEN = (
     "Access denied: this page controls robots. Open the address printed at startup "
     "(http://...?token=...); the token changes with each start.\n"

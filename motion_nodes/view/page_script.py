@@ -15,8 +15,10 @@ from websockets.http11 import Response
 
 STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 """Paths that stop all robots and accept commands again."""
+ACTION_HEADER = "X-Motion-Nodes"
+"""Header of requests for them: browsers send it across sites only if the server allows it."""
 _HEAD = b"<head>"
-_SCRIPT = b"""<script>
+_SCRIPT = """<script>
 addEventListener("keydown", (event) => {
   const field = event.target.closest?.("input, textarea, select, [contenteditable]");
   if (event.key !== "Escape" || !event.isTrusted || !field) return;
@@ -38,14 +40,14 @@ addEventListener("DOMContentLoaded", () => {
     made.textContent = label;
     made.style = "margin-right: 1em; padding: 0.5em 1em";
     made.onclick = async () => {
-      const answer = await fetch(path, {headers: {"X-Motion-Nodes": "1"}}).catch(() => null);
+      const answer = await fetch(path, {headers: {"ACTION_HEADER": "1"}}).catch(() => null);
       state.textContent = answer?.ok ? label + ": sent" : label + ": no connection to the robots";
     };
     notice.append(made);
   };
   const state = document.createElement("span");
-  button("Stop all robots", "/motion_nodes/stop");
-  button("Resume", "/motion_nodes/resume");
+  button("Stop all robots", "STOP_PATH");
+  button("Resume", "RESUME_PATH");
   notice.append(state);
   document.body.append(notice);
   addEventListener("keydown", (event) => {
@@ -53,6 +55,9 @@ addEventListener("DOMContentLoaded", () => {
   });
 });
 </script>"""
+_INSERTED = {"ACTION_HEADER": ACTION_HEADER, "STOP_PATH": STOP_PATH, "RESUME_PATH": RESUME_PATH}
+for _word, _text in _INSERTED.items():
+    _SCRIPT = _SCRIPT.replace(_word, _text)
 
 
 def with_script(response: Response) -> Response:
@@ -72,5 +77,5 @@ def with_script(response: Response) -> Response:
 @functools.lru_cache(maxsize=4)  # the page has some megabytes
 def _inserted(body: bytes, compressed: bool) -> bytes:
     page = gzip.decompress(body) if compressed else body
-    page = page.replace(_HEAD, _HEAD + _SCRIPT, 1)
+    page = page.replace(_HEAD, _HEAD + _SCRIPT.encode(), 1)
     return gzip.compress(page, compresslevel=6) if compressed else page

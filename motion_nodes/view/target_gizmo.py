@@ -16,7 +16,7 @@ from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.pose_panel import PosePanel
 from motion_nodes.view.status_text import plain
-from motion_nodes.view.ui_commands import TargetCommand
+from motion_nodes.view.ui_commands import PLAN_VERBS, TargetCommand
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 
 TARGET_RGB = (225, 60, 130)
@@ -24,8 +24,6 @@ RELATIVE_SIZE = 0.2
 """Size of the handles relative to the robot's extent in the home configuration."""
 MIN_SIZE = 0.05
 """Min size of the handles [m]."""
-VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
-"""Command of each button of the planner."""
 
 
 class TargetGizmo:
@@ -73,7 +71,7 @@ class TargetGizmo:
             "checks. Planner: plans and executes on request.",
         )
         self.turn = server.gui.add_checkbox("Allow rotation", True)
-        self.plan = server.gui.add_button_group("Motion", tuple(VERBS), visible=False)
+        self.plan = server.gui.add_button_group("Motion", tuple(PLAN_VERBS), visible=False)
         self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
         reset = server.gui.add_button("Reset target to tool", icon=viser.Icon.TARGET)
         self._message = server.gui.add_markdown("", visible=False)
@@ -179,7 +177,7 @@ class TargetGizmo:
 
     async def _plan_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         if event.client is not None:
-            verb = VERBS[str(event.target.value)]
+            verb = PLAN_VERBS[str(event.target.value)]
             self._commanded(TargetCommand(self.current(), PLANNER, verb))
 
     async def _stop_pressed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:

@@ -10,6 +10,9 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.ui_queue import CallbackQueue
 
+PLAN_VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
+"""Command of each button of the planner."""
+
 
 @dataclass(frozen=True)
 class TargetCommand:

@@ -43,9 +43,9 @@ class Cell:
         self.joints: list[tuple[str, float]] = []
         self.plans: list[PlanCommand] = []
         self._lock = threading.Lock()
-        viewer.on_target = lambda _, wish: self.targets.append(wish)
+        viewer.on_target = lambda _, command: self.targets.append(command)
         viewer.on_joint_target = lambda _, joint, value: self.joints.append((joint, value))
-        viewer.on_plan = lambda _, wish: self.plans.append(wish)
+        viewer.on_plan = lambda _, command: self.plans.append(command)
         viewer.on_object = self._change
 
     def _change(self, _: str, name: str, item: WorldObject | None) -> None:
@@ -99,12 +99,12 @@ def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
         return bool(cell.targets)
 
     cell.wait(dragged, "the target is asked for")
-    wish = cell.targets[-1]
-    assert (wish.follower, wish.verb) == (RMPFLOW, "follow")
-    moved = before[:3, :3].T @ (wish.X_BT[:3, 3] - before[:3, 3])
+    command = cell.targets[-1]
+    assert (command.follower, command.verb) == (RMPFLOW, "follow")
+    moved = before[:3, :3].T @ (command.X_BT[:3, 3] - before[:3, 3])
     assert moved[0] > 0.03, "along the arrow"
     np.testing.assert_allclose(moved[1:], 0.0, atol=1e-4)
-    np.testing.assert_allclose(wish.X_BT[:3, :3], before[:3, :3], atol=1e-6)
+    np.testing.assert_allclose(command.X_BT[:3, :3], before[:3, :3], atol=1e-6)
 
 
 def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
@@ -128,9 +128,9 @@ def test_goals_of_the_planner(cell: Cell) -> None:
     page.set_slider("Velocity", 50)
     cell.wait(lambda: goals.velocity.value == 50.0, "the velocity is scaled")
     page.click("Execute")
-    wish = cell.wait(lambda: cell.plans and cell.plans[-1], "the motion is commanded")
-    assert (wish.verb, wish.state) == ("execute", cell.live.viewed.named_states[0])
-    assert (wish.velocity_scaling, wish.acceleration_scaling) == (0.5, 1.0)
+    command = cell.wait(lambda: cell.plans and cell.plans[-1], "the motion is commanded")
+    assert (command.verb, command.state) == ("execute", cell.live.viewed.named_states[0])
+    assert (command.velocity_scaling, command.acceleration_scaling) == (0.5, 1.0)
     cell.viewer.set_plan_message("franka", "moving")
     page.wait_for_text("moving")
     cell.viewer.notify("franka: planner", "the goal is in collision")

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from u_trap import BEYOND_U, U_WALLS
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.model.loader import load_robot
@@ -19,7 +20,6 @@ from motion_nodes.scene.world import World
 DT = 0.02
 DOWN = (1.0, 0.0, 0.0, 0.0)
 POSE = (0.45, 0.15, 0.4)
-BEYOND = (0.68, 0.0, 0.25)
 FINGERS = ("panda_hand", "panda_leftfinger", "panda_rightfinger")
 FRANKA = load_robot("franka")
 
@@ -44,14 +44,9 @@ def around(*objects):
 
 
 def open_u():
-    """Walls around the hand, open towards the robot and upwards."""
-    walls = {
-        "back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
-        "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
-        "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45)),
-    }
+    """The walls of the trap."""
     return around(
-        *(world_object(n, Box(size), from_xyz_rpy(at)) for n, (size, at) in walls.items())
+        *(world_object(n, Box(size), from_xyz_rpy(at)) for n, (size, at) in U_WALLS.items())
     )
 
 
@@ -78,7 +73,7 @@ def least_clearance(policy):
 def test_rmpflow_alone_is_stuck_in_the_trap():
     policy = policy_of(RmpflowPolicy)
     policy.set_scene(open_u())
-    policy.set_end_effector_target(BEYOND)
+    policy.set_end_effector_target(BEYOND_U)
     run(policy, 6.0)
     assert policy.status.stuck
     assert policy.status.position_error > 0.1
@@ -88,7 +83,7 @@ def test_rmpflow_alone_is_stuck_in_the_trap():
 def test_it_leaves_the_trap(seed):
     policy = policy_of(mpc=MpcSettings(seed=seed))
     policy.set_scene(open_u())
-    policy.set_end_effector_target(BEYOND)
+    policy.set_end_effector_target(BEYOND_U)
     least, watch = least_clearance(policy)
     run(policy, 7.0, watch)
     assert policy.status.position_error < 0.005
@@ -174,7 +169,7 @@ def test_equal_seeds_give_equal_references_and_others_do_not():
     for seed in (3, 3, 4):
         policy = policy_of(mpc=MpcSettings(seed=seed))
         policy.set_scene(open_u())
-        policy.set_end_effector_target(BEYOND)
+        policy.set_end_effector_target(BEYOND_U)
         found.append(run(policy, 1.0))
     assert (found[0] == found[1]).all()
     assert np.abs(found[0] - found[2]).max() > 0.01
@@ -185,7 +180,7 @@ def test_a_reset_policy_repeats_itself(policy):
     for _ in range(2):
         policy.reset()
         policy.set_scene(open_u())
-        policy.set_end_effector_target(BEYOND)
+        policy.set_end_effector_target(BEYOND_U)
         found.append(run(policy, 0.5))
     assert (found[0] == found[1]).all()
 

@@ -114,7 +114,9 @@ def test_it_does_not_stop_where_there_is_time_to_replan(planner, objects):
     assert not touched(planner.arm)
     assert not [s for s in states if s.startswith("REPLANNING") and "without" not in s]
     speeds, accelerations = stream(planner.arm)
-    assert speeds[: np.argmax(speeds) + 1].min() > 0.05
+    # Commands from before the motion may still have been queued when those heard were cleared.
+    begin = int(np.argmax(speeds > 0.05))
+    assert speeds[begin : np.argmax(speeds) + 1].min() > 0.05
     assert (accelerations <= 1.05 * FRANKA.limits.select(ARM).acceleration).all()
 
 

@@ -6,40 +6,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scene_requests as requests
-from joint_client import CONTROLLER, JointClient
 from planner_client import Planner
-from policy_client import POLICY, PolicyClient
+from policy_client import POLICY, franka_policy
+from u_trap import BEYOND_U, U_WALLS
 
 RATE = 100.0
-TARGET = (0.68, 0.0, 0.25)
-WALLS = {
-    "back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
-    "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
-    "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45)),
-}
-"""A U that is open towards the robot and upwards; the target is beyond it."""
 pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
 def policy(module_suite, module_client):
     """A robot without physics, its controller, planner and policy."""
-    common = {"robot": "franka", "use_sim_time": True}
-    module_suite.node("mock_sim", robots=["franka"], update_rate=RATE)
-    module_suite.node("articulation_controller", update_rate=RATE, **common)
-    module_suite.node("rrt_planner", **common)
-    module_suite.node("rmpflow_policy", update_rate=RATE, use_orientation=False, **common)
-    arm = JointClient(module_client)
-    for node, word in ((CONTROLLER, "holding"), (POLICY, "idle")):
-        module_client.wait_for_diagnosis(node, word, within=60.0)
-    arm.wait_for()
-    Planner(arm).wait()
-    yield PolicyClient(arm)
-    arm.close()
+    with franka_policy(module_suite, module_client, RATE, use_orientation=False) as made:
+        Planner(made.arm).wait()
+        yield made
 
 
 def walls():
-    return [requests.box(name, size, at) for name, (size, at) in WALLS.items()]
+    return [requests.box(name, size, at) for name, (size, at) in U_WALLS.items()]
 
 
 def trapped(policy):
@@ -47,7 +31,7 @@ def trapped(policy):
     policy.begin_anew()
     assert policy.client.set_parameters(POLICY, escape="none").successful
     policy.scene(*walls())
-    policy.go(TARGET)
+    policy.go(BEYOND_U)
     return policy.wait_for("stuck")
 
 
@@ -63,9 +47,9 @@ def test_a_planner_brings_the_arm_out_and_it_goes_on_following(policy):
     assert policy.client.set_parameters(POLICY, escape="plan").successful
     policy.wait_for("escaping", within=30.0)
     policy.wait_for("arrived", within=60.0)
-    assert policy.tool[:3, 3] == pytest.approx(TARGET, abs=0.01)
+    assert policy.tool[:3, 3] == pytest.approx(BEYOND_U, abs=0.01)
     assert policy.figure("escapes") != "0"
-    x, y, z = TARGET
+    x, y, z = BEYOND_U
     policy.go((x, y + 0.1, z))
     policy.wait_for("following")
     policy.wait_for("arrived")

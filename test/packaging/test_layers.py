@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOT_CORE = ("ros", "nodes", "bringup", "cli")
-LONG = ("joint_arbiter.py", "jerk_limited.py", "manifold.py", "browser.py")  # to be divided
+LONG = ("joint_arbiter.py", "jerk_limited.py", "manifold.py")  # to be divided
 ROS = ("rclpy", "sensor_msgs", "geometry_msgs", "std_msgs", "moveit_msgs", "control_msgs")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import rclpy
 from action_msgs.msg import GoalStatus
 from moveit_msgs.action import MoveGroup
-from moveit_msgs.msg import Constraints, JointConstraint
+from moveit_msgs.msg import Constraints
 from nav2_msgs.action import NavigateToPose
 from rclpy.node import Node
 from rclpy.task import Future
@@ -21,7 +21,11 @@ from motion_nodes.model.tree import Array
 from motion_nodes.ros import signals
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.clients.client_node import client_node
-from motion_nodes.ros.clients.move_client import TOLERANCE, pose_constraints
+from motion_nodes.ros.clients.move_client import (
+    TOLERANCE,
+    joint_constraints,
+    pose_constraints,
+)
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 
 JOINT_TOLERANCE = 1e-4
@@ -56,17 +60,7 @@ def arm_to_joints(prefix: str, group: str, joints: Mapping[str, float]) -> GoalR
         group: planning group.
         joints: positions by name [rad or m].
     """
-    constraints = [
-        JointConstraint(
-            joint_name=name,
-            position=value,
-            tolerance_above=JOINT_TOLERANCE,
-            tolerance_below=JOINT_TOLERANCE,
-            weight=1.0,
-        )
-        for name, value in joints.items()
-    ]
-    return _move(prefix, group, Constraints(joint_constraints=constraints))
+    return _move(prefix, group, joint_constraints(joints, JOINT_TOLERANCE))
 
 
 def arm_to_pose(

@@ -25,6 +25,7 @@ from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory
 from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.pipelines import requested_motion
 from motion_nodes.ros.messages.plan_messages import planning_time, scaling, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
@@ -104,12 +105,8 @@ class MotionChange:
     def _changeable(self) -> bool:
         """Return whether motions between arbitrary states are allowed on the way."""
         request = self._planned.job.request
-        constraints = request.path_constraints
         return not (
-            constraints.joint_constraints
-            or constraints.position_constraints
-            or constraints.orientation_constraints
-            or constraints.visibility_constraints
+            is_constrained(request.path_constraints)
             or request.max_cartesian_speed
             or requested_motion(request, [])
         )

@@ -30,6 +30,7 @@ from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.start_state import in_words
 from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
+from motion_nodes.ros.messages.path_constraints import is_constrained
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.scene.checker import CollisionChecker
@@ -302,15 +303,7 @@ class _CollisionCheck:
 
 
 def _refuse_goals(request: Any) -> None:
-    along = request.path_constraints
-    if request.goal_constraints or any(
-        (
-            along.joint_constraints,
-            along.position_constraints,
-            along.orientation_constraints,
-            along.visibility_constraints,
-        )
-    ):
+    if request.goal_constraints or is_constrained(request.path_constraints):
         raise RequestRejected(
             Codes.INVALID_GOAL_CONSTRAINTS,
             "goal_constraints and path_constraints are only for planning (plan_kinematic_path); "

@@ -55,6 +55,16 @@ _VIEW_AXES = {
 """Rotation of a sensor's frame after which it looks along z."""
 
 
+def is_constrained(along: Any) -> bool:
+    """Return whether the ``path_constraints`` of a request contain any constraint."""
+    return bool(
+        along.joint_constraints
+        or along.position_constraints
+        or along.orientation_constraints
+        or along.visibility_constraints
+    )
+
+
 def path_constraints_of(along: Any, context: GoalContext) -> tuple[PathConstraint, ...]:
     """Return the constraints of a path; those that every path satisfies are omitted.
 
