@@ -52,6 +52,7 @@ class MotionChange:
         self,
         host: PlannerHost,
         planned: PlannedMotion,
+        lead: float,
         stopped: Callable[[], bool],
         on_change: Callable[[PlannedMotion, str], None],
     ) -> None:
@@ -60,10 +61,11 @@ class MotionChange:
         Args:
             host: the planner.
             planned: the plan.
+            lead: time ahead at which the motion changes [s]; 0: it is never changed.
             stopped: returns whether its goal was stopped.
             on_change: called with the new plan and what blocked the old one, before it is sent.
         """
-        self._host, self._planned = host, planned
+        self._host, self._planned, self._lead = host, planned, lead
         self._stopped, self._on_change = stopped, on_change
         self._monitor: PathMonitor = monitor_plan(host.requests, planned)
         begin = host.node.now_ns() + int(START_DELAY * 1e9)
@@ -80,10 +82,15 @@ class MotionChange:
             sent: the active trajectory.
             obstacle: what blocks its remaining path.
         """
-        began, lead = stamp_ns(sent.message), self._host.params.replan_lead
-        leave = self._time_since(began) + lead
+        began = stamp_ns(sent.message)
+        leave = self._time_since(began) + self._lead
         in_time = self._monitor.blocked_at >= leave + BRAKING
-        if lead <= 0.0 or not in_time or abs(sent.delay) > MAX_DELAY or not self._changeable():
+        if (
+            self._lead <= 0.0
+            or not in_time
+            or abs(sent.delay) > MAX_DELAY
+            or not self._changeable()
+        ):
             return None
         try:
             changed = self._changed(sent.message, began, leave)
@@ -94,7 +101,7 @@ class MotionChange:
             return None
         if self._time_since(began) > leave - 0.5 * SENDING:
             self._host.node.get_logger().info(
-                f"the motion stops: planning its change took longer than replan_lead ({lead:g} s)"
+                f"the motion stops: planning its change took longer than replan_lead ({self._lead:g} s)"
             )
             return None
         self._on_change(changed, obstacle)
@@ -151,7 +158,7 @@ class MotionChange:
         joints = list(self._planned.group.joints)
         request.start_state.joint_state = JointState(name=joints, position=positions.tolist())
         time = planning_time(request.allowed_planning_time, params.allowed_planning_time)
-        request.allowed_planning_time = min(time, max(params.replan_lead - 2.0 * SENDING, SENDING))
+        request.allowed_planning_time = min(time, max(self._lead - 2.0 * SENDING, SENDING))
         return PlanJob(request, job.scene_diff, notes=job.notes)
 
     def _time_since(self, began: int) -> float:

@@ -191,6 +191,7 @@ class MoveActions:
             changes = MotionChange(
                 self._host,
                 planned,
+                self._host.params.replan_lead,
                 lambda: motion.stopped is not None,
                 lambda new, obstacle: self._show_change(goal, new, obstacle),
             )
