@@ -101,7 +101,8 @@ class MotionChange:
             return None
         if self._time_since(began) > leave - 0.5 * SENDING:
             self._host.node.get_logger().info(
-                f"the motion stops: planning its change took longer than replan_lead ({self._lead:g} s)"
+                "the motion stops: planning its change took longer than replan_lead "
+                f"({self._lead:g} s)"
             )
             return None
         self._on_change(changed, obstacle)
