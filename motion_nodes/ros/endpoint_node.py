@@ -15,6 +15,7 @@ from rclpy.qos import QoSProfile
 
 from motion_nodes.model.bounds import Bound
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.late_responses import deliver_late_responses
 from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, PolledSubscription
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
@@ -41,6 +42,10 @@ class EndpointNode(LifecycleNode):
         super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
         self.warn = Warnings(self)
         """Throttled warnings."""
+        for service in self.services:
+            if "send_response" not in vars(service):
+                # rclpy creates those of the lifecycle without create_service.
+                self._deliver_late_responses(service)
 
     @property
     def active(self) -> bool:
@@ -187,7 +192,14 @@ class EndpointNode(LifecycleNode):
                 self.fault_in(f"service {srv_name}", error)
                 return fill_failure(srv_type.Response(), f"fault of the node: {error!r}")
 
-        return super().create_service(srv_type, srv_name, respond, *args, **kwargs)
+        service = super().create_service(srv_type, srv_name, respond, *args, **kwargs)
+        self._deliver_late_responses(service)
+        return service
+
+    def _deliver_late_responses(self, service: Any) -> None:
+        name = service.srv_name
+        text = f"a client of {name} did not get its response: it was not discovered in time"
+        deliver_late_responses(service, lambda: self.warn(f"lost {name}", text))
 
     def fault_in(self, where: str, error: BaseException) -> None:
         """Log an unexpected exception of a callback; the node continues.

@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action import CancelResponse, GoalResponse
 from rclpy.task import Future
 
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.action_clock import ActionClockNode
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.concurrency.responding_action_server import RespondingActionServer
 from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
@@ -101,7 +102,7 @@ class GoalServer:
         self._goals: dict[bytes, tuple[ActionGoal, Any, Future]] = {}
         self._results: dict[bytes, Future] = {}
         self._clocked_node = ActionClockNode(node)
-        self._server = ActionServer(
+        self._server = RespondingActionServer(
             self._clocked_node,
             kind,
             name,

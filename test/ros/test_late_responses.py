@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Responses to clients that are discovered late: repeated, bounded, and nobody else waits."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+from control_msgs.action import ParallelGripperCommand
+from rclpy._rclpy_pybind11 import InvalidHandle
+from rclpy.action import ActionClient
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from std_srvs.srv import Trigger
+
+from motion_nodes.ros.concurrency import late_responses, responding_action_server
+from motion_nodes.ros.endpoint_node import EndpointNode
+
+NEVER_MATCHED = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+"""Of a client whose requests arrive, and whose reader of responses no service matches."""
+
+
+@pytest.fixture(autouse=True)
+def _short_timeout(monkeypatch):
+    monkeypatch.setattr(late_responses, "DISCOVERY_TIMEOUT", 0.3)
+
+
+class Send:
+    """A send of rclpy that fails a number of times, as while a client is not discovered."""
+
+    def __init__(self, failures: int, error: type[Exception] | None = None) -> None:
+        self.calls, self.failures, self.error = 0, failures, error
+        self.delivered, self.lost = threading.Event(), threading.Event()
+
+    def __call__(self, *_args) -> None:
+        self.calls += 1
+        if self.calls <= self.failures:
+            if self.error:
+                raise self.error("gone")
+            warnings.warn("failed to send response (timeout): client", RuntimeWarning, 2)
+            return
+        self.delivered.set()
+
+
+def late_threads() -> list[threading.Thread]:
+    return [t for t in threading.enumerate() if t.name == "late response"]
+
+
+def ended() -> None:
+    for thread in late_threads():
+        thread.join(10.0)
+
+
+@pytest.mark.parametrize("failures", [0, 1, 3])
+def test_a_response_is_repeated_until_its_client_is_discovered(failures):
+    send = Send(failures)
+    late_responses.deliver(send, send.lost.set)
+    assert send.delivered.wait(10.0)
+    ended()
+    assert send.calls == failures + 1
+    assert not send.lost.is_set()
+
+
+def test_a_client_that_is_never_discovered_is_given_up():
+    send = Send(1000)
+    late_responses.deliver(send, send.lost.set)
+    assert send.lost.wait(10.0)
+    assert 2 <= send.calls <= 10
+
+
+def test_a_service_that_has_ended_ends_its_repetitions():
+    first, gone = Send(1), Send(1000, InvalidHandle)
+
+    def send() -> None:
+        (first if first.calls == 0 else gone)()
+
+    late_responses.deliver(send, first.lost.set)
+    ended()
+    assert gone.calls == 1
+    assert not first.lost.is_set()
+
+
+def test_other_errors_and_warnings_are_those_of_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        late_responses.deliver(lambda: 1 / 0, lambda: None)
+    with pytest.warns(RuntimeWarning, match="failed to send response"):
+        Send(1)()  # of a node that is not ours
+    with pytest.warns(RuntimeWarning, match="another"):
+        late_responses.deliver(lambda: warnings.warn("another", RuntimeWarning, 2), lambda: None)
+    assert not late_threads()
+
+
+def test_the_number_of_late_responses_is_bounded():
+    sends = [Send(1000) for _ in range(late_responses.MAX_LATE + 5)]
+    for send in sends:
+        late_responses.deliver(send, send.lost.set)
+    assert [send.lost.is_set() for send in sends[late_responses.MAX_LATE :]] == [True] * 5
+    assert len(late_threads()) <= late_responses.MAX_LATE
+    ended()
+    assert all(send.lost.is_set() for send in sends)
+
+
+@pytest.fixture
+def node(client):
+    made = EndpointNode("late")
+    client.node.executor.add_node(made)
+    yield made
+    ended()
+    made.destroy_node()
+
+
+def test_every_service_of_a_node_repeats_its_responses(node):
+    node.serve(Trigger, "~/own", lambda _request, response: response)
+    services = {service.srv_name.rpartition("/")[2]: service for service in node.services}
+    assert {"own", "change_state", "get_state", "get_parameters"} <= set(services)
+    for service in services.values():
+        assert "send_response" in vars(service)
+
+
+def test_others_are_answered_while_a_client_is_not_discovered(node, client):
+    node.serve(Trigger, "~/own", lambda _request, response: response)
+    unmatched = client.node.create_client(Trigger, "/late/own", qos_profile=NEVER_MATCHED)
+    client.wait(lambda: node.count_clients("/late/own"), "the client")
+    pending = unmatched.call_async(Trigger.Request())
+    client.wait(late_threads, "a late response")
+    for _ in range(3):
+        assert client.call(Trigger, "/late/own") is not None
+    client.wait(lambda: node.warn.total, "the warning")
+    assert "not discovered" in node.warn.last
+    assert not pending.done()
+
+
+def test_a_goal_whose_client_is_discovered_late_begins_once(client, monkeypatch):
+    repeated, begun = [], []
+    monkeypatch.setattr(
+        responding_action_server, "repeat", lambda send, lost: repeated.append((send, lost))
+    )
+    server = responding_action_server.RespondingActionServer(
+        client.node,
+        ParallelGripperCommand,
+        "grip",
+        lambda _handle: ParallelGripperCommand.Result(),
+        handle_accepted_callback=begun.append,
+    )
+    goals = ActionClient(
+        client.node, ParallelGripperCommand, "grip", goal_service_qos_profile=NEVER_MATCHED
+    )
+    request = ParallelGripperCommand.Goal()
+    request.command.position = [0.02]
+    goals.send_goal_async(request)
+    client.wait(lambda: begun, "the goal")
+    assert [list(handle.request.command.position) for handle in begun] == [[0.02]]
+    ((send, _lost),) = repeated
+    with pytest.raises(late_responses.Undelivered), late_responses.undelivered_raises():
+        send()
+    goals.destroy()
+    server.destroy()
