@@ -18,11 +18,12 @@ import random
 import re
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 import rclpy
 from control_msgs.action import FollowJointTrajectory, GripperCommand
-from diagnostic_msgs.msg import DiagnosticStatus
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from harness import Cell, Report, arguments, isolate, motion_up
 from harness.clients import (
@@ -50,6 +51,8 @@ from motion_nodes.model.loader import load_robot
 DRIVE = "base/navigate_to_pose"
 STARTED = (MoveItErrorCodes.CONTROL_FAILED, MoveItErrorCodes.PREEMPTED)
 """Codes of motions that had begun."""
+FOLLOWED = ("following", "arrived", "stuck", "escaping", "stopping: stuck")
+"""Begins of the status of a policy that follows a target; the last is about to begin an escape."""
 PLANS = 60.0  # [s] Longest wait for a plan with its motion
 WARM_UP = 60.0  # [s] before the first measurement of the processes' memory
 
@@ -57,7 +60,8 @@ WARM_UP = 60.0  # [s] before the first measurement of the processes' memory
 class Tally:
     """How the goals of each kind ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: Callable[[str], None]) -> None:
+        self._trace = trace
         self._succeeded: collections.Counter[str] = collections.Counter()
         self._refused: dict[str, collections.Counter[str]] = {}
         self.failed: dict[str, list[str]] = {}
@@ -68,6 +72,7 @@ class Tally:
             self._succeeded[kind] += 1
         elif started:
             self.failed.setdefault(kind, []).append(why)
+            self._trace(f"{kind}: {why}")
         else:
             reason = re.sub(r"-?\d+(\.\d+)?", "#", why)[:90]
             self._refused.setdefault(kind, collections.Counter())[reason] += 1
@@ -94,7 +99,7 @@ class Clients:
     """All clients in one process."""
 
     def __init__(self, seed: int) -> None:
-        self.random, self.tally = random.Random(seed), Tally()
+        self.random, self.tally = random.Random(seed), Tally(self._trace)
         robot = load_robot("franka")
         self._arm = robot.group("arm").joints
         self._limits = robot.limits.select(self._arm)
@@ -107,6 +112,8 @@ class Clients:
         self._policy = ""
         node.create_subscription(JointState, "joint_states", self._on_state, 10)
         node.create_subscription(DiagnosticStatus, "rmpflow_policy/status", self._on_status, 10)
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+        self._contacts, self._warnings = "", collections.deque[str](maxlen=12)
         self._target = node.create_publisher(PoseStamped, "rmpflow_policy/reference", 10)
         self._clear = node.create_client(Trigger, "rmpflow_policy/clear_target")
         self._scene = node.create_client(ApplyPlanningScene, "apply_planning_scene")
@@ -174,7 +181,7 @@ class Clients:
         """A target that is cleared while the policy moves; whatever comes next has the joints."""
         self._publish_target()
         self.client.spin(self.random.uniform(0.2, 2.0))
-        followed = self._policy.split(":")[0] in ("following", "arrived", "stuck", "escaping")
+        followed = self._policy.startswith(FOLLOWED)
         self.tally.note("target, cleared", good=followed, why=f"the policy says: {self._policy}")
         self.client.call(self._clear, Trigger.Request())
 
@@ -254,6 +261,23 @@ class Clients:
     def _on_state(self, message: JointState) -> None:
         self._q = dict(zip(message.name, message.position, strict=True))
 
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {entry.key: entry.value for entry in status.values}
+            self._contacts = values.get("contact pairs", self._contacts)
+            if status.level != DiagnosticStatus.OK:
+                self._warnings.append(f"{status.name}: {status.message}")
+
+    def _trace(self, what: str) -> None:
+        """Print what was reported until two seconds after a failure."""
+        before = {name: round(q, 4) for name, q in self._q.items()}
+        self.client.spin(2.2)  # two more reports of the simulation
+        print(
+            f"{time.strftime('%H:%M:%S')} {what}\n  joints {before}\n  policy: {self._policy}\n"
+            f"  contacts until then: {self._contacts}\n  warnings: {list(self._warnings)}",
+            file=sys.stderr, flush=True,
+        )  # fmt: skip
+
     def _on_status(self, message: DiagnosticStatus) -> None:
         self._policy = message.message
 
@@ -283,6 +307,8 @@ def main() -> int:
         clients.run(60.0 * options.minutes - first)
         after = held(suite.pid)
         clients.client.close()
+        if clients.tally.failed:
+            print(suite.output, file=sys.stderr)
     rclpy.shutdown()
     tally = clients.tally
     report.table(

@@ -34,6 +34,9 @@ OUTSIDE_START = 0.01
 LIMIT_TOLERANCE = 1e-3
 """Relative tolerance of velocity and acceleration limits."""
 
+START_TOO_FAR = "the trajectory starts with joint"
+"""Begin of the problem of a trajectory that starts too far from the reference of its joints."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -111,9 +114,8 @@ def validate_start(
         return None
     return Problem(
         "start",
-        f"the trajectory starts with joint {trajectory.joint_names[j]} at "
-        f"{first[j]:.4f}, but it is at {reference[j]:.4f}; they may differ by "
-        f"{tolerance:g}",
+        f"{START_TOO_FAR} {trajectory.joint_names[j]} at {first[j]:.4f}, but it is "
+        f"at {reference[j]:.4f}; they may differ by {tolerance:g}",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient, trajectory
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
 from moveit_msgs.srv import GetPlanningScene
 from planner_client import Planner, box
@@ -200,6 +200,27 @@ def test_a_scene_of_a_request_counts_for_it_alone(planner):
     assert status == SUCCEEDED, result.error_code.message
     assert not touched(planner.arm)
     assert not scene(planner.client).world.collision_objects
+
+
+def test_a_plan_is_made_again_if_the_robot_left_its_start(planner):
+    diff = PlanningScene(is_diff=True)
+    diff.robot_state.is_diff = True
+    diff.world.collision_objects = [box("post", *POST)]
+    # RRTstar uses a part of its time whatever it finds.
+    fields = {"planner_id": "RRTstar", "allowed_planning_time": 4.0}
+    call = planner.move(RIGHT, options={"planning_scene_diff": diff}, **fields)
+    assert call.accepted()
+    planner.client.wait(lambda: call.feedback, "PLANNING")
+    wrist = LEFT["panda_joint7"] + 0.1
+    aside = trajectory([*LEFT], [[*(LEFT | {"panda_joint7": wrist}).values()]], [0.3])
+    status, answer = planner.arm.follow(aside).result()
+    assert status == SUCCEEDED, answer.error_string
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    planner.arm.arrives(RIGHT)
+    planned = result.planned_trajectory.joint_trajectory
+    start = dict(zip(planned.joint_names, planned.points[0].positions, strict=True))
+    assert start["panda_joint7"] == pytest.approx(wrist, abs=0.02)
 
 
 def test_the_trees_of_the_search_are_shown(planner, objects):

@@ -52,6 +52,8 @@ SHUTDOWN_TIMEOUT = 2.0
 """Time that a shutdown waits for the results of goals [s]."""
 MAX_REPLAN_DELAY = 60.0
 """Max delay between two replanning attempts [s]."""
+MAX_RESTARTS = 2
+"""Max number of plans for one goal that are made again because the robot left their start."""
 
 Work = Callable[[ActionGoal, ExecutedMotion], ExecutionResult]
 
@@ -173,11 +175,18 @@ class MoveActions:
         self._host.execution.settle(motion)
         job = PlanJob(request, options.planning_scene_diff, from_current=True, notes=notes)
         planned = self._plan(goal, motion, job)
-        attempts = 0
+        attempts, restarts = 0, MAX_RESTARTS
         if options.replan:
             attempts = options.replan_attempts or self._host.params.replan_attempts
         while True:
             result = self._execute_plan(goal, motion, planned)
+            if result.displaced and restarts > 0:
+                # A motion that began before this goal ended after its plan had been made.
+                restarts -= 1
+                self._host.node.get_logger().info(f"{motion.label}: {result.text}; planning again")
+                self._host.execution.settle(motion)
+                planned = self._plan(goal, motion, job)
+                continue
             if not result.blocked or attempts <= 0:
                 return result
             planned, attempts = self._replan(goal, motion, job, result.text, attempts)

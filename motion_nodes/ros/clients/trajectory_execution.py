@@ -24,6 +24,7 @@ from motion_nodes.ros.clients.trajectory_client import SentTrajectory, Trajector
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
+from motion_nodes.trajectory.trajectory_checks import START_TOO_FAR
 
 Codes = MoveItErrorCodes
 Results = FollowJointTrajectory.Result
@@ -157,6 +158,12 @@ class ExecutionResult:
     """Reason of a failure; empty on success."""
     blocked: bool = False
     """Whether it was canceled because its remaining path is blocked."""
+    displaced: bool = False
+    """Whether it was refused because the robot is not at its start."""
+
+
+class StartRefused(RequestRejected):
+    """The robot is not at the start of a trajectory."""
 
 
 class TrajectoryExecution:
@@ -292,7 +299,7 @@ class TrajectoryExecution:
         for name, position in zip(message.joint_names, first.positions, strict=True):
             distance = abs(current[names.index(name)] - position)
             if not distance <= tolerance:
-                raise RequestRejected(
+                raise StartRefused(
                     Codes.CONTROL_FAILED,
                     f"the trajectory starts with {name} at {position:.4f}, but it is at "
                     f"{current[names.index(name)]:.4f}: {distance:.4f} away, allowed is "
@@ -322,7 +329,10 @@ class TrajectoryExecution:
             self.validate(message)
             sent = motion.send(message)
         except RequestRejected as refusal:
-            return ExecutionResult(refusal.code, str(refusal))
+            displaced = isinstance(refusal, StartRefused)
+            if displaced:
+                self._disturbed_at = time.monotonic()
+            return ExecutionResult(refusal.code, str(refusal), displaced=displaced)
         obstacle = ""
         while not self._client.look(sent):
             sent.ended.wait(MONITOR_PERIOD)
@@ -374,6 +384,6 @@ def _result(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> Exec
         return ExecutionResult(Codes.PREEMPTED, text)
     code = CONTROLLER_CODES.get(sent.code, Codes.CONTROL_FAILED)
     code = Codes.CONTROL_FAILED if code == Codes.SUCCESS else code
-    return ExecutionResult(
-        code, f"the controller aborted: {sent.text or f'error code {sent.code}'}"
-    )
+    displaced = sent.code == Results.INVALID_GOAL and sent.text.startswith(START_TOO_FAR)
+    text = f"the controller aborted: {sent.text or f'error code {sent.code}'}"
+    return ExecutionResult(code, text, displaced=displaced)
