@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,6 +14,9 @@ from motion_nodes.rmpflow.braking_guard import BrakingGuard
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.sent_reference import SentReference
+
+_LAG = 0.25
+"""Max lag of measurements behind references [s]: of drives, and of late messages."""
 
 
 class MotionStep(NamedTuple):
@@ -35,6 +39,9 @@ class PolicyMotion:
         self._guard = BrakingGuard(policy)
         self._pending = 0.0
         """Time that no step has covered yet [s]."""
+        self._time = 0.0
+        self._recent: deque[tuple[float, Array]] = deque()
+        """References of the last moments, each with its time in the motion [s]."""
 
     @property
     def positions(self) -> Array | None:
@@ -63,6 +70,7 @@ class PolicyMotion:
         self._policy.set_internal_robot_joint_states(q, qd, robot.watched_q, robot.watched_qd)
         self._policy.forget_progress()
         self._guard.begin(q, qd)
+        self._time, self._recent = 0.0, deque([(0.0, q)])
         self._sent.positions = q
         return q
 
@@ -84,6 +92,7 @@ class PolicyMotion:
         """
         policy = self._policy
         self._pending += dt
+        self._time += dt
         if robot is None and not policy.ignores_state_updates:
             return None
         own = policy.get_internal_robot_joint_states()
@@ -95,7 +104,11 @@ class PolicyMotion:
         else:
             q, qd = policy.compute_reference(*state, frame_duration=period, most_ahead=most_ahead)
         self._pending = 0.0
-        return MotionStep(*self._guard.admitted(q, qd, period), period)
+        step = MotionStep(*self._guard.admitted(q, qd, period), period)
+        self._recent.append((self._time, step.q))
+        while self._recent[0][0] < self._time - _LAG:
+            self._recent.popleft()
+        return step
 
     def to_send(self, step: MotionStep, now: float, *, resting: bool) -> tuple[Array, Array] | None:
         """Return the reference to send, or None while it rests at a target."""
@@ -110,17 +123,21 @@ class PolicyMotion:
         """Return whether another controller moves a robot whose reference rests here."""
         return self._sent.is_superseded(robot, now)
 
-    def tracking_fault(self, robot: RobotMotion, own: Array, tolerance: float) -> str:
-        """Return which joint is too far from its reference, empty if none is.
+    def tracking_fault(self, robot: RobotMotion, tolerance: float) -> str:
+        """Return which joint is too far from its recent references, empty if none is.
 
         Args:
             robot: the measured state.
-            own: positions of the policy [rad or m], shape (n,).
             tolerance: max distance [rad or m].
         """
-        lag = np.abs(robot.q - own)
-        i = int(lag.argmax())
-        if not self._policy.ignores_state_updates or lag[i] <= tolerance:
+        if not self._policy.ignores_state_updates or not self._recent:
+            return ""
+        if np.abs(robot.q - self._recent[-1][1]).max() <= tolerance:
+            return ""
+        recent = np.array([q for _, q in self._recent])
+        away = np.maximum(recent.min(axis=0) - robot.q, robot.q - recent.max(axis=0))
+        i = int(away.argmax())
+        if away[i] <= tolerance:
             return ""
         name = self._policy.active_joints[i]
-        return f"the robot does not follow: {name} is {lag[i]:.3g} from its reference"
+        return f"the robot does not follow: {name} is {away[i]:.3g} from its reference"

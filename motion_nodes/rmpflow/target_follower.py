@@ -338,7 +338,7 @@ class Follower:
             self._rest(Phase.IDLE, "another command leads the joints")
             return
         if self.phase is not Phase.STOPPING:
-            fault = self._motion.tracking_fault(robot, own[0], self.settings.max_tracking_error)
+            fault = self._motion.tracking_fault(robot, self.settings.max_tracking_error)
             if fault:
                 self.lose(fault)
 

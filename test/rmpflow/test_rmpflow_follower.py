@@ -296,6 +296,21 @@ def test_a_robot_that_does_not_follow_is_let_go():
     assert len(robot.told) == told
 
 
+def test_measurements_may_be_late():
+    robot = Robot(max_tracking_error=0.02)
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.3)
+    assert np.abs(robot.qd).max() > 0.2
+    before = robot.q
+    robot.run(0.2, news=False)
+    robot.q = before
+    assert robot.run(DT) is Phase.FOLLOWING
+    robot.q = before
+    robot.run(0.2, news=False)
+    robot.q = before
+    assert robot.run(DT) is Phase.STOPPING
+
+
 def test_from_the_robots_own_state_each_step_waits_for_news():
     robot = Robot()
     POLICY.set_ignore_state_updates(False)
