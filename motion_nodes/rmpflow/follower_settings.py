@@ -52,8 +52,8 @@ class FollowerSettings:
     max_tracking_error: float = setting(
         0.3,
         doc="Max difference between the measured joint position and the references of the last "
-        "0.25 s; beyond it the arm is stopped. With ignore_robot_state_updates false, the reference is kept "
-        "within it.",
+        "0.25 s; beyond it the arm is stopped. With ignore_robot_state_updates false, the "
+        "reference is kept within it.",
         unit="rad or m",
         gt=0.0,
         inf=True,
