@@ -316,6 +316,12 @@ class RosClient:
         self.wait(future.done, f"answer of {name}", within)
         return future.result()
 
+    def servers(self, name: str) -> set[bytes]:
+        """Return ids of a service's servers in the graph; killed ones stay in it for a while."""
+        topic = f"rq{name}Request"
+        found = self.node.get_subscriptions_info_by_topic(topic, no_mangle=True)
+        return {bytes(info.endpoint_gid) for info in found}
+
     def state(self, node: str) -> str:
         """Return a node's lifecycle state."""
         return self.call(GetState, f"{node}/get_state").current_state.label
@@ -352,6 +358,11 @@ class RosClient:
 
             self.node.create_subscription(DiagnosticArray, "/diagnostics", keep, BEST_EFFORT)
         return self._diagnostics.get(node.strip("/"))
+
+    def forget_diagnosis(self, node: str) -> None:
+        """Have :meth:`diagnostics` return only reports from now on."""
+        if self._diagnostics is not None:
+            self._diagnostics.pop(node.strip("/"), None)
 
     def wait_for_diagnosis(
         self, node: str, text: str, level: bytes | None = None, within: float = LIMIT

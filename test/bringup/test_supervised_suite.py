@@ -22,6 +22,7 @@ from std_srvs.srv import Trigger
 
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}
 CONTAINER, PLANNER, SIMULATION = "container", "move_group", "mock_sim"
+PLAN = "/plan_kinematic_path"
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -139,6 +140,7 @@ def test_a_killed_container_is_replaced_and_its_arm_holds(running):
 
 def test_a_stopped_planner_is_replaced_and_plans_again(running):
     back, pid = running.times_back(PLANNER), running.pid(PLANNER)
+    killed = running.client.servers(PLAN)
     home = {n: HOME[n] for n in ARM}
     goal = home if running.arm.away(home) > 0.3 else FAR
     call = running.arm.follow(smooth(goal, 12.0))
@@ -153,6 +155,9 @@ def test_a_stopped_planner_is_replaced_and_plans_again(running):
     assert "held" in result.error_string or PLANNER in result.error_string
     running.holds()
     running.replaced(PLANNER, back)
+    # A request that only the killed planner is known to receive gets no response.
+    running.client.wait(lambda: running.client.servers(PLAN) - killed, "the new planner")
+    running.client.forget_diagnosis(PLANNER)
     running.planner.wait()
     answer = running.planner.plan(at({"panda_joint1": 0.9}))
     assert answer.error_code.val == Codes.SUCCESS

@@ -19,8 +19,12 @@ from motion_nodes.hardware.drivers import available_drivers, make_driver
 from motion_nodes.hardware.feetech import packets
 from motion_nodes.hardware.feetech.calibration import ServoCalibration, read_calibration
 from motion_nodes.hardware.feetech.driver import FeetechDriver
-from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver
+from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost, RobotDriver
 from motion_nodes.model.loader import load_robot
+
+ROBOT = load_robot("so101")
+SETTINGS = dict(ROBOT.description.hardware.settings) | {"reply_timeout": 0.3}
+"""The bus is a thread of the test."""
 
 
 @pytest.fixture
@@ -30,9 +34,14 @@ def bus() -> Iterator[FakeFeetechBus]:
     fake.close()
 
 
+def driver_of(bus: FakeFeetechBus, calibration: str = "") -> FeetechDriver:
+    options = DriverOptions(device=bus.device, calibration=calibration, settings=SETTINGS)
+    return FeetechDriver.create(ROBOT, options)
+
+
 @pytest.fixture
 def driver(bus: FakeFeetechBus) -> Iterator[RobotDriver]:
-    made = make_driver(load_robot("so101"), device=bus.device)
+    made = driver_of(bus)
     yield made
     made.close()
 
@@ -140,7 +149,7 @@ def test_overload_is_reported_with_its_joint(bus: FakeFeetechBus, driver: RobotD
 
 def test_port_is_opened_by_one_program_alone(bus: FakeFeetechBus, driver: RobotDriver) -> None:
     driver.connect()
-    second = make_driver(load_robot("so101"), device=bus.device)
+    second = driver_of(bus)
     with pytest.raises(DriverFault):
         second.connect()
 
@@ -148,11 +157,11 @@ def test_port_is_opened_by_one_program_alone(bus: FakeFeetechBus, driver: RobotD
 @pytest.mark.parametrize("device", ["", "/dev/does_not_exist", "/dev/null"])
 def test_ports_that_are_none(device: str) -> None:
     with pytest.raises(DriverFault):
-        make_driver(load_robot("so101"), device=device).connect()
+        make_driver(ROBOT, device=device).connect()
 
 
 def _calibration(bus: FakeFeetechBus, **changes: object) -> dict[str, dict[str, object]]:
-    names = load_robot("so101").joint_names
+    names = ROBOT.joint_names
     return {
         name: {
             "id": i, "drive_mode": 0, "homing_offset": servo.offset,
@@ -165,7 +174,7 @@ def _calibration(bus: FakeFeetechBus, **changes: object) -> dict[str, dict[str, 
 def test_calibration_file_of_lerobot(bus: FakeFeetechBus, tmp_path) -> None:
     file = tmp_path / "arm.json"
     file.write_text(json.dumps(_calibration(bus)))
-    driver = make_driver(load_robot("so101"), device=bus.device, calibration=str(file))
+    driver = driver_of(bus, str(file))
     driver.connect()
     assert np.allclose(driver.read().position[:5], 0.0, atol=2e-3)
     driver.close()
@@ -174,7 +183,7 @@ def test_calibration_file_of_lerobot(bus: FakeFeetechBus, tmp_path) -> None:
 def test_calibration_of_another_arm_is_refused(bus: FakeFeetechBus, tmp_path) -> None:
     file = tmp_path / "arm.json"
     file.write_text(json.dumps(_calibration(bus, homing_offset=-7)))
-    driver = make_driver(load_robot("so101"), device=bus.device, calibration=str(file))
+    driver = driver_of(bus, str(file))
     with pytest.raises(DriverFault, match="shoulder_pan"):
         driver.connect()
 
@@ -216,13 +225,12 @@ def test_unusable_calibration_files(text: str, kind: type[Exception], tmp_path) 
     ],
 )
 def test_unusable_settings(settings: dict[str, object], kind: type[Exception]) -> None:
-    from motion_nodes.hardware.robot_driver import DriverOptions
 
     with pytest.raises(kind):
-        FeetechDriver.create(load_robot("so101"), DriverOptions(settings=settings))
+        FeetechDriver.create(ROBOT, DriverOptions(settings=settings))
 
 
 def test_unknown_driver_names_the_known_ones() -> None:
     with pytest.raises(InvalidConfig, match="feetech"):
-        make_driver(load_robot("so101"), "feetec")
+        make_driver(ROBOT, "feetec")
     assert "feetech" in available_drivers()

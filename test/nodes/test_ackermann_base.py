@@ -259,10 +259,13 @@ def test_ramps_of_a_drive_command(car):
     speeds = np.array(
         [car.base.twist_from_wheels(wheels_of(m), steering_of(m)).vx for m in messages]
     )
-    under_way = speeds < 0.45
-    assert np.polyfit(times[under_way], speeds[under_way], 1)[0] == pytest.approx(0.5, rel=0.1)
-    under_way = angles < 0.27
-    assert np.polyfit(times[under_way], angles[under_way], 1)[0] == pytest.approx(0.4, rel=0.1)
+    # A busy machine may interrupt the commands, and with them the ramps.
+    for values, end, rate in ((speeds, 0.5, 0.5), (angles, 0.3, 0.4)):
+        rates = np.diff(values) / np.diff(times)
+        ramp = rates[(rates > 1e-3) & (values[1:] < 0.99 * end)]
+        assert len(ramp) > 20
+        assert np.median(ramp) == pytest.approx(rate, rel=0.01)
+        assert ramp.max() < 1.01 * rate
 
 
 def test_twists_may_carry_the_steering_angle(car):

@@ -104,11 +104,17 @@ def manager(cell: RosClient) -> Iterator[Manager]:
 
 
 def test_rqt_finds_the_manager_by_its_six_services(cell):
-    offered = dict(cell.node.get_service_names_and_types())
-    for namespace in (ARM, BASE):
-        for service, kind in SIX.items():
-            name = f"{namespace}/controller_manager/{service}"
-            assert offered[name] == [f"controller_manager_msgs/srv/{kind}"]
+    wanted = {
+        f"{namespace}/controller_manager/{service}": [f"controller_manager_msgs/srv/{kind}"]
+        for namespace in (ARM, BASE)
+        for service, kind in SIX.items()
+    }
+
+    def offered() -> bool:
+        found = dict(cell.node.get_service_names_and_types())
+        return all(found.get(name) == types for name, types in wanted.items())
+
+    cell.wait(offered, "the services of both managers in the graph")
 
 
 def test_rqt_moves_the_arm(manager):
