@@ -197,7 +197,7 @@ class PolicyClient:
         """Watch that the status keeps to a word."""
         self.statuses.clear()
         self.client.spin(seconds)
-        assert self.statuses
+        self.client.wait(lambda: self.statuses, "a status")
         assert {message.message.partition(":")[0] for message in self.statuses.messages} == {word}
 
     def figure(self, key: str) -> str:

@@ -73,6 +73,8 @@ def test_a_target_is_reached_and_then_the_joints_are_free(policy):
     status, result = policy.arm.follow(smooth(HOME, 1.5)).result()
     assert status == SUCCEEDED, result.error_string
     assert "another command" in policy.wait_for("idle")
+    policy.arm.arrives(HOME, 1e-3)
+    policy.client.spin(0.3)
     assert policy.arm.away(HOME) < 1e-3
 
 

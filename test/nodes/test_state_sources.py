@@ -56,14 +56,17 @@ def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
     return cell
 
 
-def holds(client: RosClient) -> None:
-    """Wait until the controller holds the arm and reports no error."""
+def holds(client: RosClient, *, again: bool = False) -> None:
+    """Wait until the controller holds the arm and reports no error, maybe from now on."""
 
     def fine() -> bool:
         status = client.diagnostics(CONTROLLER)
-        error = status is None or status.level == DiagnosticStatus.ERROR
-        return not error and "holding" in status.message
+        if status is None or status.level == DiagnosticStatus.ERROR:
+            return False
+        return "holding" in status.message
 
+    if again:
+        client.forget_diagnoses()
     client.wait(fine, "the controller to hold the arm")
 
 
@@ -90,7 +93,7 @@ def reports(arm: JointClient, text: str) -> None:
 
 
 def works_again(arm: JointClient) -> None:
-    holds(arm.client)
+    holds(arm.client, again=True)
     status, result = arm.follow(smooth(AWAY, 2.0)).result()
     assert status == SUCCEEDED, result.error_string
 

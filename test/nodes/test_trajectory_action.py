@@ -49,6 +49,7 @@ def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespac
 
     def again(which: str) -> None:
         processes[which] = module_suite.run(processes[which].command)
+        module_client.forget_diagnoses()
 
     yield SimpleNamespace(arm=arm, client=module_client, processes=processes, again=again)
     arm.close()
