@@ -8,8 +8,9 @@ position error. A reference within ``limit / stiffness`` of the joint bounds it:
 
 The joint's position passes a first-order filter on its way: references travel to the drive with
 some delay, and a reference tied to the newest position would make the two oscillate. A joint that
-moves towards its target is pushed less by this, as by a damper. Where a limit begins or ends the
-reference moves at the joint's velocity limit, so that no push comes or goes in a step.
+moves towards its target is pushed less by this, as by a damper. The reference keeps the joint's
+velocity and acceleration limits whatever is measured: at distance d behind its goal, it is faster
+by at most ``sqrt(2 a d)``.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Array = NDArray[np.float64]
 
 FILTER_TIME = 0.02
 """Time constant of the filter [s]; several periods of the stream and of its latency."""
+_EXACT = 1e-12
+"""Distance within which a reference is at its goal [rad or m]."""
 
 
 class EffortLimiter:
@@ -43,13 +46,16 @@ class EffortLimiter:
         """
         self._stiffness, self._limits = stiffness, limits
         self._filtered: Array | None = None
-        self._last: Array = np.full(len(stiffness), np.nan)
-        """Last limited references [rad or m]; NaN for joints that follow their own."""
+        unknown = np.full(len(stiffness), np.nan)
+        self._limited = np.zeros(len(stiffness), np.bool_)
+        """Joints that did not follow their own references."""
+        self._sent, self._goal, self._speed = unknown, unknown, np.zeros(len(stiffness))
 
     def reset(self) -> None:
-        """Forget positions and limited references."""
+        """Forget positions and references."""
         self._filtered = None
-        self._last[:] = np.nan
+        self._limited = np.zeros_like(self._limited)
+        self._sent, self._speed = np.full_like(self._speed, np.nan), np.zeros_like(self._speed)
 
     def limit(
         self, reference: JointReference, position: Array, max_effort: Array, dt: float
@@ -64,7 +70,8 @@ class EffortLimiter:
         """
         # Updated without limits too: a false state must not cause a jump when a limit begins.
         near = self._filter(position, dt)
-        if np.isinf(max_effort).all() and np.isnan(self._last).all():
+        if np.isinf(max_effort).all() and not self._limited.any():
+            self._note(reference.positions, reference.positions, dt)
             return reference
         reach = np.divide(
             max_effort,
@@ -73,17 +80,39 @@ class EffortLimiter:
             where=self._stiffness > 0.0,
         )
         goal = reference.positions.clip(near - reach, near + reach)
-        step = self._limits.velocity * dt
-        away = ~np.isnan(self._last)
-        last = np.where(away, self._last, reference.positions)
         # Joints without a limit follow their references at any velocity.
-        slow = np.isfinite(reach) | away
-        positions = np.where(slow, goal.clip(last - step, last + step), goal)
-        limited = (positions != reference.positions) & ~np.isnan(reference.positions)
-        self._last = np.where(limited, positions, np.nan)
+        slow = np.isfinite(reach) | self._limited
+        positions = np.where(slow, self._approached(goal, reference.positions, dt), goal)
+        self._limited = (positions != reference.positions) & ~np.isnan(reference.positions)
+        self._note(positions, goal, dt)
         # Damping against a reference at rest only reduces the effort.
-        velocities = np.where(limited, 0.0, reference.velocities)
+        velocities = np.where(self._limited, 0.0, reference.velocities)
         return dataclasses.replace(reference, positions=positions, velocities=velocities)
+
+    def _approached(self, goal: Array, reference: Array, dt: float) -> Array:
+        """Return the next positions on the way to goals [rad or m], shape (n,)."""
+        last = np.where(np.isnan(self._sent), reference, self._sent)
+        if dt <= 0.0:
+            return last
+        limits, gain = self._limits, self._limits.acceleration * dt
+        lead = np.nan_to_num((goal - self._goal) / dt).clip(-limits.velocity, limits.velocity)
+        behind = goal - last - lead * dt
+        brake = np.full_like(gain, np.inf)
+        bounded = np.isfinite(gain)
+        half = 0.5 * gain[bounded]
+        brake[bounded] = (
+            np.sqrt(half**2 + 2.0 * gain[bounded] / dt * np.abs(behind[bounded])) - half
+        )
+        speed = lead + (behind / dt).clip(-brake, brake)
+        speed = speed.clip(self._speed - gain, self._speed + gain)
+        positions = last + speed.clip(-limits.velocity, limits.velocity) * dt
+        return np.where(np.abs(goal - positions) < _EXACT, goal, positions)
+
+    def _note(self, positions: Array, goal: Array, dt: float) -> None:
+        """Store what is sent, and where it goes."""
+        if dt > 0.0:
+            self._speed = np.nan_to_num((positions - self._sent) / dt)
+        self._sent, self._goal = positions, goal
 
     def _filter(self, position: Array, dt: float) -> Array:
         limits = self._limits

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reference that leads a joint by no more than its drive may push."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -23,8 +24,11 @@ STIFFNESS = np.array([1000.0, 500.0, 0.0])
 DT = 0.004
 
 
-def limiter():
-    return EffortLimiter(STIFFNESS, LIMITS)
+SOFT = dataclasses.replace(LIMITS, acceleration=np.full(3, 2.0))
+
+
+def limiter(limits=LIMITS):
+    return EffortLimiter(STIFFNESS, limits)
 
 
 def settled(given, position, bounds):
@@ -77,6 +81,31 @@ def test_a_false_state_moves_the_reference_no_faster_than_the_joint_may():
         now = effort_limiter.limit(given, lie, bounds, DT).positions[0]
         assert abs(now - last) <= 0.5 * DT + 1e-12
         last = now
+
+
+def test_accelerations_are_limited_whatever_is_measured():
+    effort_limiter, rng = limiter(SOFT), np.random.default_rng(5)
+    sent = []
+    for k in range(1600):
+        given = reference([0.2 - 0.2 * math.cos(2.0 * k * DT), 0.0, 0.0], [0.0, 0.0, 0.0])
+        bounds = np.array([rng.choice([5.0, 20.0]) if 50 < k < 500 else INF, INF, INF])
+        lie = np.array([rng.choice([0.0, 0.2, -0.7, 1e9, -INF]), 0.0, 0.0])
+        sent.append(effort_limiter.limit(given, lie, bounds, DT).positions[0])
+    assert np.abs(np.diff(sent)).max() <= 0.5 * DT * (1.0 + 1e-9) + 1e-12
+    assert np.abs(np.diff(sent, 2)).max() <= 2.0 * DT**2 * (1.0 + 1e-6)
+    assert np.abs(np.diff(sent, 2)).max() > 1.9 * DT**2
+    assert sent[-1] == given.positions[0], "without a limit it follows again"
+
+
+def test_with_accelerations_limited_the_push_is_the_bound_too():
+    there, bounds = np.array([0.0, 0.1, 0.0]), np.array([20.0, INF, INF])
+    effort_limiter, pushes = limiter(SOFT), []
+    for k in range(500):
+        given = reference([min(0.2 * k * DT, 0.5), 0.1, 0.0], [0.0, 0.0, 0.0])
+        sent = effort_limiter.limit(given, there, bounds, DT).positions[0]
+        pushes.append(STIFFNESS[0] * sent)
+    assert max(pushes) < 20.0 + STIFFNESS[0] * 0.2**2 / (2 * 2.0)
+    assert pushes[-1] == 20.0
 
 
 def test_a_delayed_drive_is_never_pushed_harder_and_comes_to_rest():
