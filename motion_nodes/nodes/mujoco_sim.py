@@ -27,7 +27,8 @@ from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig, is_floating
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper, SurfaceGripperSettings
+from motion_nodes.sim.suction_pad import SurfaceGripperSettings
+from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,18 @@ class MujocoSimParams(SimulationParams):
     )
     surface_gripper_shear_force_limit: float = core_param(
         SurfaceGripperSettings, "shear_force_limit", name="surface_gripper.shear_force_limit"
+    )
+    surface_gripper_pad_radius: float = core_param(
+        SurfaceGripperSettings, "pad_radius", name="surface_gripper.pad_radius"
+    )
+    surface_gripper_seal_tolerance: float = core_param(
+        SurfaceGripperSettings, "seal_tolerance", name="surface_gripper.seal_tolerance"
+    )
+    surface_gripper_vacuum: float = core_param(
+        SurfaceGripperSettings, "vacuum", name="surface_gripper.vacuum"
+    )
+    surface_gripper_pad_friction: float = core_param(
+        SurfaceGripperSettings, "pad_friction", name="surface_gripper.pad_friction"
     )
 
 

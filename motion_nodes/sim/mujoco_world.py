@@ -204,7 +204,7 @@ class MujocoWorld(RobotBackend):
         return X
 
     def place_object(self, name: str, X_WO: Array) -> None:
-        """Put an object at rest at a pose in the world, shape (4, 4).
+        """Put an object at rest at a pose in the world, shape (4, 4); grippers lose it.
 
         Raises:
             UnknownObject: no object has the name.
@@ -213,6 +213,8 @@ class MujocoWorld(RobotBackend):
         if name not in self.objects:
             raise UnknownObject(name, self.objects)
         X = rigid_pose(X_WO, f"pose of object '{name}'")
+        for gripper in self.grippers.values():
+            gripper.drop(name, self.model, self.data)
         joint = self.data.joint(f"{FREE}{name}")
         joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
         joint.qvel[:] = 0.0

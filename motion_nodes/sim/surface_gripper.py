@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Surface (suction) grippers in MuJoCo: welds that are made to what a ray hits, and break by force.
 
-Each attachment point casts a ray along its axis when the gripper closes. A free body within reach
-is welded to the link where it is; after some settling steps the weld breaks as soon as the pull
-along the axis, or the shear across it, exceeds its limit. Behaviour and parameters are those of
-Isaac Sim's surface gripper.
+When the gripper closes, the pad at each attachment point casts rays along its axis
+(:mod:`.suction_pad`). A free body on which it seals is welded to the link where it is; after some
+settling steps the weld breaks as soon as the pad cannot hold its load. Behaviour and names are
+those of Isaac Sim's surface gripper, whose attachments are pads of no radius.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ import mujoco
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.sim.free_bodies import PREFIX
 from motion_nodes.sim.mjcf_shapes import contact_reference, quat_wxyz
+from motion_nodes.sim.suction_pad import PadRays, SurfaceGripperSettings
 
 AXES = ("x", "y", "z")
 SETTLING = 10
 """Steps after a weld is made in which its force is not checked."""
-_STEP = 1e-3
-"""Advance of a ray that starts inside its own robot [m]."""
 ACTION = 0.3
 """Values of an action beyond it close, below its negative open."""
 
@@ -53,40 +51,6 @@ class GripState(enum.IntEnum):
     OPEN = 0
     CLOSED = 1
     CLOSING = 2
-
-
-@dataclass(frozen=True)
-class SurfaceGripperSettings:
-    """Reach, patience and strength of a surface gripper."""
-
-    max_grip_distance: float = setting(
-        0.01, doc="Max distance of a surface along the axis.", unit="m", gt=0.0, le=1.0
-    )
-    retry_interval: float = setting(
-        0.0,
-        doc="Time for which closing is tried; 0: once.",
-        unit="s",
-        ge=0.0,
-        le=600.0,
-    )
-    coaxial_force_limit: float = setting(
-        -1.0,
-        doc="Max pull of each attachment along its axis; 0 or below: unlimited.",
-        unit="N",
-        ge=-1e6,
-        le=1e6,
-    )
-    shear_force_limit: float = setting(
-        -1.0,
-        doc="Max force of each attachment across its axis; 0 or below: unlimited.",
-        unit="N",
-        ge=-1e6,
-        le=1e6,
-    )
-
-    def __post_init__(self) -> None:
-        """Check all values; raises InvalidConfig."""
-        check_settings(self)
 
 
 @dataclass(frozen=True)
@@ -147,6 +111,8 @@ class GripperRun:
         self._until = 0.0
         self.lost = 0
         """Number of attachments that a force has broken."""
+        self.reason = ""
+        """Why an attachment does not hold: of the last attempt to close, or of the last loss."""
 
     @property
     def gripped(self) -> tuple[str, ...]:
@@ -158,12 +124,21 @@ class GripperRun:
         """Begin to close at a simulated time [s]; what is held stays held."""
         if self.state is GripState.OPEN:
             self.state, self._until = GripState.CLOSING, time + self.settings.retry_interval
+            self.reason = ""
 
     def open(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Release everything."""
         for attachment in self._attachments:
             self._release(attachment, model, data)
-        self.state = GripState.OPEN
+        self.state, self.reason = GripState.OPEN, ""
+
+    def drop(self, name: str, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """Release an object, which is moved by something else."""
+        for attachment in self._attachments:
+            if attachment.held == f"{PREFIX}{name}":
+                self._release(attachment, model, data)
+                self.lost += 1
+                self.reason = f"'{name}' was moved away"
 
     def act(self, value: float, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         """Close for values above 0.3, open for values below -0.3; others change nothing."""
@@ -181,7 +156,8 @@ class GripperRun:
         for attachment in self._attachments:
             if attachment.settling:
                 attachment.settling -= 1
-            elif attachment.held and self._overloaded(attachment, model, data):
+            elif attachment.held and (why := self._overload(attachment, model, data)):
+                self.reason = f"'{attachment.held.removeprefix(PREFIX)}' was lost: {why}"
                 self._release(attachment, model, data)
                 self.lost += 1
         if self.state is GripState.CLOSED and not self.gripped:
@@ -189,16 +165,22 @@ class GripperRun:
 
     def forces(self, model: mujoco.MjModel, data: mujoco.MjData) -> Array:
         """Return pull along the axis and shear of each attachment [N], shape (k, 2)."""
-        return np.array([self._force(a, model, data) for a in self._attachments])
+        axis = self._axis(data)
+        found = np.array([self._load(a, model, data)[0] for a in self._attachments])
+        pulls = found @ axis
+        return np.column_stack((pulls, np.linalg.norm(found - np.outer(pulls, axis), axis=1)))
 
     # ---- inside
 
     def _try(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        free = [attachment for attachment in self._attachments if not attachment.held]
-        for attachment in free:
-            body = self._body_within_reach(attachment.point, model, data)
-            if body:
-                self._weld(attachment, body, model, data)
+        rays = PadRays(model, data, self.gripper.body, PREFIX)
+        (p, R), axis = self._frame(data), self._axis(data)
+        for attachment in self._attachments:
+            if not attachment.held:
+                body, why = rays.find(p + R @ attachment.point, axis, self.settings)
+                self.reason = why or self.reason
+                if body:
+                    self._weld(attachment, body, model, data)
         if all(attachment.held for attachment in self._attachments):
             self.state = GripState.CLOSED
         elif data.time >= self._until - 1e-9:
@@ -208,22 +190,9 @@ class GripperRun:
         body = data.body(self.gripper.body)
         return body.xpos, body.xmat.reshape(3, 3)
 
-    def _body_within_reach(self, point: Array, model: mujoco.MjModel, data: mujoco.MjData) -> str:
-        """Return the name of the free body that the ray of a point hits, or an empty string."""
-        p, R = self._frame(data)
-        axis = R[:, AXES.index(self.gripper.axis)].copy()
-        start, own = p + R @ point, f"{self.gripper.robot}/"
-        geom, passed = np.full(1, -1, np.int32), 0.0
-        exclude = model.body(self.gripper.body).id
-        while passed <= self.settings.max_grip_distance:
-            hit = mujoco.mj_ray(model, data, start + passed * axis, axis, None, 1, exclude, geom)
-            if hit < 0.0 or passed + hit > self.settings.max_grip_distance:
-                return ""
-            name = model.body(int(model.geom_bodyid[geom[0]])).name
-            if not name.startswith(own):
-                return name if name.startswith(PREFIX) else ""
-            passed += hit + _STEP
-        return ""
+    def _axis(self, data: mujoco.MjData) -> Array:
+        """Return the axis out of the pads in the world, shape (3,)."""
+        return self._frame(data)[1][:, AXES.index(self.gripper.axis)].copy()
 
     def _weld(
         self, attachment: _Attachment, body: str, model: mujoco.MjModel, data: mujoco.MjData
@@ -248,26 +217,31 @@ class GripperRun:
             data.eq_active[model.equality(attachment.weld).id] = 0
             attachment.held, attachment.settling = "", 0
 
-    def _force(
+    def _load(
         self, attachment: _Attachment, model: mujoco.MjModel, data: mujoco.MjData
-    ) -> tuple[float, float]:
-        at = model.equality(attachment.weld).id
-        rows = np.flatnonzero(
-            (data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)) & (data.efc_id == at)
-        )
-        if len(rows) < 3:
-            return 0.0, 0.0
-        axis = self._frame(data)[1][:, AXES.index(self.gripper.axis)]
-        force = data.efc_force[rows[:3]]
-        pull = float(force @ axis)
-        return pull, float(np.linalg.norm(force - pull * axis))
+    ) -> tuple[Array, Array]:
+        """Return force and torque of the object on a pad, about its point in the world, (3,) each.
 
-    def _overloaded(
-        self, attachment: _Attachment, model: mujoco.MjModel, data: mujoco.MjData
-    ) -> bool:
-        s = self.settings
-        pull, shear = self._force(attachment, model, data)
-        return (0.0 < s.coaxial_force_limit < pull) or (0.0 < s.shear_force_limit < shear)
+        They are those that the weld exerts on the free joint of the object, reversed.
+        """
+        of_weld = (data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)) & (
+            data.efc_id == model.equality(attachment.weld).id
+        )
+        if not attachment.held or not of_weld.any():
+            return np.zeros(3), np.zeros(3)
+        efforts = np.zeros(model.nv)
+        mujoco.mj_mulJacTVec(model, data, efforts, data.efc_force * of_weld)
+        body = data.body(attachment.held)
+        at = model.joint(attachment.held).dofadr[0]
+        force, R = -efforts[at : at + 3], body.xmat.reshape(3, 3)
+        p, R_L = self._frame(data)
+        lever = p + R_L @ attachment.point - body.xpos
+        return force, -R @ efforts[at + 3 : at + 6] - np.cross(lever, force)
+
+    def _overload(self, attachment: _Attachment, model: mujoco.MjModel, data: mujoco.MjData) -> str:
+        """Return why an attachment lets go, or an empty string."""
+        force, torque = self._load(attachment, model, data)
+        return self.settings.overload(force, torque, self._axis(data))
 
 
 def add_welds(spec: mujoco.MjSpec, grippers: Sequence[SurfaceGripper], placeholder: str) -> None:

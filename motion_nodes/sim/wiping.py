@@ -110,6 +110,9 @@ class WipingCell:
         model, data = self.world.model, self.world.data
         for joint, value in zip(robot.joint_names, START, strict=True):
             data.joint(f"arm/{joint}").qpos[0] = value
+        # The drives hold the start: their efforts are those at which the law begins.
+        start = self.law.space.at(START, np.zeros(len(START)))
+        self.world.command("arm", JointTargets(START, None, start.bias))
         mujoco.mj_forward(model, data)
         self._sponge = model.geom("object:sponge/0").id
         model.geom_solref[self._sponge] = (0.02, 1.0)  # soft

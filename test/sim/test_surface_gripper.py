@@ -21,10 +21,10 @@ from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import SceneBody
+from motion_nodes.sim.suction_pad import RIM, SurfaceGripperSettings
 from motion_nodes.sim.surface_gripper import (
     GripState,
     SurfaceGripper,
-    SurfaceGripperSettings,
     UnknownGripper,
     UnknownObject,
 )
@@ -35,14 +35,16 @@ TOOL = Kinematics(ROBOT.tree, ROBOT.joint_names, base=ROBOT.base_frame).pose(Q, 
 """About 0.4 m above the floor, its z axis downwards."""
 LOAD = InverseDynamics(ROBOT.tree, armature=[d.armature for d in ROBOT.drives])
 G = 9.80665
+BOX = Box((0.1, 0.1, 0.05))
 
 
 class Cell:
     """An arm that holds still, and a box below its tool."""
 
-    def __init__(self, mass=1.0, gap=0.005, points=((0.0, 0.0, 0.0),), boxes=1, **settings):
-        at = TOOL[:3, 3] + TOOL[:3, 2] * (gap + 0.025)
-        items = [FreeBody("box0", Box((0.1, 0.1, 0.05)), mass, from_xyz_rpy(at))]
+    def __init__(self, mass=1.0, gap=0.005, points=((0.0, 0.0, 0.0),), boxes=1,
+                 shape=BOX, aside=0.0, rpy=(0.0, 0.0, 0.0), **settings):  # fmt: skip
+        at = TOOL[:3, 3] + TOOL[:3, 2] * (gap + 0.025) + (aside, 0.0, 0.0)
+        items = [FreeBody("box0", shape, mass, from_xyz_rpy(at, rpy))]
         for k in range(1, boxes):
             place = at + np.array((0.12 * k, 0.0, 0.0))
             items.append(FreeBody(f"box{k}", Box((0.1, 0.1, 0.05)), mass, from_xyz_rpy(place)))
@@ -104,6 +106,81 @@ def test_what_is_out_of_reach_is_not_gripped():
     assert cell.gripper.gripped == (), "neither the floor nor the arm itself"
 
 
+def test_it_grips_what_it_is_pressed_into():
+    cell = Cell(gap=-0.001)
+    cell.close()
+    cell.world.step(1)
+    assert cell.gripper.gripped == ("box0",)
+
+
+@pytest.mark.parametrize(("case", "seals"), [
+    ({"aside": 0.029}, True), ({"aside": 0.032}, False),
+    # The distances along the rim differ by 2 r tan(angle).
+    ({"rpy": (0.0, 0.07, 0.0)}, True), ({"rpy": (0.0, 0.08, 0.0)}, False),
+    # Of a lying cylinder by R - sqrt(R^2 - r^2).
+    ({"shape": Cylinder(0.075, 0.3), "rpy": (0.0, np.pi / 2, 0.0), "gap": 0.055}, True),
+    ({"shape": Cylinder(0.06, 0.3), "rpy": (0.0, np.pi / 2, 0.0), "gap": 0.04}, False),
+    # The rim on a ball is a circle; a ball of its own radius is too small.
+    ({"shape": Sphere(0.04), "gap": 0.016}, True), ({"shape": Sphere(0.019), "gap": 0.0}, False),
+    ({"shape": Sphere(0.04), "gap": 0.016, "aside": 0.004}, False),
+])  # fmt: skip
+def test_a_pad_holds_only_where_its_whole_rim_lies_on_an_object(case, seals):
+    cell = Cell(**case)
+    cell.close()
+    cell.world.step(1)
+    assert bool(cell.gripper.gripped) == seals == (not cell.gripper.reason)
+    point = Cell(**case, pad_radius=0.0)
+    point.close()
+    point.world.step(1)
+    assert point.gripper.gripped
+
+
+@pytest.mark.parametrize(("direction", "lever"), [
+    ((0.0, 0.0, -1.0), 0.0), ((0.0, 0.0, -1.0), 0.04), ((1.0, 0.0, 0.0), 0.0),
+    ((0.7, 0.0, -0.7), 0.01),
+])  # fmt: skip
+def test_a_pad_lets_go_at_the_limits_of_vacuum_rim_and_friction(direction, lever):
+    """The load that breaks it, in closed form: a force at a lever about the pad's centre."""
+    r, mass, low = 0.02, 1.0, 0.025 + 0.005
+    cell = Cell(mass, pad_radius=r, vacuum=4e4, pad_friction=0.6)
+    cell.close()
+    cell.world.step(800)
+    F, unit = 4e4 * np.pi * r**2, np.array(direction)
+    size = 0.0
+    while cell.gripper.gripped and size < 100.0:
+        size += 0.1
+        # xfrc_applied acts at the centre of the box, which hangs `low` below the pad.
+        cell.pull(size * unit)
+        cell.world.data.body("object:box0").xfrc_applied[4] = -lever * size * unit[2]
+        cell.world.step(40)
+    pull, shear = mass * G - size * unit[2], size * unit[0]
+    bend = abs(-low * shear - lever * size * unit[2])
+    used = max(2.0 * bend / r / (F - pull), shear / (0.6 * (F - pull)), pull / F)
+    assert used == pytest.approx(1.0, rel=0.03)
+    assert cell.gripper.lost == 1
+    assert "box0" in cell.gripper.reason
+
+
+def test_several_pads_need_their_own_surface():
+    cell = Cell(points=((0.0, 0.0, 0.0), (0.0, 0.045, 0.0)), pad_radius=0.01)
+    cell.close()
+    cell.world.step(1)
+    assert cell.gripper.state is GripState.CLOSED
+    assert f"of {RIM} points" in cell.gripper.reason
+    assert np.count_nonzero(cell.gripper.forces(cell.world.model, cell.world.data)[:, 0]) < 2
+
+
+def test_an_object_that_is_moved_away_is_lost():
+    cell = Cell()
+    cell.close()
+    cell.world.step(100)
+    cell.world.place_object("box0", from_xyz_rpy((2.0, 0.0, 0.5)))
+    cell.world.step(100)
+    assert (cell.gripper.gripped, cell.gripper.state) == ((), GripState.OPEN)
+    np.testing.assert_allclose(cell.world.object_pose("box0")[:2, 3], (2.0, 0.0), atol=1e-3)
+    np.testing.assert_allclose(cell.world.state("arm").position, Q, atol=0.02)
+
+
 def test_it_tries_for_its_retry_interval():
     cell = Cell(gap=0.03, retry_interval=0.2)
     cell.close()
@@ -123,7 +200,7 @@ def test_it_tries_for_its_retry_interval():
 
 @pytest.mark.parametrize("name", ["coaxial_force_limit", "shear_force_limit"])
 def test_it_lets_go_exactly_at_its_limits(name):
-    cell = Cell(mass=1.0, **{name: 30.0})
+    cell = Cell(mass=1.0, pad_radius=0.0, **{name: 30.0})
     cell.close()
     cell.world.step(800)
     down, aside = TOOL[:3, 2], TOOL[:3, 0]
@@ -140,7 +217,7 @@ def test_it_lets_go_exactly_at_its_limits(name):
 
 def test_several_attachments_share_the_load_and_hold_several_objects():
     corners = tuple((x, y, 0.0) for x in (-0.03, 0.03) for y in (-0.03, 0.03))
-    cell = Cell(2.0, points=corners)
+    cell = Cell(2.0, points=corners, pad_radius=0.015)
     cell.close()
     cell.world.step(1500)
     pulls = cell.gripper.forces(cell.world.model, cell.world.data)[:, 0]
@@ -181,7 +258,8 @@ def test_names_and_numbers_out_of_range_are_refused():
     with pytest.raises(UnknownRobot):
         MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
     for values in ({"max_grip_distance": 0.0}, {"retry_interval": -1.0},
-                   {"shear_force_limit": float("nan")}):  # fmt: skip
+                   {"shear_force_limit": float("nan")}, {"vacuum": 2e5}, {"pad_radius": -0.01},
+                   {"pad_friction": float("inf")}):  # fmt: skip
         with pytest.raises(InvalidConfig):
             SurfaceGripperSettings(**values)
     with pytest.raises(InvalidConfig):

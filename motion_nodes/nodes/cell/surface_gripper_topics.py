@@ -16,7 +16,7 @@ from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from std_srvs.srv import SetBool
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import inverse
 from motion_nodes.ros import qos
@@ -55,19 +55,20 @@ class _GripServer(LoopActionServer[_SurfaceGrip]):
 
     def start(self, goal: ActionGoal) -> _SurfaceGrip | None:
         position = float(goal.request.command.position)
-        if not np.isfinite(position):
-            self._topics.node.warn(
-                SURFACE_GRIPPER, f"gripper goal refused: the position is {position}"
-            )
+        closing = position <= OPENING
+        try:
+            if not np.isfinite(position):
+                raise InvalidCommand(f"the position is {position}; 0 closes, above 0.001 opens")
+            self._topics.node.in_loop(lambda: self._topics.set(closing))
+        except (MotionError, TimeoutError) as error:
+            self._topics.node.warn(SURFACE_GRIPPER, f"gripper goal refused: {error}")
             goal.finish(ActionOutcome.ABORTED, goal.result)
             return None
-        closing = position <= OPENING
-        self._topics.node.in_loop(lambda: self._topics.set(closing))
         return _SurfaceGrip(goal, self._topics, closing)
 
     def stop(self, work: _SurfaceGrip) -> None:
-        self._topics.set(False)
         work.canceled = True
+        self._topics.set(False)
 
     def answer(self, work: _SurfaceGrip) -> None:
         result, held = work.goal.result, bool(self._topics.gripped)
@@ -103,7 +104,7 @@ class SurfaceGripperTopics:
         self._objects = node.advertise(CollisionObject, f"{prefix}collision_object", qos.REQUESTS)
         node.serve(SetBool, f"{own}/activate", self._on_activate)
         self._server: _GripServer | None = _GripServer(self, node, f"{own}/gripper_cmd")
-        self._published: tuple[GripState, tuple[str, ...]] | None = None
+        self._published: tuple[GripState, tuple[str, ...], str] | None = None
         self._held: tuple[str, ...] = ()
 
     @property
@@ -117,16 +118,26 @@ class SurfaceGripperTopics:
         return self._run.gripped
 
     def set(self, closing: bool) -> None:
-        """Close or open; in the loop."""
+        """Close or open; in the loop.
+
+        Raises:
+            InvalidCommand: the simulation is not active.
+        """
+        if not self.node.active:
+            raise InvalidCommand("the simulation is not active")
         self._world.act({self._run.gripper.name: 1.0 if closing else -1.0})
 
     def tick(self) -> None:
         """Publish changes; in the loop."""
         if self._server is not None:
             self._server.look()
-        now = (self.state, self.gripped)
+        run = self._run
+        reason = "" if run.state is GripState.CLOSING else run.reason
+        now = (run.state, run.gripped, reason)
         if now == self._published:
             return
+        if reason and (self._published is None or reason != self._published[2]):
+            self.node.get_logger().warning(f"{SURFACE_GRIPPER}: {reason}")
         self._published = now
         for name in now[1]:
             if name not in self._held:
@@ -135,18 +146,17 @@ class SurfaceGripperTopics:
             if name not in now[1]:
                 self._attached.publish(detached_message(name))
                 self._objects.publish(CollisionObject(id=name, operation=CollisionObject.REMOVE))
-                if now[0] is GripState.OPEN and self._run.lost:
-                    self.node.get_logger().warning(f"{SURFACE_GRIPPER}: '{name}' is no longer held")
         self._held = now[1]
         self._status.publish(
             DiagnosticStatus(
                 name=SURFACE_GRIPPER,
                 message=self.state.name.lower(),
-                hardware_id=self._run.gripper.body,
+                hardware_id=run.gripper.body,
                 values=[
                     KeyValue(key="state", value=str(int(self.state))),
                     KeyValue(key="gripped objects", value=", ".join(now[1])),
-                    KeyValue(key="attachments lost", value=str(self._run.lost)),
+                    KeyValue(key="attachments lost", value=str(run.lost)),
+                    KeyValue(key="reason", value=reason),
                 ],
             )
         )
@@ -185,8 +195,6 @@ class SurfaceGripperTopics:
 
     def _on_activate(self, request: Any, response: Any) -> Any:
         def job() -> str:
-            if not self.node.active:
-                raise InvalidCommand("the simulation is not active")
             self.set(bool(request.data))
             return "closing" if request.data else "open"
 
