@@ -17,8 +17,9 @@ import numpy as np
 from harness import TEST, Report, arguments, progress
 
 sys.path.append(TEST)
-from control.grasping_arm import PLACE, GraspingArm, Item
+from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
 
+import motion_nodes as mn
 from motion_nodes.control.grasp_force import GraspSettings, GraspState
 from motion_nodes.control.gripper import GripStatus
 from motion_nodes.planning.pipeline import PlanOptions
@@ -53,16 +54,28 @@ def random_item(rng: np.random.Generator) -> Item:
     )  # fmt: skip
 
 
+def world_around(hand: GraspingArm) -> mn.World:
+    """Return the planner's world: post and floor, and the item in the hand."""
+    world, half = mn.World(), 0.5 * hand.item.height
+    world.add("post", mn.Box(POST), mn.pose(xyz=(*PLACE[:2], 0.5 * PLACE[2])))
+    world.add("floor", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, -0.03)))
+    world.add("item", hand.item.body.geometry, mn.pose(xyz=(*PLACE[:2], PLACE[2] + half)))
+    X = hand.arm.fk(hand.q[:7])
+    world.attach_object("item", TOOL, X, ["panda_hand", "panda_leftfinger", "panda_rightfinger"])
+    return world
+
+
 def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> Carried:
     """Grip, lift and carry an object."""
     hand = GraspingArm(item, settings, max_effort)
     gripped = hand.grip() is GripStatus.STALLED
+    world = world_around(hand)
     lifted = hand.configuration(PLACE[2] + 0.5 * item.height + 0.15)
     hand.go(lifted, 0.1)
     options = PlanOptions(velocity_scaling=SPEED, acceleration_scaling=SPEED)
     for goal in hand.arm.random(100, seed=seed):
-        if hand.arm.fk(goal)[2, 3] > 0.3 and hand.arm.collision_free(goal):
-            plan = hand.arm.plan(hand.q[:7], goal, seed=seed, options=options)
+        if hand.arm.fk(goal)[2, 3] > 0.3 and hand.arm.collision_free(goal, world):
+            plan = hand.arm.plan(hand.q[:7], goal, world, seed=seed, options=options)
             if plan.success:
                 break
     assert plan.trajectory is not None

@@ -8,6 +8,7 @@ a control loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,17 @@ from motion_nodes.model.tree import Array, KinematicTree
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
 """[m/s^2] in the root frame of an upright robot (CGPM 1901)."""
+
+
+class DynamicsTerms(NamedTuple):
+    """Terms of ``tau = M a + bias``."""
+
+    inertia: Array
+    """Joint-space inertia M(q) with the armature [kg m^2 or kg], shape (n, n)."""
+    bias: Array
+    """Coriolis, centrifugal and damping efforts, and gravity [N m or N], shape (n,)."""
+    gravity: Array
+    """Gravity compensation efforts [N m or N], shape (n,)."""
 
 
 class InverseDynamics:
@@ -72,7 +84,9 @@ class InverseDynamics:
         self._run, self._run_many, self.generated = dynamics_calls(bodies, generic=generic)
         """Whether generated code is used, or the slower generic implementation."""
         self._zero = np.zeros(n)
-        self._units = np.eye(n)
+        self._rows = np.zeros((n + 2, 3 * n))
+        """Of :meth:`terms`: unit accelerations, the motion without acceleration, rest."""
+        self._rows[:n, 2 * n :] = np.eye(n)
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the efforts of a motion [N m or N], shape (n,).
@@ -126,21 +140,26 @@ class InverseDynamics:
         """
         return self.efforts(q, self._zero, self._zero)
 
-    def mass_matrix(self, q: ArrayLike, gravity: Array | None = None) -> Array:
-        """Return the joint-space inertia M(q) with the armature [kg m^2 or kg], shape (n, n).
+    def terms(self, q: ArrayLike, v: ArrayLike) -> DynamicsTerms:
+        """Return inertia, bias and gravity in one call.
 
         Args:
             q: joint positions [rad or m], shape (n,).
-            gravity: :meth:`gravity` at ``q``, if it is known.
+            v: velocities [rad/s or m/s], shape (n,).
 
         Raises:
-            InvalidCommand: the argument is not n numbers.
+            InvalidCommand: an argument is not n numbers.
 
-        Source: its columns are the efforts of unit accelerations (Walker and Orin 1982, method 1).
+        Source: the columns of M are the efforts of unit accelerations (Walker and Orin 1982,
+        method 1).
         """
-        g = self.gravity(q) if gravity is None else gravity
-        M = np.array([self.efforts(q, self._zero, unit) for unit in self._units]) - g
-        return np.asarray(0.5 * (M + M.T))
+        n = len(self._zero)
+        rows, tau = self._rows.copy(), np.empty((n + 2, n))
+        rows[:, :n], rows[n, n : 2 * n] = self._checked(q), self._checked(v)
+        self._run_many(rows, tau)
+        gravity = tau[n + 1]
+        M = tau[:n] - gravity
+        return DynamicsTerms(0.5 * (M + M.T), tau[n], gravity)
 
     def _checked(self, values: ArrayLike) -> Array:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
-from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, DynamicsTerms, InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -71,14 +71,33 @@ class PayloadDynamics(InverseDynamics):
         """
         tau = super().efforts(q, v, a)
         if self.payload_mass > 0.0:
-            q, v = np.asarray(q, np.float64), np.asarray(v, np.float64)
-            J = self._jacobian(q)
-            acceleration = J @ np.asarray(a, np.float64) - _GRAVITY
-            if v.any():
-                ahead = self._jacobian_at(q + _DIFFERENCE * v)
-                acceleration += (ahead - J) @ v / _DIFFERENCE
+            J, drift = self._payload_motion(np.asarray(q, np.float64), np.asarray(v, np.float64))
+            acceleration = J @ np.asarray(a, np.float64) + drift - _GRAVITY
             tau += self.payload_mass * (J.T @ acceleration)
         return tau
+
+    def terms(self, q: ArrayLike, v: ArrayLike) -> DynamicsTerms:
+        """Return inertia, bias and gravity with the payload.
+
+        Arguments as those of :meth:`InverseDynamics.terms`.
+        """
+        found = super().terms(q, v)
+        if self.payload_mass == 0.0:
+            return found
+        J, drift = self._payload_motion(np.asarray(q, np.float64), np.asarray(v, np.float64))
+        mJ = self.payload_mass * J
+        return DynamicsTerms(
+            found.inertia + mJ.T @ J,
+            found.bias + mJ.T @ (drift - _GRAVITY),
+            found.gravity - mJ.T @ _GRAVITY,
+        )
+
+    def _payload_motion(self, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return the Jacobian J of the payload's center, shape (3, n), and J' v, shape (3,)."""
+        J = self._jacobian(q)
+        if not v.any():
+            return J, np.zeros(3)
+        return J, (self._jacobian_at(q + _DIFFERENCE * v) - J) @ v / _DIFFERENCE
 
     def _jacobian(self, q: Array) -> Array:
         """Return the linear Jacobian of the payload's center, shape (3, n)."""

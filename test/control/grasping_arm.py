@@ -37,6 +37,8 @@ from motion_nodes.trajectory.trajectory import Trajectory
 PERIOD = 0.002
 PLACE = (0.5, 0.0, 0.3)
 """Top of the post [m]."""
+POST = (0.06, 0.06, PLACE[2])
+"""Its size [m]."""
 TOOL = "panda_hand_tcp"
 MODEL = mn.load_robot("franka")
 ROBOT = load_robot("franka")
@@ -66,7 +68,7 @@ class GraspingArm:
 
     def __init__(self, item: Item, settings: GraspSettings, max_effort: float = np.inf) -> None:
         self.item, self.settings = item, settings
-        post = Obstacle("post", Box((0.06, 0.06, PLACE[2])), from_xyz_rpy((0.5, 0.0, 0.15)))
+        post = Obstacle("post", Box(POST), from_xyz_rpy((*PLACE[:2], 0.5 * PLACE[2])))
         config = WorldConfig(time_step=PERIOD, obstacles=(post,), objects=(item.body,))
         self.world = MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
         model, data = self.world.model, self.world.data

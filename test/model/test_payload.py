@@ -45,10 +45,11 @@ def test_efforts_and_inertia_are_those_of_pinocchio():
         np.testing.assert_allclose(found - damping * v[columns], expected, atol=2e-3)
         M = pinocchio.crba(model, data, q)
         M = np.triu(M) + np.triu(M, 1).T
-        np.testing.assert_allclose(
-            dynamics.mass_matrix(q[columns]), M[np.ix_(columns, columns)] + np.diag(armature),
-            atol=1e-9,
-        )  # fmt: skip
+        terms = dynamics.terms(q[columns], v[columns])
+        expected_M = M[np.ix_(columns, columns)] + np.diag(armature)
+        np.testing.assert_allclose(terms.inertia, expected_M, atol=1e-9)
+        np.testing.assert_allclose(terms.inertia @ a[columns] + terms.bias, found, atol=1e-9)
+        np.testing.assert_allclose(terms.gravity, dynamics.gravity(q[columns]), atol=1e-12)
 
 
 def test_a_configuration_that_is_changed_in_place_is_a_new_one():

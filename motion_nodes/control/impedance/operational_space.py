@@ -89,10 +89,7 @@ class OperationalSpace:
             gravity: whether the bias includes gravity.
         """
         X, J = self._kinematics.pose_and_jacobian(q, self.tool)
-        dynamics = self.dynamics
-        weight = dynamics.gravity(q)
-        M = dynamics.mass_matrix(q, weight)
-        bias = dynamics.efforts(q, v, np.zeros_like(v))
+        M, bias, weight = self.dynamics.terms(q, v)
         if not gravity:
             bias = bias - weight
         M_inv = np.asarray(np.linalg.inv(M), np.float64)
