@@ -60,6 +60,7 @@ def world_around(hand: GraspingArm) -> mn.World:
     world.add("post", mn.Box(POST), mn.pose(xyz=(*PLACE[:2], 0.5 * PLACE[2])))
     world.add("floor", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, -0.03)))
     world.add("item", hand.item.body.geometry, mn.pose(xyz=(*PLACE[:2], PLACE[2] + half)))
+    world.allow([("floor", "panda_link0")])
     X = hand.arm.fk(hand.q[:7])
     world.attach_object("item", TOOL, X, ["panda_hand", "panda_leftfinger", "panda_rightfinger"])
     return world
