@@ -12,6 +12,7 @@ from motion_nodes.control.impedance.external_wrench import MomentumObserver
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.control.impedance.operational_space import OperationalSpace
 from motion_nodes.control.impedance.pose_filter import PoseFilter
+from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownGroup
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -137,3 +138,51 @@ def test_wrong_names_and_wrenches_are_refused(law):
     for wrench in ((1.0, 2.0), (np.nan,) * 6):
         with pytest.raises(InvalidCommand):
             law.set_wrench(wrench)
+
+
+def test_a_trajectory_is_followed_without_lag(law):
+    """Along straight lines, at the times of its points, but for the ramps between them."""
+    start = from_xyz_rpy((0.5, 0.0, 0.4), (np.pi, 0.0, 0.0))
+    ways = [from_xyz_rpy((0.5, y, 0.4), (np.pi, 0.0, a)) for y, a in ((0.1, 0.2), (0.0, 0.0))]
+    path = PoseTrajectory([1.0, 2.0], ways).from_pose(start)
+    filter_, settings, dt = PoseFilter(start), ImpedanceSettings(), 0.002
+    speeds = []
+    for k in range(round(3.0 / dt)):
+        filter_.goal, filter_.goal_twist = path.at(k * dt)
+        before = filter_.twist
+        filter_.step(dt, settings)
+        speeds.append(np.linalg.norm(filter_.twist[:3]))
+        assert np.linalg.norm(filter_.twist[:3] - before[:3]) <= 2.0 * dt + 1e-9
+        ramps = min(abs((k + 1) * dt - t) for t in (0.0, 1.0)) < 0.4
+        if not ramps and k * dt < 1.99:
+            np.testing.assert_allclose(filter_.pose, path.at((k + 1) * dt)[0], atol=1e-9)
+    np.testing.assert_allclose(filter_.pose, ways[-1], atol=1e-9)
+    assert max(speeds) <= settings.max_velocity
+
+
+@pytest.mark.parametrize(("times", "xs"), [
+    ([], []), ([1.0], []), ([1.0, 1.0], [0.0, 0.1]), ([2.0, 1.0], [0.0, 0.1]), ([-1.0], [0.0]),
+    ([np.nan], [0.0]), ([0.0, 0.1], [0.0, 0.1]),
+])  # fmt: skip
+def test_trajectories_that_cannot_be_followed_are_refused(law, times, xs):
+    law.reset(ROBOT.home[:7], np.zeros(7))
+    before = law._path
+    with pytest.raises(InvalidCommand):
+        law.set_trajectory(PoseTrajectory(times, [from_xyz_rpy((x, 0.0, 0.5)) for x in xs]))
+    assert law._path is before
+
+
+@pytest.mark.parametrize("values", [[np.nan] * 7, [np.inf] * 7, [0.0] * 6])
+def test_a_posture_that_is_no_configuration_is_refused(law, values):
+    with pytest.raises(InvalidCommand):
+        law.set_posture(values)
+
+
+@pytest.mark.parametrize("size", [200.0, 1e300])
+@pytest.mark.parametrize("axis", [0, 4])
+def test_a_wrench_beyond_the_limits_is_refused(law, size, axis):
+    law.reset(ROBOT.home[:7], np.zeros(7))
+    tau = law.step(ROBOT.home[:7], np.zeros(7), 1e-3)
+    with pytest.raises(InvalidCommand):
+        law.set_wrench(size * np.eye(6)[axis])
+    np.testing.assert_allclose(law.step(ROBOT.home[:7], np.zeros(7), 1e-3), tau, atol=1e-6)

@@ -26,6 +26,7 @@ from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.control.impedance.operational_space import ArmState, OperationalSpace
 from motion_nodes.control.impedance.passivity import PassivityObserver
 from motion_nodes.control.impedance.pose_filter import PoseFilter
+from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.rotation_vectors import rate_of_rotation_vector, rotation_vector
@@ -102,6 +103,8 @@ class CartesianImpedance:
         self.settings = ImpedanceSettings()
         self._observer = MomentumObserver(len(members.joints))
         self._filter: PoseFilter | None = None
+        self._path: PoseTrajectory | None = None
+        self._path_time = 0.0
         self._wrench = np.zeros(6)
         self._pushed = np.zeros(6)
         """Integral of force control, in the axes of the frame [N, N m], shape (6,)."""
@@ -159,7 +162,7 @@ class CartesianImpedance:
             efforts: measured efforts, at which the efforts begin [N m or N], shape (n,).
         """
         state = self.space.at(q, v)
-        self._filter, self._posture = PoseFilter(state.X_BT), q.copy()
+        self._filter, self._posture, self._path = PoseFilter(state.X_BT), q.copy(), None
         self._wrench, self._pushed = np.zeros(6), np.zeros(6)
         self._last = None if efforts is None or not np.isfinite(efforts).all() else efforts.copy()
         self._unmeasured = 0.0
@@ -170,7 +173,18 @@ class CartesianImpedance:
     def set_target(self, X_BT: Array) -> None:
         """Set the target pose of the tool in the base, shape (4, 4); it is approached in limits."""
         assert self._filter is not None, "reset first"
-        self._filter.goal = X_BT
+        self._filter.goal, self._filter.goal_twist, self._path = X_BT, np.zeros(6), None
+
+    def set_trajectory(self, path: PoseTrajectory) -> None:
+        """Follow poses of the tool in the base from now on; the last one stays the target.
+
+        Raises:
+            InvalidCommand: it is faster than the limits of the target.
+        """
+        assert self._filter is not None, "reset first"
+        path = path.from_pose(self._filter.pose)
+        path.check(self.settings.max_velocity, self.settings.max_angular_velocity)
+        self._path, self._path_time = path, 0.0
 
     def set_wrench(self, wrench: ArrayLike) -> None:
         """Set the wrench to exert on the environment in the base's axes [N, N m], shape (6,).
@@ -179,16 +193,38 @@ class CartesianImpedance:
         of the spring.
 
         Raises:
-            InvalidCommand: not six finite numbers.
+            InvalidCommand: not six finite numbers, or beyond max_force or max_torque.
         """
+        self._wrench = self.checked_wrench(wrench)
+
+    def checked_wrench(self, wrench: ArrayLike) -> Array:
+        """Return a wrench as an array, shape (6,); arguments and errors as :meth:`set_wrench`."""
         values = np.asarray(wrench, np.float64)
         if values.shape != (6,) or not np.isfinite(values).all():
             raise InvalidCommand(f"a wrench needs six finite numbers, got {values}")
-        self._wrench = values
+        s = self.settings
+        for what, part, unit, name in (
+            ("force", values[:3], "N", "max_force"), ("torque", values[3:], "N m", "max_torque"),
+        ):  # fmt: skip
+            # The largest component first: squares of huge numbers are infinite.
+            size, limit = float(np.abs(part).max()), getattr(s, name)
+            if size > limit or float(np.linalg.norm(part)) > limit:
+                raise InvalidCommand(
+                    f"a {what} of {size:.3g} {unit} along an axis is too large; {name} is "
+                    f"{limit:g} {unit}"
+                )
+        return values
 
-    def set_posture(self, q: Array) -> None:
-        """Set the posture in the nullspace [rad or m], shape (n,)."""
-        self._posture = self.limits.clip(q)
+    def set_posture(self, q: ArrayLike) -> None:
+        """Set the posture in the nullspace [rad or m], shape (n,).
+
+        Raises:
+            InvalidCommand: not n finite numbers.
+        """
+        posture = np.asarray(q, np.float64)
+        if not np.isfinite(posture).all():
+            raise InvalidCommand(f"a posture needs finite positions, got {posture}")
+        self._posture = self.limits.clip(posture)
 
     # ---- steps
 
@@ -211,6 +247,7 @@ class CartesianImpedance:
         axes = _axes(self._filter.pose, s.frame)
         arrived = self._spring(state, self._filter.pose, axes)
         extra = self._passivity.observe(arrived.stored, state.twist, dt)
+        self._follow_path(dt)
         self._filter.step(dt, s)
         axes = _axes(self._filter.pose, s.frame)
         spring = self._spring(state, self._filter.pose, axes)
@@ -230,6 +267,16 @@ class CartesianImpedance:
         return tau
 
     # ---- inside
+
+    def _follow_path(self, dt: float) -> None:
+        """Move the goal along the trajectory, if there is one."""
+        if self._path is None or self._filter is None:
+            return
+        # The filter moves the pose by its goal's twist: both end at the same time.
+        self._filter.goal, self._filter.goal_twist = self._path.at(self._path_time)
+        self._path_time += dt
+        if self._path_time > self._path.end + dt:
+            self._path = None
 
     def _external(self, state: ArmState, efforts: Array | None, dt: float) -> Array:
         """Return the external wrench, of the last measurement if there is no new one."""
@@ -261,9 +308,10 @@ class CartesianImpedance:
         """Return the damping in the axes of stiffness, shape (6, 6)."""
         stiffness, given = self._stiffness, self._given
         L = np.linalg.cholesky(inertia)
-        scaled = np.linalg.solve(L, np.diag(np.sqrt(stiffness)))
+        L_inv = np.linalg.inv(L)
+        scaled = L_inv * np.sqrt(stiffness)
         k, U = np.linalg.eigh(scaled @ scaled.T)
-        shapes = np.linalg.solve(L.T, U)
+        shapes = L_inv.T @ U
         shares = stiffness[:, None] * shapes**2
         ratio = self._ratio @ (shares / shares.sum(axis=0).clip(1e-12))
         half = L @ U
@@ -292,8 +340,8 @@ class CartesianImpedance:
         """Return the wanted wrench, corrected along the axes of force control."""
         s = self.settings
         forced = self._forced
-        if not forced.any():
-            return self._wrench, False
+        if not forced.any():  # settings may have become smaller since
+            return _limited(self._wrench, s.max_force, s.max_torque)
         wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
         touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
         error = np.where(touching, wanted - exerted, 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limited motion of a target pose: steps of a command become ramps."""
+"""Limited motion of a target pose: steps of a command become ramps, trajectories are followed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ _NEAR = 1e-9
 class PoseFilter:
     """Moves a pose towards a goal within limits of velocity and acceleration, on a straight line.
 
-    Position and orientation move independently of each other, the orientation about one axis.
+    A goal that moves is followed without lag while its acceleration is within the limits. Position
+    and orientation move independently of each other, the orientation about one axis.
     """
 
     def __init__(self, X: Array) -> None:
         """Start at rest at a pose, shape (4, 4)."""
         self.goal = X
         """Where it moves, shape (4, 4)."""
+        self.goal_twist = np.zeros(6)
+        """Velocity of the goal in the base's axes [m/s, rad/s], shape (6,)."""
         self.pose = X.copy()
         """Where it is, shape (4, 4)."""
         self.twist = np.zeros(6)
@@ -35,22 +38,31 @@ class PoseFilter:
         s, X, goal = settings, self.pose, self.goal
         away = goal[:3, 3] - X[:3, 3]
         turn = np.array(rotation_vector(goal[:3, :3] @ X[:3, :3].T))
-        v = _next_velocity(away, self.twist[:3], s.max_velocity, s.max_acceleration, dt)
-        w = _next_velocity(
-            turn, self.twist[3:], s.max_angular_velocity, s.max_angular_acceleration, dt
-        )
+        v, w = (
+            _limited(along + _next_velocity(to, twist - along, max_v, max_a, dt), max_v)
+            for to, twist, along, max_v, max_a in (
+                (away, self.twist[:3], self.goal_twist[:3], s.max_velocity, s.max_acceleration),
+                (turn, self.twist[3:], self.goal_twist[3:], s.max_angular_velocity,
+                 s.max_angular_acceleration),
+            )
+        )  # fmt: skip
         pose = np.eye(4)
         pose[:3, 3] = X[:3, 3] + dt * v
         pose[:3, :3] = turned(X[:3, :3], dt * w)
         self.pose, self.twist = pose, np.concatenate((v, w))
 
 
+def _limited(v: Array, max_v: float) -> Array:
+    size = math.sqrt(v @ v)
+    return v if size <= max_v else v * (max_v / size)
+
+
 def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float) -> Array:
-    """Return the velocity of the next step.
+    """Return the velocity of the next step, relative to the goal.
 
     Args:
         away: from here to the goal, shape (3,).
-        v: present velocity, shape (3,).
+        v: present velocity relative to the goal, shape (3,).
         max_v: max velocity.
         max_a: max acceleration.
         dt: duration of a step [s].

@@ -14,19 +14,22 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped, WrenchStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
+from moveit_msgs.msg import CartesianTrajectory
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
 from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownJoint
-from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
+from motion_nodes.model.bounds import JOINT_POSITION, check_count, check_numbers
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
@@ -43,6 +46,8 @@ LABELS = {
     State.PRIMARY_STATE_ACTIVE: "active",
 }
 """Of the states of a managed node."""
+MAX_POSES = 1000
+"""Max number of poses of a trajectory: they are read in the control loop."""
 Apply = Callable[[CartesianImpedance, Any], None]
 
 
@@ -86,12 +91,13 @@ class ImpedanceInputs:
         self._prefix = frame_prefix(node, node.params.tf_frame_prefix)
         self._senders = StreamSenders(host.runner.begin_stream)
         self._topics: list[tuple[PolledSubscription[Any], str, Apply]] = [
-            (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}"), f"{IMPEDANCE_CONTROLLER}/{name}",
-             apply)
-            for kind, name, apply in (
-                (PoseStamped, "target_pose", self._take_pose),
-                (WrenchStamped, "target_wrench", self._take_wrench),
-                (JointState, "target_joint", self._take_posture),
+            (node.poll(kind, f"{IMPEDANCE_CONTROLLER}/{name}", depth),
+             f"{IMPEDANCE_CONTROLLER}/{name}", apply)
+            for kind, name, depth, apply in (
+                (PoseStamped, "target_pose", qos.NEWEST, self._take_pose),
+                (CartesianTrajectory, "target_trajectory", qos.REQUESTS, self._take_trajectory),
+                (WrenchStamped, "target_wrench", qos.NEWEST, self._take_wrench),
+                (JointState, "target_joint", qos.NEWEST, self._take_posture),
             )
         ]  # fmt: skip
         self._pose = node.advertise(PoseStamped, f"{IMPEDANCE_CONTROLLER}/current_pose")
@@ -183,7 +189,7 @@ class ImpedanceInputs:
             if stamp is None:
                 return
             law = self._checked_law()
-            self._check(message)
+            self._check(law, message)
             lost = self._host.runner.comply(law, stream)
             if len(lost):
                 holder = self._host.runner.holders[int(lost[0])]
@@ -194,27 +200,54 @@ class ImpedanceInputs:
         except MotionError as error:
             node.warn(name, f"{name} refused, nothing changes: {error}")
 
-    def _check(self, message: Any) -> None:
+    def _check(self, law: CartesianImpedance, message: Any) -> None:
         """Read a message without using it: one that is refused must not take joints."""
         if isinstance(message, JointState):
             self._posture_of(message)
+        elif isinstance(message, CartesianTrajectory):
+            s = law.settings
+            self._trajectory_of(message).check(s.max_velocity, s.max_angular_velocity)
+        elif isinstance(message, PoseStamped):
+            self._pose_of(message)
         else:
-            self._frame(message.header.frame_id)
-            if isinstance(message, PoseStamped):
-                pose_of(message.pose, "the target")
-            else:
-                _wrench_of(message)
+            law.checked_wrench(self._wrench_of(message))
 
     def _take_pose(self, law: CartesianImpedance, message: PoseStamped) -> None:
+        law.set_target(self._pose_of(message))
+
+    def _take_trajectory(self, law: CartesianImpedance, message: CartesianTrajectory) -> None:
+        law.set_trajectory(self._trajectory_of(message))
+
+    def _take_wrench(self, law: CartesianImpedance, message: WrenchStamped) -> None:
+        law.set_wrench(self._wrench_of(message))
+
+    def _pose_of(self, message: PoseStamped) -> Array:
+        """Return a target in the base, shape (4, 4)."""
+        X_BF = self._frame(message.header.frame_id)
         X_FT, note = pose_of(message.pose, "the target")
         if note:
             self._host.node.warn("target quaternion", note)
-        law.set_target(self._frame(message.header.frame_id) @ X_FT)
+        return np.asarray(X_BF @ X_FT)
 
-    def _take_wrench(self, law: CartesianImpedance, message: WrenchStamped) -> None:
-        R = self._frame(message.header.frame_id)[:3, :3]
-        wrench = _wrench_of(message)
-        law.set_wrench(np.concatenate((R @ wrench[:3], R @ wrench[3:])))
+    def _trajectory_of(self, message: CartesianTrajectory) -> PoseTrajectory:
+        """Return a trajectory of the tool in the base; velocities of its points are not used."""
+        assert self.law is not None
+        if message.tracked_frame.lstrip("/") not in ("", self.law.tool):
+            raise InvalidCommand(
+                f"the trajectory is one of '{message.tracked_frame}'; controlled is {self.law.tool}"
+            )
+        check_count(len(message.points), MAX_POSES, "poses of a trajectory")
+        X_BF, poses, times = self._frame(message.header.frame_id), [], []
+        for k, point in enumerate(message.points):
+            poses.append(X_BF @ pose_of(point.point.pose, f"pose {k} of the trajectory")[0])
+            since = point.time_from_start
+            times.append(since.sec + 1e-9 * since.nanosec)
+        return PoseTrajectory(times, poses)
+
+    def _wrench_of(self, message: WrenchStamped) -> Array:
+        """Return force and torque in the base's axes [N, N m], shape (6,), not checked."""
+        R, f, t = self._frame(message.header.frame_id)[:3, :3], *_vectors(message)
+        return np.concatenate((R @ f, R @ t))
 
     def _take_posture(self, law: CartesianImpedance, message: JointState) -> None:
         law.set_posture(self._posture_of(message))
@@ -226,6 +259,8 @@ class ImpedanceInputs:
         if len(names) != len(message.position):
             raise InvalidCommand(f"{len(names)} names for {len(message.position)} positions")
         check_numbers(message.position, JOINT_POSITION, "position", names)
+        if not np.isfinite(message.position).all():
+            raise InvalidCommand(f"a position of the posture is not finite: {message.position}")
         known = self._state.joint_names
         posture = self._state.position[[known.index(joint) for joint in joints]].copy()
         for name, value in zip(names, message.position, strict=True):
@@ -297,14 +332,7 @@ class ImpedanceInputs:
         return "holding the joints"
 
 
-def _wrench_of(message: WrenchStamped) -> Array:
-    """Return force and torque [N, N m], shape (6,).
-
-    Raises:
-        InvalidCommand: a value that is not finite.
-    """
+def _vectors(message: WrenchStamped) -> tuple[Array, Array]:
+    """Return force [N] and torque [N m], shape (3,) each."""
     f, t = message.wrench.force, message.wrench.torque
-    values = np.array((f.x, f.y, f.z, t.x, t.y, t.z))
-    if not np.isfinite(values).all():
-        raise InvalidCommand(f"the wrench has a value that is not finite: {values}")
-    return values
+    return np.array((f.x, f.y, f.z)), np.array((t.x, t.y, t.z))

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A timed path of poses: straight lines, turns about one axis each, at constant speed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.rotation_vectors import rotation_vector, turned
+from motion_nodes.model.tree import Array
+
+
+class PoseTrajectory:
+    """Poses at times, with velocities between them."""
+
+    def __init__(self, times: Sequence[float], poses: Sequence[Array]) -> None:
+        """Create.
+
+        Args:
+            times: from the start [s], increasing, the first one 0 or later.
+            poses: at these times, shape (4, 4) each.
+
+        Raises:
+            InvalidCommand: no point, other numbers of times than poses, or times that are not
+                finite or do not increase.
+        """
+        if not poses or len(times) != len(poses):
+            raise InvalidCommand(
+                f"a trajectory needs a time for each pose: got {len(times)} times and {len(poses)} "
+                "poses"
+            )
+        self._times = np.array(times, np.float64)
+        if not (np.isfinite(self._times).all() and self._times[0] >= 0.0):
+            raise InvalidCommand("times of a trajectory must be finite, from 0")
+        gaps = np.diff(self._times)
+        if not (gaps > 0.0).all():
+            k = int(np.argmin(gaps > 0.0))
+            raise InvalidCommand(
+                f"times of a trajectory must increase: point {k + 1} is at {times[k + 1]:g} s, "
+                f"after {times[k]:g} s"
+            )
+        self._poses = list(poses)
+        changes = [
+            (*(b[:3, 3] - a[:3, 3]), *rotation_vector(b[:3, :3] @ a[:3, :3].T))
+            for a, b in itertools.pairwise(poses)
+        ]
+        self._twists = np.array(changes).reshape(-1, 6) / gaps[:, None]
+
+    @property
+    def end(self) -> float:
+        """Time of the last pose [s]."""
+        return float(self._times[-1])
+
+    def from_pose(self, X: Array) -> PoseTrajectory:
+        """Return the trajectory with a pose at time 0 before a first one that is later."""
+        if self._times[0] == 0.0:
+            return self
+        return PoseTrajectory([0.0, *self._times.tolist()], [X, *self._poses])
+
+    def check(self, max_velocity: float, max_angular_velocity: float) -> None:
+        """Raise InvalidCommand where it is faster than limits [m/s], [rad/s]."""
+        for what, part, unit, limit in (
+            ("velocity", slice(0, 3), "m/s", max_velocity),
+            ("angular velocity", slice(3, 6), "rad/s", max_angular_velocity),
+        ):
+            speeds = np.linalg.norm(self._twists[:, part], axis=1)
+            if (speeds > limit * 1.001).any():
+                k = int(np.argmax(speeds))
+                raise InvalidCommand(
+                    f"the trajectory needs a {what} of {speeds[k]:.3g} {unit} before "
+                    f"{self._times[k + 1]:g} s; at most {limit:g} {unit}"
+                )
+
+    def at(self, time: float) -> tuple[Array, Array]:
+        """Return pose, shape (4, 4), and twist [m/s, rad/s], shape (6,), at a time [s].
+
+        Before its first pose and from its last one on it rests.
+        """
+        k = int(np.searchsorted(self._times, time, side="right")) - 1
+        if k < 0 or k >= len(self._twists):
+            return self._poses[max(k, 0)], np.zeros(6)
+        since, twist, X = time - self._times[k], self._twists[k], np.eye(4)
+        X[:3, 3] = self._poses[k][:3, 3] + since * twist[:3]
+        X[:3, :3] = turned(self._poses[k][:3, :3], since * twist[3:])
+        return X, twist
