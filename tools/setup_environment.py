@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements"
 INTERFACES = ROOT / "motion_nodes" / "interface_build"
-DEMO = ["ros", "run", "sim", "viewer", "policy", "learn"]
+DEMO = ["ros", "run", "sim", "viewer", "policy", "learn", "mcp"]
 """Requirements of the demo; the tests need more."""
 OLDEST, NEWEST = (3, 11), (3, 13)
 

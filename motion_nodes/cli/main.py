@@ -20,6 +20,7 @@ from motion_nodes.cli.go import go
 from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.ik import ik
 from motion_nodes.cli.learn import learn
+from motion_nodes.cli.mcp import mcp
 from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
@@ -44,11 +45,23 @@ app = typer.Typer(
 
 for _command in (
     fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
-    stop, resume, learn, task,
+    stop, resume, learn, task, mcp,
 ):  # fmt: skip
     app.command()(_command)
 
-ROS_COMMANDS = ("up", "demo", "wait", "go", "recover", "stop", "resume", "record", "ros", "task")
+ROS_COMMANDS = (
+    "up",
+    "demo",
+    "wait",
+    "go",
+    "recover",
+    "stop",
+    "resume",
+    "record",
+    "ros",
+    "task",
+    "mcp",
+)
 """Commands that need rclpy and the message packages."""
 
 

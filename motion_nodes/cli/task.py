@@ -20,6 +20,9 @@ def task(
     timeout: Annotated[
         float, typer.Option(help="Max time to wait for a suite that is starting [s].")
     ] = 60.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Plan and check the task without executing it.")
+    ] = False,
 ) -> None:
     """Let an arm execute a task, and wait for its end (needs `motion up ROBOT --tasks`).
 
@@ -32,11 +35,13 @@ def task(
     from motion_nodes.cli.values import NO_SOLUTION
     from motion_nodes.errors import InvalidCommand
     from motion_nodes.nodes.clients.task import run_task
+    from motion_nodes.tasks.task_order import TaskOrder
 
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     name = namespace.strip("/")
-    fault = run_task(f"/{name}" if name else "", " ".join(words), timeout, say)
+    order = TaskOrder(" ".join(words), dry_run)
+    fault = run_task(f"/{name}" if name else "", order, timeout, say)
     if fault:
         say(f"not done: {fault}")
         raise typer.Exit(NO_SOLUTION)

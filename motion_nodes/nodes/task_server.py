@@ -29,6 +29,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_prefix
+from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
@@ -108,6 +109,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
         self._planner = RulePlanner()
         self._pending: Plan | None = None
+        self._planned: Plan = ()
         self._task, self._refusal, self._number = "", "", 0
         self._published = ""
         self._commands = self.poll(String, "~/command", qos.COMMANDS)
@@ -172,22 +174,26 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             self._runner.log(text)
             self.warn("busy", text)
             return
-        self._task, self._refusal, self._pending = text[:1000], "", None
+        self._task, self._refusal, self._pending, self._planned = text[:1000], "", None, ()
         self._number += 1
         try:
-            if self.stop_reason:
+            order = parse_order(text)
+            self._task = order.task[:1000]
+            if self.stop_reason and not order.plan_only:
                 raise InvalidCommand(self.stop_reason)
             state = self._robot.observe()
-            if text.lstrip().startswith(("[", "{")):
-                plan = parse_plan(text)
+            if order.task.lstrip().startswith("["):
+                plan = parse_plan(order.task)
                 check_plan(plan, state)
             else:
-                plan = self._planner.plan(text, state)
+                plan = self._planner.plan(order.task, state)
         except MotionError as error:
             self._refusal = str(error)
             self.warn("task", f"task refused: {error}")
             return
-        if self.params.confirm:
+        if order.plan_only:
+            self._planned, self._runner = plan, None
+        elif self.params.confirm:
             self._pending, self._runner = plan, None
         else:
             self._begin(plan)
@@ -197,17 +203,18 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._runner, self._pending = TaskRunner(self._robot, plan, limits=limits), None
 
     def _cancel(self) -> None:
-        self._pending = None
+        self._pending, self._planned = None, ()
         if self._runner is not None:
             self._runner.cancel()
 
     def _publish(self) -> None:
-        runner, plan = self._runner, self._pending or ()
+        runner, plan = self._runner, self._pending or self._planned
         state = self._robot.observe()
+        waiting = "planned" if self._planned else "waiting for ~/confirm"
         status: dict[str, Any] = {
             "task": self._task,
             "number": self._number,
-            "state": "refused" if self._refusal else "waiting for ~/confirm" if plan else "idle",
+            "state": "refused" if self._refusal else waiting if plan else "idle",
             "reason": self._refusal,
             "plan": [step.as_data() for step in plan],
             "objects": sorted(state.objects),

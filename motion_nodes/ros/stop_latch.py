@@ -79,6 +79,11 @@ class StopLatch:
         self._polling = PeriodicCall(self.look, LOOK_PERIOD)
 
     @property
+    def state(self) -> StopState:
+        """This node's copy."""
+        return self._state
+
+    @property
     def reason(self) -> str:
         """Why commands are refused, as text; empty if they are not."""
         state, held = self._state, self.held

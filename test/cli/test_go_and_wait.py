@@ -35,6 +35,9 @@ from motion_nodes.nodes.clients import go, recover, task, wait
         ("recover jetbot", "no arm"),
         ("recover franka --timeout nan", "--timeout is nan"),
         ("task pick up the cube --timeout 0", "--timeout is 0"),
+        ("mcp frnka", "Did you mean 'franka'"),
+        ("mcp jetbot", "arms only"),
+        ("mcp franka --max-velocity 2", "max_velocity is 2"),
     ],
 )
 def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, said):

@@ -87,5 +87,5 @@ def test_every_requirement_is_pinned():
         for line in (ROOT / "requirements/constraints.txt").read_text().splitlines()
         if "==" in line
     }
-    for kind in ("ros", "run", "sim", "viewer", "policy", "learn", "test"):
+    for kind in ("ros", "run", "sim", "viewer", "policy", "learn", "mcp", "test"):
         assert set(requirement_names(kind)) <= pins, kind

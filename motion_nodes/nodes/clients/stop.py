@@ -43,17 +43,30 @@ def stop(timeout: float, report: Report) -> bool:
     with client_node("motion_stop") as node:
         latch = StopLatch(node)
         try:
-            # The topic is transient local: nodes that are discovered later receive it, too.
-            latch.stop("motion stop")
-            reported: set[str] = set()
-            waiting: dict[str, str] = {}
-            for _ in _poll(latch, timeout):
-                waiting = _not_at_rest(node, latch, reported, report)
-                # Without any robot: discovery may take long on a loaded machine.
-                if reported and not waiting:
-                    break
+            return stop_all(node, latch, "motion stop", timeout, report)
         finally:
             latch.end()
+
+
+def stop_all(node: Node, latch: StopLatch, who: str, timeout: float, report: Report) -> bool:
+    """Stop all robots by a node's latch; see :func:`stop`.
+
+    Args:
+        node: the node.
+        latch: its copy of the stop.
+        who: the sender, for status texts.
+        timeout: max time to wait [s].
+        report: receives lines for the user.
+    """
+    # The topic is transient local: nodes that are discovered later receive it, too.
+    latch.stop(who)
+    reported: set[str] = set()
+    waiting: dict[str, str] = {}
+    for _ in _poll(latch, timeout):
+        waiting = _not_at_rest(node, latch, reported, report)
+        # Without any robot: discovery may take long on a loaded machine.
+        if reported and not waiting:
+            break
     for name, reason in waiting.items():
         report(f"{name}: {reason}")
     if not reported and not waiting:
@@ -74,21 +87,26 @@ def resume(timeout: float, report: Report) -> bool:
     with client_node("motion_resume") as node:
         latch = StopLatch(node)
         try:
-            for _ in _poll(latch, timeout):
-                # Only a stop that was received can be resumed.
-                if latch.heard.keys() - {_name(node)} and not _unheard(node, latch):
-                    break
-            if not latch.heard.keys() - {_name(node)}:
-                report("no node was found")
-                return False
-            stopped = latch.resume()
-            waiting: dict[str, str] = {}
-            for _ in _poll(latch, timeout):
-                waiting = _still_stopped(node, latch)
-                if not waiting:
-                    break
+            return resume_all(node, latch, timeout, report)
         finally:
             latch.end()
+
+
+def resume_all(node: Node, latch: StopLatch, timeout: float, report: Report) -> bool:
+    """Resume all nodes by a node's latch; see :func:`resume` and :func:`stop_all`."""
+    for _ in _poll(latch, timeout):
+        # Only a stop that was received can be resumed.
+        if latch.heard.keys() - {_name(node)} and not _unheard(node, latch):
+            break
+    if not latch.heard.keys() - {_name(node)}:
+        report("no node was found")
+        return False
+    stopped = latch.resume()
+    waiting: dict[str, str] = {}
+    for _ in _poll(latch, timeout):
+        waiting = _still_stopped(node, latch)
+        if not waiting:
+            break
     for name, reason in waiting.items():
         report(f"{name}: {reason}")
     if not waiting:

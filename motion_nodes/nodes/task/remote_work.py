@@ -12,11 +12,11 @@ from collections.abc import Generator
 from typing import Any
 
 from action_msgs.msg import GoalStatus
+from rclpy.node import Node
 
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
-from motion_nodes.ros.node import MotionNode
 from motion_nodes.tasks.task_runner import SkillFailed
 
 Work = Generator[None, None, Any]
@@ -29,7 +29,7 @@ RESPONSE_TIMEOUT = 5.0
 class RemoteAction:
     """Client of one action, for one goal at a time."""
 
-    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, kind: Any, name: str) -> None:
+    def __init__(self, node: Node, jobs: ExecutorQueue, kind: Any, name: str) -> None:
         """Create the client.
 
         Args:
@@ -49,7 +49,7 @@ class RemoteAction:
             Status of the goal, and result.
 
         Raises:
-            SkillFailed: there is no server, or it rejects the goal.
+            SkillFailed: there is no server, it rejects the goal, or it ends before the goal.
         """
         replies: list[Any] = []
         yield from _until(
@@ -59,7 +59,12 @@ class RemoteAction:
         yield from _until(lambda: bool(replies), f"no response of {self.name}")
         if replies[0] is None:
             raise SkillFailed(f"{self.name} rejected the goal")
+        ready_at = time.monotonic()
         while len(replies) < 2:
+            if self._client.server_is_ready():
+                ready_at = time.monotonic()
+            elif time.monotonic() > ready_at + RESPONSE_TIMEOUT:
+                raise SkillFailed(f"{self.name} has ended")
             yield
         self._handle = None
         return replies[1].status, replies[1].result
@@ -95,7 +100,7 @@ class RemoteAction:
 class RemoteService:
     """Client of one service."""
 
-    def __init__(self, node: MotionNode[Any], jobs: ExecutorQueue, kind: Any, name: str) -> None:
+    def __init__(self, node: Node, jobs: ExecutorQueue, kind: Any, name: str) -> None:
         """Create the client; arguments as for :class:`RemoteAction`."""
         self._jobs, self.name = jobs, name
         self._client = node.create_client(kind, name, qos_profile=qos.ACTION_REQUESTS)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs that wait for a confirmation: what moves the robot was planned and described before.
+
+The token of a dry run is valid once, for the same function and arguments, and for a limited time.
+Whatever moves the robot, and a stop, invalidate all others, since they began elsewhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from motion_nodes.errors import InvalidCommand
+
+LIFETIME = 300.0
+"""Time within which a dry run must be confirmed [s]."""
+MAX_WAITING = 20
+"""Max number of dry runs that wait; the oldest are dropped."""
+
+Perform = Callable[[Callable[[str], None]], dict[str, Any]]
+"""Executes what was planned, given what reports progress; returns the result."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """One dry run."""
+
+    function: str
+    arguments: Mapping[str, Any]
+    perform: Perform
+    expires: float
+    """Time until which it may be confirmed [s]."""
+
+
+class DryRuns:
+    """Dry runs by token; thread-safe."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """Begin with none; ``now`` returns the time [s]."""
+        self._now, self._lock = now, threading.Lock()
+        self._waiting: dict[str, DryRun] = {}
+        self._dropped = ""
+        """Why the last ones were invalidated."""
+
+    def add(self, function: str, arguments: Mapping[str, Any], perform: Perform) -> str:
+        """Keep a dry run; return its token.
+
+        Args:
+            function: that planned it.
+            arguments: of the function, without ``dry_run`` and ``token``.
+            perform: executes it.
+        """
+        token = secrets.token_hex(4)
+        with self._lock:
+            self._waiting[token] = DryRun(
+                function, dict(arguments), perform, self._now() + LIFETIME
+            )
+            while len(self._waiting) > MAX_WAITING:
+                del self._waiting[next(iter(self._waiting))]
+        return token
+
+    def take(self, token: str | None, function: str, arguments: Mapping[str, Any]) -> Perform:
+        """Return what executes a dry run, whose token is used up by this.
+
+        Raises:
+            InvalidCommand: the token is missing, unknown, used, invalidated or expired, or belongs
+                to another function or to other arguments.
+        """
+        with self._lock:
+            if token is None:
+                raise InvalidCommand(
+                    f"{function} moves the robot only with the token of a dry run: call it with "
+                    "dry_run true, read what it would do, then call it again with dry_run false, "
+                    "the same arguments and the token"
+                )
+            found = self._waiting.get(token)
+            if found is None:
+                why = f" ({self._dropped})" if self._dropped else ""
+                raise InvalidCommand(
+                    f"no dry run waits with the token '{token[:20]}': tokens are valid once, and "
+                    f"only until the robot moves or is stopped{why}; make a new dry run"
+                )
+            if (found.function, found.arguments) != (function, dict(arguments)):
+                differ = [key for key, value in arguments.items()
+                          if found.arguments.get(key) != value]  # fmt: skip
+                what = f"other values of {', '.join(differ)}" if differ else "other arguments"
+                if found.function != function:
+                    what = f"the function {found.function}"
+                raise InvalidCommand(f"the token belongs to {what}; make a new dry run")
+            del self._waiting[token]
+            if self._now() > found.expires:
+                raise InvalidCommand(
+                    f"the dry run is older than {LIFETIME:g} s; make a new dry run"
+                )
+            return found.perform
+
+    def clear(self, why: str) -> None:
+        """Invalidate all dry runs."""
+        with self._lock:
+            self._waiting.clear()
+            self._dropped = why
