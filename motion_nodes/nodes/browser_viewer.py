@@ -109,6 +109,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_object = self._enqueue("send_object")
         self._viewer.on_recover = self._enqueue("send_recover")
         self._viewer.on_suction = self._enqueue("send_suction")
+        self._viewer.on_task = self._enqueue("send_task")
         latch = self.stop_latch
         assert latch is not None
         self._viewer.on_stop = lambda: latch.stop("the browser page")

@@ -34,6 +34,9 @@ OCCUPANCY_MAPPER = "occupancy_mapper"
 OCTOMAP_CLEARED = "octomap_cleared"
 """Published when a client clears the octomap of a planning scene."""
 
+TASK_SERVER = "task_server"
+"""Plans and executes tasks of an arm."""
+
 POLICY_CONTROLLER = "policy_controller"
 """Plays a learned policy on all joints of a robot."""
 

@@ -23,6 +23,7 @@ from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
 from motion_nodes.view.suction_panel import SuctionPanel
 from motion_nodes.view.target_gizmo import TargetGizmo
+from motion_nodes.view.task_panel import TaskPanel
 from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
 
@@ -94,6 +95,10 @@ class LiveRobot:
             self.planning = PlanningView(
                 server, viewed, self.view, events, tabs, self._slider_values, self.target
             )
+        self.tasks: TaskPanel | None = None
+        if viewed.tasks:
+            with tabs.add_tab("Tasks"):
+                self.tasks = TaskPanel(gui, events.task)
         with tabs.add_tab("Plots"):
             self.plots = PlotPanel(gui, viewed.model.joint_names)
 
@@ -251,3 +256,5 @@ class LiveRobot:
             self.target.refresh_panel()
         if self.planning is not None:
             self.planning.refresh_panel()
+        if self.tasks is not None:
+            self.tasks.refresh()

@@ -13,6 +13,9 @@ from motion_nodes.view.ui_queue import CallbackQueue
 PLAN_VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
 """Command of each button of the planner."""
 
+TASK_VERBS = {"Plan task": "plan", "Execute task": "execute", "Stop task": "stop"}
+"""Command of each button of the tasks."""
+
 
 @dataclass(frozen=True)
 class TargetCommand:
@@ -45,6 +48,16 @@ class PlanCommand:
 
 
 @dataclass(frozen=True)
+class TaskCommand:
+    """A task, commanded on the page."""
+
+    verb: str
+    """``plan``, ``execute``, ``confirm`` or ``stop``."""
+    task: str = ""
+    """A sentence, or a plan as JSON."""
+
+
+@dataclass(frozen=True)
 class PanelEvents:
     """Receivers of the commands of one robot's panel; called on viser's event loop."""
 
@@ -64,6 +77,8 @@ class PanelEvents:
     """Move out of a collision."""
     suction: Callable[[bool], None]
     """Close (True) or open the surface gripper."""
+    task: Callable[[TaskCommand], None]
+    """Task for the task server."""
     redraw: Callable[[], None]
     """Requests a scene update."""
 
@@ -95,6 +110,8 @@ class ViewerCallbacks:
         """Robot to recover from a collision."""
         self.on_suction: Callable[[str, bool], None] | None = None
         """Robot, and whether to close its surface gripper, or open it."""
+        self.on_task: Callable[[str, TaskCommand], None] | None = None
+        """Robot and task for its task server."""
         self.on_stop: Callable[[], object] | None = None
         """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
         loop."""
@@ -150,6 +167,9 @@ class ViewerCallbacks:
         def suction(closing: bool) -> None:
             callbacks.put(("suction", name), lambda: self._suction(name, closing))
 
+        def task(command: TaskCommand) -> None:
+            callbacks.put(("task", name, command.verb), lambda: self._task(name, command))
+
         return PanelEvents(
             joint_target,
             named_state,
@@ -159,6 +179,7 @@ class ViewerCallbacks:
             scene_object,
             recover,
             suction,
+            task,
             redraw,
         )
 
@@ -185,6 +206,10 @@ class ViewerCallbacks:
     def _suction(self, name: str, closing: bool) -> None:
         if self.on_suction is not None:
             self.on_suction(name, closing)
+
+    def _task(self, name: str, command: TaskCommand) -> None:
+        if self.on_task is not None:
+            self.on_task(name, command)
 
     def _object(self, name: str, key: str, item: WorldObject | None) -> None:
         if self.on_object is not None:

@@ -99,6 +99,8 @@ class ViewedRobot:
     """Joint limits; None: those of the kinematic tree."""
     edits_scene: bool = False
     """Whether the planning scene can be edited on the page."""
+    tasks: bool = False
+    """Whether a task server may move it."""
     max_linear: float = 1.0
     """Max of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
@@ -139,6 +141,7 @@ class ViewedRobot:
         *,
         followers: Sequence[str] = (),
         edits_scene: bool = False,
+        tasks: bool = False,
     ) -> ViewedRobot:
         """Return a robot with the settings of its description.
 
@@ -150,6 +153,7 @@ class ViewedRobot:
             X_WR: pose of the root link in the world, shape (4, 4); None: identity.
             followers: as in :attr:`followers`; ignored without a tool.
             edits_scene: as in :attr:`edits_scene`; ignored without a tool.
+            tasks: as in :attr:`tasks`; ignored without a group ``arm`` and a ``gripper``.
 
         Raises:
             InvalidConfig: see the class.
@@ -171,6 +175,7 @@ class ViewedRobot:
             gripper=_gripper(robot),
             limits=robot.limits,
             edits_scene=edits_scene and bool(tools),
+            tasks=tasks and {"arm", "gripper"} <= robot.groups.keys(),
             max_linear=speeds[0],
             max_angular=speeds[1],
         )
@@ -179,7 +184,7 @@ class ViewedRobot:
         """Return the robot with a drive pad in place of what moves single joints and the tool."""
         return dataclasses.replace(
             self, drive=True, sliders=(), named_states=(), followers=(), gripper={}, tool="",
-            edits_scene=False,
+            edits_scene=False, tasks=False,
         )  # fmt: skip
 
     def _slider_joints(self, drive: bool) -> tuple[str, ...]:

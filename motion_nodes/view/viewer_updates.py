@@ -10,6 +10,7 @@ import viser
 
 from motion_nodes.errors import RobotNotFound
 from motion_nodes.scene.scene import Scene
+from motion_nodes.tasks.task_progress import TaskProgress
 from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
@@ -214,6 +215,28 @@ class ViewerUpdates(ViewerCallbacks):
         panel = self._robot(name).suction
         if panel is not None:
             self._on_loop(lambda: panel.show(state, held))
+
+    def update_task(self, name: str, progress: TaskProgress) -> None:
+        """Show the status of a robot's task server; ignored without its tab.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        panel = self._robot(name).tasks
+        if panel is not None:
+            panel.set_progress(progress)
+            self._drawing.request_if_watched()
+
+    def set_task_message(self, name: str, text: str) -> None:
+        """Show why a task was not sent; ignored without a tab of tasks.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        panel = self._robot(name).tasks
+        if panel is not None:
+            panel.set_message(text)
+            self._drawing.request_if_watched()
 
     def update_health(self, reports: Sequence[Health]) -> None:
         """Show diagnostics of nodes; each report replaces the previous one of its node."""

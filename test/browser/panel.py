@@ -47,6 +47,24 @@ class Panel:
         """Return what the number field of a slider shows."""
         return float(self._field(label, folder).get_attribute("value") or "nan")
 
+    def type_text(self, label: str, text: str, folder: str = "") -> None:
+        """Type into a text field, in place of what it contains."""
+        from selenium.webdriver.common.keys import Keys
+
+        field = self.driver.find_element("id", self._id(label, folder))
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
+        field.click()
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(text)
+
+    def choose(self, label: str, option: str, folder: str = "") -> None:
+        """Choose an option of a dropdown."""
+        field = self.driver.find_element("id", self._id(label, folder))
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
+        field.click()
+        path = f"//*[@role='option'][normalize-space()='{option}']"
+        wait_for(lambda: self._shown(path), f"the option '{option}' appears").click()
+
     def check(self, label: str, on: bool, folder: str = "") -> None:
         """Switch a checkbox."""
         box = self.driver.find_element("id", self._id(label, folder))

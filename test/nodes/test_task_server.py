@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from typing import Any
 
+import anyio
 import numpy as np
 import pytest
+from mcp import ClientSession, StdioServerParameters, stdio_client
 from moveit_msgs.msg import CollisionObject, PlanningSceneComponents
 from moveit_msgs.srv import GetPlanningScene
+from own_domain import ENVIRONMENT
 from ros_processes import RosClient, Suite
-from std_msgs.msg import String
+from std_msgs.msg import Empty, String
 from std_srvs.srv import Trigger
 from task_client import SERVER, TaskClient
 
+from motion_nodes.agent_tools.function_table import FUNCTIONS
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.ros import qos
@@ -99,3 +105,75 @@ def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
     tasks.until(lambda s: s["state"] == "running" and s["phase"] == "approach")
     assert tasks.client.call(Trigger, f"{SERVER}/cancel").success
     tasks.until(lambda s: s["state"] == "canceled")
+
+
+def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:
+    """A real client over standard input and output, as applications start the server."""
+    anyio.run(_session_of_a_model, tasks)
+
+
+async def _session_of_a_model(tasks: TaskClient) -> None:
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "mcp", "franka"]
+    server = StdioServerParameters(command=command[0], args=command[1:], env=ENVIRONMENT)
+    async with stdio_client(server) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        assert {tool.name for tool in (await session.list_tools()).tools} == set(FUNCTIONS)
+
+        async def call(name: str, **given: Any) -> dict[str, Any]:
+            result = await session.call_tool(name, given)
+            assert not result.is_error, result.content[0].text
+            return result.structured_content
+
+        async def move(name: str, **given: Any) -> dict[str, Any]:
+            token = (await call(name, **given))["token"]
+            return await call(name, **given, dry_run=False, token=token)
+
+        async def refusal(name: str, **given: Any) -> str:
+            result = await session.call_tool(name, given)
+            assert result.is_error, result.structured_content
+            return str(result.content[0].text)
+
+        seen = {item["name"] for item in (await call("planning_scene"))["objects"]}
+        assert {"red_cube", "shelf", "beam"} <= seen
+        goal = {"position": [0.4, 0.1, 0.5], "rpy": [3.1416, 0.0, 0.0]}
+        start = (await call("robot_state"))["groups"]["arm"]
+        dry = await call("move_to_pose", **goal)
+        assert (await call("robot_state"))["groups"]["arm"] == start, "a dry run moves nothing"
+        await call("move_to_pose", **goal, dry_run=False, token=dry["token"])
+        reached = (await call("robot_state"))["groups"]["arm"]
+        assert reached["tip"]["position"] == pytest.approx(goal["position"], abs=5e-3)
+        assert reached["joints"] == pytest.approx(dry["final_joints"], abs=5e-3)
+        assert await refusal("move_to_pose", position=[3.0, 0.0, 0.5])
+        assert "banana" in await refusal("run_task", task="pick up the banana")
+
+        plan = (await call("run_task", task="put the red cube on the shelf"))["plan"]
+        assert [step["skill"] for step in plan] == ["pick", "place"]
+        assert cube_position(tasks.client)[2] < 0.1, "a dry run moves nothing"
+        await move("run_task", task="put the red cube on the shelf")
+        assert cube_position(tasks.client)[2] == pytest.approx(0.22, abs=0.01)
+
+        # A stop interrupts a motion at any time, and only its sender may end it.
+        away = {"joints": {"panda_joint1": 2.0}, "velocity": 0.1}
+        token = (await call("move_to_joints", **away))["token"]
+        reasons: list[str] = []
+
+        async def interrupted() -> None:
+            reasons.append(await refusal("move_to_joints", **away, dry_run=False, token=token))
+
+        async with anyio.create_task_group() as motions:
+            motions.start_soon(interrupted)
+            while not (await call("robot_state"))["under_way"]:
+                await anyio.sleep(0.05)
+            assert any("at rest" in line for line in (await call("stop"))["stopped"])
+        assert "stopped by motion mcp" in reasons[0]
+        assert (await call("robot_state"))["stopped"]
+        await call("resume")
+        stops = tasks.client.publisher(Empty, "/stop", qos.REQUESTS)
+        tasks.client.wait(stops.get_subscription_count, "receivers of the stop")
+        stops.publish(Empty())
+        while not (await call("robot_state"))["stopped"]:
+            await anyio.sleep(0.05)
+        token = (await call("grip", opening=0.5))["token"]
+        assert "stopped" in await refusal("grip", opening=0.5, dry_run=False, token=token)
+        assert "person" in await refusal("resume")
+        tasks.client.call(Trigger, "/joint_trajectory_controller/resume")

@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 
 from motion_nodes.model.tree import Box
 from motion_nodes.tasks.skills import SKILLS
-from motion_nodes.tasks.task_plan import InvalidPlan, PlanStep, check_plan, parse_plan, plan_schema
+from motion_nodes.tasks.task_order import TaskOrder, parse_order
+from motion_nodes.tasks.task_plan import (
+    MAX_TEXT,
+    InvalidPlan,
+    PlanStep,
+    check_plan,
+    parse_plan,
+    plan_schema,
+)
 from motion_nodes.tasks.task_planners import ModelPlanner
+from motion_nodes.tasks.task_progress import steps_for
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 CUBE = Box((0.05, 0.05, 0.05))
@@ -141,3 +150,29 @@ def test_model_that_never_answers() -> None:
     assert len(planner.plan("pick up the cube", STATE)) == 1
     assert "0.05 s" in planner.rejected[0]
     held.set()
+
+
+@pytest.mark.parametrize("plan_only", [False, True])
+def test_orders_keep_their_task(plan_only: bool) -> None:
+    for task in ("put the cup on the shelf", '[{"skill": "home"}]', "把杯子放好"):
+        order = TaskOrder(task, plan_only)
+        assert parse_order(order.as_text()) == order
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "{}", '{"task": 3}', '{"task": "x", "plan_only": 1}', '{"task": "x", "now": true}',
+        "x" * (MAX_TEXT + 1),
+    ],
+)  # fmt: skip
+def test_orders_that_are_refused(text: str) -> None:
+    with pytest.raises(InvalidPlan):
+        parse_order(text)
+
+
+def test_skills_are_preceded_by_what_they_need() -> None:
+    args = {"object": "cup", "location": "shelf"}
+    assert [s.skill for s in steps_for("place", args, None)] == ["pick", "place"]
+    assert [s.skill for s in steps_for("place", args, "cup")] == ["place"]
+    assert [s.skill for s in steps_for("home", {}, "cup")] == ["home"]

@@ -18,6 +18,7 @@ from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
+from motion_nodes.nodes.viewer.viewer_task import WatchedTask
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
@@ -33,7 +34,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
+from motion_nodes.view.ui_commands import PlanCommand, TargetCommand, TaskCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 STALE = 1.0
@@ -64,7 +65,12 @@ class WatchedRobot:
         namespace = place.namespace
         robot = self.robot = load_description(place.robot)
         self.viewed = ViewedRobot.of(
-            robot, namespace or robot.name, place.X_WR, followers=FOLLOWERS, edits_scene=True
+            robot,
+            namespace or robot.name,
+            place.X_WR,
+            followers=FOLLOWERS,
+            edits_scene=True,
+            tasks=True,
         )
         self.name = self.viewed.name
         by_policy = self.name in policies
@@ -82,8 +88,11 @@ class WatchedRobot:
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
         self.suction: WatchedSuction | None = None
+        self.task: WatchedTask | None = None
         if robot.kind == "arm":
             self.suction = WatchedSuction(node, self.name, namespace)
+        if self.viewed.tasks:
+            self.task = WatchedTask(node, self.name, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None and not by_policy:
             # Without generated code: few frames are computed, and the viewer starts sooner.
@@ -123,6 +132,8 @@ class WatchedRobot:
             self.target.show(viewer, q)
         if self.suction is not None:
             self.suction.show(viewer)
+        if self.task is not None:
+            self.task.show(viewer)
 
     def destroy(self) -> None:
         """Destroy the endpoints."""
@@ -179,6 +190,11 @@ class WatchedRobot:
         """Close or open the surface gripper."""
         if self.suction is not None:
             self.suction.send(viewer, closing)
+
+    def send_task(self, viewer: BrowserViewer, command: TaskCommand) -> None:
+        """Send a task, or cancel or confirm one."""
+        if self.task is not None:
+            self.task.send(viewer, command)
 
     def stop_base(self) -> None:
         """Stop the base if the page drives it."""

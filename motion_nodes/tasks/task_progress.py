@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Status of a task server, as its clients read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from motion_nodes.tasks.task_plan import InvalidPlan, Plan, PlanStep, parse_plan
+
+RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """One message of ``~/status``."""
+
+    task: str = ""
+    state: str = "idle"
+    """``idle``, ``planned``, ``running``, ``succeeded``, ``failed``, ``canceled``, ``refused``, or
+    what it waits for."""
+    reason: str = ""
+    """Why it failed or was refused."""
+    plan: Plan = ()
+    step: int = 0
+    """Number of steps of the plan that are done."""
+    phase: str = ""
+    """Phase of the present step."""
+    events: tuple[str, ...] = ()
+    """What happened, oldest first."""
+    objects: tuple[str, ...] = ()
+    """Names of known objects."""
+    held: str | None = None
+    """Name of the held object."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the plan waits for a confirmation."""
+        return self.state.startswith("waiting")
+
+    @classmethod
+    def of(cls, text: str) -> TaskProgress:
+        """Return the status in a message.
+
+        Raises:
+            InvalidPlan: not such a status.
+        """
+        try:
+            data: Any = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InvalidPlan(f"not JSON: {error}") from None
+        if not isinstance(data, Mapping):
+            raise InvalidPlan("a status is an object")
+        steps = data.get("plan") or ()
+        return cls(
+            task=str(data.get("task", "")),
+            state=str(data.get("state", "")),
+            reason=str(data.get("reason", "")),
+            plan=parse_plan(steps) if steps else (),
+            step=int(data.get("step", 0)),
+            phase=str(data.get("phase", "")),
+            events=tuple(map(str, data.get("events", ()))),
+            objects=tuple(map(str, data.get("objects", ()))),
+            held=data.get("held"),
+        )
+
+
+def steps_for(skill: str, args: Mapping[str, str], held: str | None) -> Plan:
+    """Return a plan of one skill, after what it needs: an object is picked before it is placed.
+
+    Args:
+        skill: name of the skill.
+        args: its arguments.
+        held: name of the object that is held now.
+    """
+    # Imported on demand, with py-trees: displays of the status need neither.
+    from motion_nodes.tasks.task_runner import repaired
+    from motion_nodes.tasks.world_state import WorldState
+
+    return repaired((PlanStep(skill, args),), WorldState(held=held), "")

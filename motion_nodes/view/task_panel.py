@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks on the panel: a sentence, or a skill with its arguments; the plan and its progress."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import viser
+
+from motion_nodes.tasks.skills import DIRECTIONS, SKILLS
+from motion_nodes.tasks.task_progress import RUNNING, TaskProgress, steps_for
+from motion_nodes.view.status_text import plain
+from motion_nodes.view.ui_commands import TASK_VERBS, TaskCommand
+
+SENTENCE = "sentence"
+"""Choice of the task in words."""
+NONE = "(no objects)"
+MAX_EVENTS = 8
+"""Number of shown events."""
+ARM_SKILLS = tuple(name for name in SKILLS if name != "navigate")
+"""Skills of an arm on a fixed base."""
+
+
+class TaskPanel:
+    """Sends tasks, and shows the progress of the task server.
+
+    Args:
+        gui: viser's panel; elements are added to the active container.
+        commanded: called on viser's event loop.
+    """
+
+    def __init__(self, gui: viser.GuiApi, commanded: Callable[[TaskCommand], None]) -> None:
+        """Add the elements."""
+        self._commanded = commanded
+        self._progress: TaskProgress | None = None
+        self._text = ""
+        self.choice = gui.add_dropdown(
+            "Task", (SENTENCE, *ARM_SKILLS), hint="A task in words, or one skill."
+        )
+        self.sentence = gui.add_text(
+            "Sentence", "", hint="Such as: put the red cube on the shelf. English or Chinese."
+        )
+        names = {a.name: a for skill in ARM_SKILLS for a in SKILLS[skill].arguments}
+        self.arguments = {
+            name: gui.add_dropdown(
+                name.capitalize(),
+                DIRECTIONS if argument.kind == "direction" else (NONE,),
+                hint=argument.doc,
+                visible=False,
+            )
+            for name, argument in names.items()
+        }
+        self.verbs = gui.add_button_group("Run", tuple(TASK_VERBS))
+        self.confirm = gui.add_button(
+            "Confirm plan", color="green", visible=False, hint="The task server waits for it."
+        )
+        self.status = gui.add_markdown("Waiting for the task server.")
+        with gui.add_folder("Log", expand_by_default=False):
+            self.log = gui.add_markdown("")
+        self.choice.on_update(self._chosen)
+        self.verbs.on_click(self._pressed)
+        self.confirm.on_click(self._confirmed)
+
+    def set_progress(self, progress: TaskProgress) -> None:
+        """Store the newest status of the task server."""
+        self._progress, self._text = progress, ""
+
+    def set_message(self, text: str) -> None:
+        """Store why a command was not sent, shown in place of the progress until it changes."""
+        self._text = text
+
+    def refresh(self) -> None:
+        """Update the panel; on viser's event loop."""
+        progress = self._progress
+        text = plain(self._text) or (self.status.content if progress is None else shown(progress))
+        if text != self.status.content:
+            self.status.content = text
+        if progress is None:
+            return
+        log = "\n".join(f"- {plain(event)}" for event in progress.events[-MAX_EVENTS:])
+        if log != self.log.content:
+            self.log.content = log
+        if self.confirm.visible != progress.waits:
+            self.confirm.visible = progress.waits
+        options = progress.objects or (NONE,)
+        for name, dropdown in self.arguments.items():
+            if name != "direction" and tuple(dropdown.options) != options:
+                chosen = dropdown.value
+                dropdown.options = options
+                if chosen in options:
+                    dropdown.value = chosen
+
+    async def _chosen(self, _: object) -> None:
+        choice = str(self.choice.value)
+        self.sentence.visible = choice == SENTENCE
+        needed = () if choice == SENTENCE else SKILLS[choice].arguments
+        for name, dropdown in self.arguments.items():
+            dropdown.visible = any(argument.name == name for argument in needed)
+
+    async def _pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        if event.client is None:
+            return
+        verb = TASK_VERBS[str(event.target.value)]
+        task = "" if verb == "stop" else self._task()
+        if verb != "stop" and not task:
+            self._text = "Type a task, such as: put the red cube on the shelf"
+        elif verb != "stop" and self._progress is not None and self._progress.state == RUNNING:
+            self._text = "Another task is under way; press Stop first"
+        else:
+            self._text = ""
+            self._commanded(TaskCommand(verb, task))
+        self.refresh()
+
+    async def _confirmed(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None:
+            self._commanded(TaskCommand("confirm"))
+
+    def _task(self) -> str:
+        """Return the task: a sentence, or a plan as JSON."""
+        choice = str(self.choice.value)
+        if choice == SENTENCE:
+            return str(self.sentence.value).strip()
+        args = {a.name: str(self.arguments[a.name].value) for a in SKILLS[choice].arguments}
+        held = None if self._progress is None else self._progress.held
+        return json.dumps([step.as_data() for step in steps_for(choice, args, held)])
+
+
+def shown(progress: TaskProgress) -> str:
+    """Return a status as Markdown: the state, and the plan with a mark for each step."""
+    task = f": {plain(progress.task)}" if progress.task else ""
+    lines = [f"**{plain(progress.state)}**{task}", ""]
+    begun = progress.state not in ("planned", "idle") and not progress.waits
+    for i, step in enumerate(progress.plan):
+        mark = "✔" if begun and i < progress.step else "·"
+        phase = ""
+        if begun and i == progress.step:
+            running = progress.state == RUNNING
+            mark = "▶" if running else "✘"
+            phase = f": {plain(progress.phase)}" if running and progress.phase else ""
+        lines.append(f"- {mark} {plain(str(step))}{phase}")
+    if progress.reason:
+        lines += ["", plain(progress.reason)]
+    if progress.held:
+        lines += ["", f"holds {plain(progress.held)}"]
+    return "\n".join(lines)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tasks in a real browser: typed or chosen, watched and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from browser.chromium import PAGE_LIMIT, Page, wait_for
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.tasks.task_plan import parse_plan
+from motion_nodes.tasks.task_progress import TaskProgress
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.ui_commands import TaskCommand
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(240)
+PLAN = parse_plan(
+    [
+        {"skill": "pick", "args": {"object": "red_cube"}},
+        {"skill": "place", "args": {"object": "red_cube", "location": "tray"}},
+    ]
+)
+IDLE = TaskProgress(objects=("red_cube", "tray"))
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    robots = [ViewedRobot.of(load_robot("franka"), tasks=True)]
+    with BrowserViewer(robots, port=0, shadows=False) as opened:
+        page.open(opened.url)
+        wait_for(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+@pytest.fixture
+def sent(viewer: BrowserViewer) -> list[TaskCommand]:
+    """What the page sends during one test."""
+    commands: list[TaskCommand] = []
+    viewer.on_task = lambda _, command: commands.append(command)
+    viewer.update_task("franka", IDLE)
+    return commands
+
+
+def test_a_sentence_is_typed_executed_watched_and_stopped(
+    page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
+) -> None:
+    page.tab("Tasks")
+    page.type_text("Sentence", "put the red cube into the tray")
+    sentence = viewer._robots["franka"].tasks.sentence
+    wait_for(lambda: str(sentence.value).endswith("tray"), "the sentence is typed")
+    page.click("Execute task")
+    wait_for(lambda: sent, "the task is sent")
+    assert sent == [TaskCommand("execute", "put the red cube into the tray")]
+    running = TaskProgress(sent[0].task, "running", plan=PLAN, step=1, phase="let down",
+                           objects=IDLE.objects, held="red_cube")  # fmt: skip
+    viewer.update_task("franka", running)
+    page.wait_for_text("▶ place(red_cube, tray): let down", PAGE_LIMIT)
+    assert "✔ pick(red_cube)" in page.text()
+    page.click("Stop task")
+    wait_for(lambda: sent[-1].verb == "stop", "the stop is sent")
+
+
+def test_a_skill_and_its_objects_are_chosen(
+    page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
+) -> None:
+    page.tab("Tasks")
+    page.choose("Task", "place")
+    page.choose("Object", "red_cube")
+    page.choose("Location", "tray")
+    page.click("Plan task")
+    wait_for(lambda: sent, "the plan is sent")
+    assert sent[0].verb == "plan"
+    assert parse_plan(sent[0].task) == PLAN

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tab of tasks, without a page: what it sends, and what it shows of a task server's status."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from view.test_browser_viewer import Record, as_page, refresh
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.tasks.task_plan import InvalidPlan, parse_plan
+from motion_nodes.tasks.task_progress import TaskProgress
+from motion_nodes.view.task_panel import SENTENCE, shown
+from motion_nodes.view.ui_commands import TaskCommand
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+PLAN = [
+    {"skill": "pick", "args": {"object": "cube"}},
+    {"skill": "place", "args": {"object": "cube", "location": "tray"}},
+]
+RUNNING = {
+    "task": "put the cube into the tray", "number": 1, "state": "running", "reason": "",
+    "plan": PLAN, "step": 1, "phase": "let down", "events": ["pick(cube) done"],
+    "objects": ["cube", "tray"], "held": "cube",
+}  # fmt: skip
+
+
+def progress(**changed):
+    return TaskProgress.of(json.dumps(RUNNING | changed))
+
+
+@pytest.fixture
+def viewer(open_viewer):
+    return open_viewer(ViewedRobot.of(load_robot("franka"), tasks=True))
+
+
+@pytest.fixture
+def sent(viewer):
+    record = viewer.on_task = Record()
+    return record
+
+
+def panel(viewer):
+    return viewer._robots["franka"].tasks
+
+
+def show(viewer, **changed):
+    viewer.update_task("franka", progress(**changed))
+    refresh(viewer)
+
+
+def press(viewer, button):
+    as_page(viewer, panel(viewer).verbs, value=button)
+
+
+def choose(viewer, skill, **args):
+    as_page(viewer, panel(viewer).choice, value=skill)
+    for name, value in args.items():
+        as_page(viewer, panel(viewer).arguments[name], value=value)
+
+
+def test_sentences_are_planned_executed_and_stopped(viewer, sent):
+    press(viewer, "Execute task")
+    refresh(viewer)
+    assert "Type a task" in panel(viewer).status.content
+    as_page(viewer, panel(viewer).sentence, value=" pick up the cube ")
+    for button in ("Plan task", "Execute task", "Stop task"):
+        press(viewer, button)
+    sent.wait_for(lambda calls: len(calls) == 3)
+    assert [call[1] for call in sent.calls] == [
+        TaskCommand("plan", "pick up the cube"),
+        TaskCommand("execute", "pick up the cube"),
+        TaskCommand("stop"),
+    ]
+
+
+@pytest.mark.parametrize(("held", "skills"), [(None, ["pick", "place"]), ("cube", ["place"])])
+def test_skills_become_plans_with_what_they_need(viewer, sent, held, skills):
+    show(viewer, state="succeeded", held=held)
+    choose(viewer, "place", object="cube", location="tray")
+    press(viewer, "Execute task")
+    sent.wait_for(lambda calls: len(calls) == 1)
+    plan = parse_plan(sent.calls[0][1].task)
+    assert [step.skill for step in plan] == skills
+    assert plan[-1].args == {"object": "cube", "location": "tray"}
+
+
+def test_arguments_are_those_of_the_skill_and_objects_those_of_the_scene(viewer):
+    show(viewer)
+    choose(viewer, "push")
+    fields = panel(viewer).arguments
+    assert {name for name, field in fields.items() if field.visible} == {"object", "direction"}
+    assert not panel(viewer).sentence.visible
+    assert tuple(fields["object"].options) == ("cube", "tray")
+    as_page(viewer, fields["object"], value="tray")
+    show(viewer, objects=["ball", "cube", "tray"])
+    assert fields["object"].value == "tray", "what was chosen stays chosen"
+    choose(viewer, SENTENCE)
+    assert not any(field.visible for field in fields.values())
+    assert panel(viewer).sentence.visible
+
+
+def test_a_task_under_way_is_not_replaced(viewer, sent):
+    show(viewer)
+    as_page(viewer, panel(viewer).sentence, value="go home")
+    press(viewer, "Execute task")
+    refresh(viewer)
+    assert "under way" in panel(viewer).status.content
+    press(viewer, "Stop task")
+    sent.wait_for(lambda calls: calls and calls[-1][1].verb == "stop")
+    assert len(sent.calls) == 1
+
+
+def test_a_plan_that_waits_is_confirmed(viewer, sent):
+    show(viewer)
+    assert not panel(viewer).confirm.visible
+    show(viewer, state="waiting for ~/confirm", step=0)
+    assert panel(viewer).confirm.visible
+    as_page(viewer, panel(viewer).confirm, value=True)
+    sent.wait_for(lambda calls: calls and calls[-1][1].verb == "confirm")
+    show(viewer, state="succeeded", step=2)
+    assert not panel(viewer).confirm.visible
+
+
+def test_steps_are_marked_by_their_state():
+    lines = shown(progress()).splitlines()
+    assert [line[2] for line in lines if line.startswith("- ")] == ["✔", "▶"]
+    assert "let down" in shown(progress())
+    for state, marks in (
+        ("succeeded", "✔✔"),
+        ("failed", "✔✘"),
+        ("planned", "··"),
+        ("waiting for ~/confirm", "··"),
+    ):
+        done = 2 if state == "succeeded" else 1
+        lines = shown(progress(state=state, step=done, reason="it was dropped")).splitlines()
+        assert "".join(line[2] for line in lines if line.startswith("- ")) == marks
+        assert "it was dropped" in lines
+
+
+def test_foreign_text_is_not_markup(viewer):
+    show(viewer, task="<img src=x>", events=["[a](b)"], reason="`y`")
+    status, log = panel(viewer).status.content, panel(viewer).log.content
+    assert r"\<img" in status
+    assert r"\`y\`" in status
+    assert r"\[a\]\(b\)" in log
+
+
+@pytest.mark.parametrize("text", ["", "[", "3", "[]", '{"plan": [{"skill": "fly"}]}'])
+def test_what_is_no_status_is_refused(text):
+    with pytest.raises(InvalidPlan):
+        TaskProgress.of(text)
+
+
+def test_robots_without_fingers_have_no_tasks(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(load_robot("ur5e"), tasks=True))
+    assert viewer._robots["ur5e"].tasks is None
+    viewer.update_task("ur5e", progress())
+    viewer.set_task_message("ur5e", "none")
