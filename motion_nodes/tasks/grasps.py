@@ -7,7 +7,7 @@ origin between the finger tips.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -166,6 +166,48 @@ def places_on(
             if free:
                 found.append((float(np.hypot(u, v)), pose))
     return [pose for _, pose in sorted(found, key=lambda entry: entry[0])]
+
+
+def places_at(
+    point: Sequence[float], item: ObjectState, others: Mapping[str, ObjectState]
+) -> list[Array]:
+    """Return the pose of an object that rests at a point, clear of the rest.
+
+    Args:
+        point: x, y in the base frame, and the height of the surface [m]. Without a height: that of
+            the highest object below, which must carry all of it, else 0, the plane of the base.
+        item: the object; see :func:`places_on`.
+        others: objects around; the item is ignored.
+
+    Returns:
+        One pose, shape (4, 4), or none if there is no room.
+    """
+    item = levelled(item)
+    reach, at = _footprint(item), np.array(point[:2])
+    around = [other for name, other in others.items() if name != item.name]
+    height = float(point[2]) if len(point) > 2 else 0.0
+    if len(point) < 3:
+        below = [other for other in around if _edge_distance(other, at) > -reach]
+        carrier = max(below, key=lambda other: other.top, default=None)
+        if carrier is not None:
+            if _edge_distance(carrier, at) < reach:
+                return []
+            height = carrier.top
+    pose = np.array(item.X_WO)
+    pose[:2, 3], pose[2, 3] = at, height + 0.5 * (item.top - item.bottom)
+    free = all(
+        other.top <= height + 1e-3 or _edge_distance(other, at) < -reach - EDGE for other in around
+    )
+    return [pose] if free else []
+
+
+def _edge_distance(other: ObjectState, at: Array) -> float:
+    """Return the distance of a point from the edge of an object seen from above, > 0 inside [m].
+
+    Boxes count as their bounding boxes in the world; corners are counted by the nearer side.
+    """
+    half = np.abs(other.X_WO[:2, :3]) @ half_extents(other.shape)
+    return float((half - np.abs(at - other.X_WO[:2, 3])).min())
 
 
 def _offsets(room: float) -> Array:

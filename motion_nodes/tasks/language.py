@@ -15,6 +15,8 @@ from motion_nodes.errors import MotionError
 from motion_nodes.tasks.language_words import (
     BREAKS,
     ONTO,
+    POINT,
+    POINT_MARK,
     PRONOUN,
     TAKE_TO,
     VERBS,
@@ -47,8 +49,11 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
         raise NotUnderstood("the sentence is empty; try 'put the red cube on the shelf'")
     if len(sentence) > MAX_SENTENCE:
         raise NotUnderstood(f"the sentence has {len(sentence)} characters; at most {MAX_SENTENCE}")
-    reader = _SentenceReader(state)
-    for clause in BREAKS.split(_without_polite_words(sentence)):
+    # Decimal points and commas of coordinates separate no clauses.
+    points: list[str] = []
+    text = POINT.sub(lambda found: _keep_point(found, points), _without_polite_words(sentence))
+    reader = _SentenceReader(state, points)
+    for clause in BREAKS.split(text):
         if clause.strip():
             reader.read(clause.strip())
     if not reader.steps:
@@ -59,8 +64,8 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
 class _SentenceReader:
     """Reads clauses one after the other."""
 
-    def __init__(self, state: WorldState) -> None:
-        self._state = state
+    def __init__(self, state: WorldState, points: Sequence[str] = ()) -> None:
+        self._state, self._points = state, points
         self._last: str | None = None
         self._holding = state.held
         self.steps: list[PlanStep] = []
@@ -119,7 +124,10 @@ class _SentenceReader:
             )
         name = self._object(what, self._holding)
         self._fetch(name)
-        location = self._one(where, self._state.locations, "location", other_than=name)
+        point = POINT_MARK.search(where)
+        location = self._points[len(point[1]) - 1] if point else self._one(
+            where, self._state.locations, "location", other_than=name
+        )  # fmt: skip
         self.steps.append(PlanStep("place", {"object": name, "location": location}))
         self._holding = None
 
@@ -157,6 +165,7 @@ class _SentenceReader:
             m
             for m in ONTO.finditer(clause)
             if self._names(clause[m.end() :], self._state.locations)
+            or POINT_MARK.search(clause[m.end() :])
         ]
         if not splits:
             return clause, ""
@@ -189,6 +198,12 @@ class _SentenceReader:
         scores = {name: _score(name, plain, words) for name in names}
         best = max(scores.values(), default=0.0)
         return [name for name, score in scores.items() if score == best > 0.0]
+
+
+def _keep_point(found: re.Match[str], points: list[str]) -> str:
+    """Add a point to a list; return the mark in its place, whose length is its number."""
+    points.append(",".join(f"{float(number):g}" for number in found.groups() if number))
+    return f" @{'p' * len(points)} "
 
 
 def _score(name: str, plain: str, words: set[str]) -> float:

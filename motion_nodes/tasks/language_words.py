@@ -49,6 +49,12 @@ BREAKS = re.compile(
     r"|\b(?:and then|then|afterwards|after that|and)\b|然后|接着|再|并且|并|之后",
     re.IGNORECASE,
 )
+_NUMBER = r"(-?\d+(?:\.\d+)?)\s*m?\s*"
+_COMMA = r"[,，]\s*"  # noqa: RUF001
+POINT = re.compile(rf"[(（]?\s*{_NUMBER}{_COMMA}{_NUMBER}(?:{_COMMA}{_NUMBER})?[)）]?")  # noqa: RUF001
+"""Coordinates x, y or x, y, z [m]."""
+POINT_MARK = re.compile(r"@(p+)")
+"""What stands for them while a sentence is read."""
 PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
 TAKE_TO = re.compile(r"\b(?:take|get|fetch)\b.*\b(?:to|onto|into)\b", re.IGNORECASE)
 ONTO = re.compile(

@@ -104,8 +104,13 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
         ),
         Skill(
             "place",
-            "Put the held object down on a surface, an object or at a place.",
-            (_OBJECT, SkillArgument("location", "location", "Where to put it.")),
+            "Put the held object down on a surface, an object or at a point.",
+            (
+                _OBJECT,
+                SkillArgument(
+                    "location", "location", "Where to put it: an object, or x,y or x,y,z [m]."
+                ),
+            ),
             unmet=_placeable,
             effect=lambda arguments, state: state.holding(None),
         ),

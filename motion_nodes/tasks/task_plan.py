@@ -16,7 +16,7 @@ from typing import Any
 
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.tasks.skills import DIRECTIONS, SKILLS, Skill, SkillArgument
-from motion_nodes.tasks.world_state import WorldState
+from motion_nodes.tasks.world_state import POINT_PATTERN, WorldState, point_of
 
 MAX_STEPS = 50
 """Max number of steps in a plan."""
@@ -128,9 +128,15 @@ def step_problem(step: PlanStep, state: WorldState) -> str:
     for argument in skill.arguments:
         value = step.args[argument.name]
         allowed = _allowed(argument, state)
-        if value not in allowed:
-            return f"{argument.kind} '{value}' is not known.{did_you_mean(value, allowed)}"
+        if value not in allowed and not (_points(skill, argument) and point_of(value)):
+            points = " Or a point: x,y or x,y,z [m]." if _points(skill, argument) else ""
+            return f"{argument.kind} '{value}' is not known.{did_you_mean(value, allowed)}{points}"
     return skill.unmet(step.args, state)
+
+
+def _points(skill: Skill, argument: SkillArgument) -> bool:
+    """Return whether an argument may be a point."""
+    return skill.name == "place" and argument.kind == "location"
 
 
 def _allowed(argument: SkillArgument, state: WorldState) -> Sequence[str]:
@@ -172,7 +178,9 @@ def _step_schema(skill: Skill, state: WorldState | None) -> dict[str, Any]:
         if argument.kind == "direction":
             entry["enum"] = list(DIRECTIONS)
         elif state is not None:
-            entry["enum"] = list(_allowed(argument, state))
+            names = {"enum": list(_allowed(argument, state))}
+            points = _points(skill, argument)
+            entry |= {"anyOf": [names, {"pattern": POINT_PATTERN}]} if points else names
         properties[argument.name] = entry
     arguments = {
         "type": "object",

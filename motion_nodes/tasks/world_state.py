@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -12,6 +13,27 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 
 Shape = Box | Cylinder | Sphere
+
+_NUMBER = r"-?[0-9]{1,3}(?:\.[0-9]{1,9})?"
+POINT_PATTERN = rf"^{_NUMBER},{_NUMBER}(?:,{_NUMBER})?$"
+"""Text of a point as location: x,y or x,y,z [m]."""
+MAX_POINT = 100.0
+"""Max coordinate of a point [m]."""
+
+
+def point_of(text: str) -> tuple[float, ...] | None:
+    """Return the point that a location means, None if it is a name.
+
+    Args:
+        text: such as ``0.4,-0.2`` or ``0.4,-0.2,0.1``.
+
+    Returns:
+        x, y, and z if it is given, in the base frame [m].
+    """
+    if not re.fullmatch(POINT_PATTERN, text):
+        return None
+    point = tuple(map(float, text.split(",")))
+    return point if max(map(abs, point)) <= MAX_POINT else None
 
 
 def half_extents(shape: Shape) -> Array:

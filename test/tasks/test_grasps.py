@@ -10,7 +10,7 @@ import pytest
 
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.tasks.grasps import grasps_of, levelled, places_on
+from motion_nodes.tasks.grasps import grasps_of, levelled, places_at, places_on
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 RNG = np.random.default_rng(2)
@@ -109,3 +109,30 @@ def test_a_box_on_its_side_is_a_surface_of_that_side() -> None:
     assert np.allclose(local[:, 1], 0.07)
     assert np.abs(local[:, 0]).max() > 0.1
     assert np.abs(local[:, 2]).max() > 0.05
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_points_are_on_the_plane_on_what_is_there_or_at_their_height(shape) -> None:
+    item = resting(shape, 0.3)
+    table = ObjectState(
+        "table", from_xyz_rpy((0.5, 0.2, 0.2), (0.0, 0.0, 0.4)), Box((0.4, 0.3, 0.1))
+    )
+    for point, height in (((0.5, -0.4), 0.0), ((0.52, 0.18), 0.25), ((0.52, 0.18, 0.3), 0.3)):
+        (pose,) = places_at(point, item, {"table": table, "item": item})
+        assert pose[:2, 3] == pytest.approx(point[:2])
+        placed = replace(item, X_WO=pose)
+        assert placed.bottom == pytest.approx(height, abs=1e-9)
+
+
+def test_points_without_room() -> None:
+    item = resting(Box((0.05, 0.05, 0.05)), 0.0)
+    table = ObjectState("table", from_xyz_rpy((0.5, 0.0, 0.1)), Box((0.2, 0.2, 0.2)))
+    cup = ObjectState("cup", from_xyz_rpy((0.5, 0.5, 0.05)), Cylinder(0.03, 0.1))
+    others = {"table": table, "cup": cup}
+    assert places_at((0.5, 0.0), item, others)
+    assert not places_at((0.59, 0.0), item, others), "beyond the edge of the table"
+    assert not places_at((0.62, 0.0), item, others), "half on the table"
+    assert not places_at((0.5, 0.0, 0.1), item, others), "inside the table"
+    assert not places_at((0.53, 0.5), item, others), "on a part of the cup"
+    assert not places_at((0.56, 0.5, 0.0), item, others), "too close to the cup"
+    assert places_at((0.7, 0.5), item, others)

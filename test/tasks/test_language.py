@@ -43,6 +43,9 @@ SENTENCES = {
     "去厨房": "navigate(kitchen)",
     "把蓝色方块向右推": "push(blue_cube, right)",
     "找到碗": "locate(bowl)",
+    "put the red cube at 0.4, -0.2": "pick(red_cube) place(red_cube, 0.4,-0.2)",
+    "Put the bowl at (0.4 m, 0.2 m, 0.1 m); go home": "pick(bowl) place(bowl, 0.4,0.2,0.1) home()",
+    "把红色方块放到（0.4，0.2）": "pick(red_cube) place(red_cube, 0.4,0.2)",  # noqa: RUF001
 }
 
 
@@ -91,3 +94,11 @@ def test_contradictions_are_found_before_anything_moves() -> None:
     with pytest.raises(InvalidPlan) as error:
         check_plan(plan, STATE)
     assert error.value.step == 1
+
+
+def test_numbers_that_are_no_point_are_no_place() -> None:
+    with pytest.raises(NotUnderstood):
+        parse_sentence("put the red cube at 0.4", STATE)
+    plan = parse_sentence("put the red cube at 400, 0.1", STATE)
+    with pytest.raises(InvalidPlan, match="x,y"):
+        check_plan(plan, STATE)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from motion_nodes.tasks.task_plan import (
 )
 from motion_nodes.tasks.task_planners import ModelPlanner
 from motion_nodes.tasks.task_progress import steps_for
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.tasks.world_state import ObjectState, WorldState, point_of
 
 CUBE = Box((0.05, 0.05, 0.05))
 STATE = WorldState(
@@ -176,3 +177,28 @@ def test_skills_are_preceded_by_what_they_need() -> None:
     assert [s.skill for s in steps_for("place", args, None)] == ["pick", "place"]
     assert [s.skill for s in steps_for("place", args, "cup")] == ["place"]
     assert [s.skill for s in steps_for("home", {}, "cup")] == ["home"]
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("0.4,-0.2", (0.4, -0.2)), ("1,2,0.05", (1.0, 2.0, 0.05)), ("-100,100", (-100.0, 100.0)),
+        ("100.5,0", None), ("0.4", None), ("0.4, 0.2", None), ("1e2,0", None), ("nan,0", None),
+        ("1,2,3,4", None), ("0.4,0.2\n", None), ("", None), ("x,y", None),
+    ],
+)  # fmt: skip
+def test_locations_that_are_points(text: str, point: tuple[float, ...] | None) -> None:
+    assert point_of(text) == point
+    plan = parse_plan([GOOD[0], {"skill": "place", "args": {"object": "cube", "location": text}}]
+                      if text else [GOOD[0]])  # fmt: skip
+    if point is not None:
+        assert check_plan(plan, STATE).held is None
+    elif text:
+        with pytest.raises(InvalidPlan):
+            check_plan(plan, STATE)
+    if text:
+        place = next(e for e in plan_schema(STATE)["items"]["oneOf"]
+                     if e["properties"]["skill"]["const"] == "place")  # fmt: skip
+        location = place["properties"]["args"]["properties"]["location"]["anyOf"]
+        matches = re.search(location[1]["pattern"], text) is not None
+        assert matches or point is None

@@ -17,10 +17,10 @@ from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.grasps import GraspPose, places_on
+from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
-from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents
+from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 
 GAP = 2e-3
 """Distance by which an object is let down above its surface [m]."""
@@ -172,11 +172,15 @@ class ArmSkills:
         self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
     ) -> Work:
         surface, motions = state.objects.get(location), self._motions
-        if surface is None:
+        point = None if surface is not None else point_of(location)
+        if surface is None and point is None:
             raise SkillFailed(f"'{location}' is no object to put something on")
         phase("find place")
         item = yield from self._held_item(object, state)
-        poses = places_on(surface, item, state.objects)
+        if surface is not None:
+            poses = places_on(surface, item, state.objects)
+        else:
+            poses = places_at(point or (), item, state.objects)
         if not poses:
             raise SkillFailed(f"there is no room for '{object}' on '{location}'")
         for pose in poses:
