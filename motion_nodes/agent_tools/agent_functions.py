@@ -12,7 +12,7 @@ from motion_nodes.agent_tools.arguments import checked_arguments
 from motion_nodes.agent_tools.dry_runs import LIFETIME, DryRuns, Perform
 from motion_nodes.agent_tools.function_table import FUNCTIONS, AgentFunction
 from motion_nodes.agent_tools.motion_summary import group_data, plan_data, rounded, scene_data
-from motion_nodes.agent_tools.robot_link import PoseGoal, Report, RobotLink
+from motion_nodes.agent_tools.robot_link import Report, RobotLink, TipTarget
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.api.robot_model import RobotModel
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint, did_you_mean
@@ -219,7 +219,9 @@ class AgentFunctions:
         chosen = self._group(group)
         if chosen.tip is None:
             raise InvalidCommand(f"group '{chosen.name}' has no tip to move to a pose")
-        goal = PoseGoal(chosen.tip, from_xyz_rpy(position, rpy or (0.0, 0.0, 0.0)), rpy is not None)
+        goal = TipTarget(
+            chosen.tip, from_xyz_rpy(position, rpy or (0.0, 0.0, 0.0)), rpy is not None
+        )
         return self._planned(chosen, goal, scaling)
 
     def _prepare_grip(self, opening: float, max_effort: float) -> tuple[Data, Perform]:

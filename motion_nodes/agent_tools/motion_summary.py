@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.agent_tools.robot_link import PlannedPath, SceneItem
+from motion_nodes.agent_tools.robot_link import PlannedJointMotion, SceneItem
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.model.poses import to_rpy
 from motion_nodes.model.tree import Array
@@ -78,7 +78,7 @@ def scene_data(items: Sequence[SceneItem]) -> dict[str, Any]:
     return data
 
 
-def plan_data(group: JointGroup, path: PlannedPath) -> dict[str, Any]:
+def plan_data(group: JointGroup, path: PlannedJointMotion) -> dict[str, Any]:
     """Return what a planned motion does: duration, distances, where it ends.
 
     Args:

@@ -33,7 +33,7 @@ class SceneItem:
 
 
 @dataclass(frozen=True, eq=False)
-class PoseGoal:
+class TipTarget:
     """Pose of a group's tip."""
 
     link: str
@@ -44,7 +44,7 @@ class PoseGoal:
 
 
 @dataclass(frozen=True, eq=False)
-class PlannedPath:
+class PlannedJointMotion:
     """A planned motion."""
 
     joint_names: tuple[str, ...]
@@ -70,10 +70,10 @@ class RobotLink(Protocol):
     def plan(
         self,
         group: str,
-        goal: Mapping[str, float] | PoseGoal,
+        goal: Mapping[str, float] | TipTarget,
         velocity: float,
         acceleration: float,
-    ) -> PlannedPath:
+    ) -> PlannedJointMotion:
         """Plan a motion around obstacles; nothing moves.
 
         Args:
@@ -83,7 +83,7 @@ class RobotLink(Protocol):
             acceleration: scaling factor of the acceleration limits.
         """
 
-    def execute(self, path: PlannedPath, report: Report) -> None:
+    def execute(self, path: PlannedJointMotion, report: Report) -> None:
         """Execute a planned motion and wait for its end."""
 
     def grip(self, position: float, max_effort: float) -> str:

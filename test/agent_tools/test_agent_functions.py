@@ -16,7 +16,7 @@ from motion_nodes.agent_tools.agent_functions import AgentConfig, AgentFunctions
 from motion_nodes.agent_tools.arguments import checked_arguments, object_schema
 from motion_nodes.agent_tools.dry_runs import LIFETIME, MAX_WAITING, DryRuns
 from motion_nodes.agent_tools.function_table import FUNCTIONS
-from motion_nodes.agent_tools.robot_link import NotDone, PlannedPath, PoseGoal, SceneItem
+from motion_nodes.agent_tools.robot_link import NotDone, PlannedJointMotion, SceneItem, TipTarget
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
@@ -44,17 +44,19 @@ class FakeLink:
     def scene(self) -> list[SceneItem]:
         return self.items
 
-    def plan(self, group: str, goal: Any, velocity: float, acceleration: float) -> PlannedPath:
-        if isinstance(goal, PoseGoal):
+    def plan(
+        self, group: str, goal: Any, velocity: float, acceleration: float
+    ) -> PlannedJointMotion:
+        if isinstance(goal, TipTarget):
             end = ARM.ik(goal.X_BT, seed="home")
             if not end.success:
                 raise NotDone(end.reason)
             goal = dict(zip(ARM.joint_names, end.q.tolist(), strict=True))
         q = np.linspace(list(HOME.values()), [goal[name] for name in ARM.joint_names], 5)
         message = {"goal": goal, "velocity": velocity, "acceleration": acceleration}
-        return PlannedPath(ARM.joint_names, np.linspace(0.0, 2.0, 5), q, message)
+        return PlannedJointMotion(ARM.joint_names, np.linspace(0.0, 2.0, 5), q, message)
 
-    def execute(self, path: PlannedPath, report: Any) -> None:
+    def execute(self, path: PlannedJointMotion, report: Any) -> None:
         self.begun.set()
         report("moving")
         if not self.finish.wait(10.0) or self.done[-1:] == ["canceled"]:

@@ -21,7 +21,13 @@ from moveit_msgs.srv import GetPlanningScene
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 
-from motion_nodes.agent_tools.robot_link import NotDone, PlannedPath, PoseGoal, Report, SceneItem
+from motion_nodes.agent_tools.robot_link import (
+    NotDone,
+    PlannedJointMotion,
+    Report,
+    SceneItem,
+    TipTarget,
+)
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.clients.go import arm_to_joints, arm_to_pose
 from motion_nodes.nodes.clients.stop import resume_all, stop_all
@@ -122,12 +128,12 @@ class RosRobotLink:
     def plan(
         self,
         group: str,
-        goal: Mapping[str, float] | PoseGoal,
+        goal: Mapping[str, float] | TipTarget,
         velocity: float,
         acceleration: float,
-    ) -> PlannedPath:
+    ) -> PlannedJointMotion:
         """Plan a motion, which the page shows as a ghost."""
-        if isinstance(goal, PoseGoal):
+        if isinstance(goal, TipTarget):
             request = arm_to_pose(
                 self._prefix, group, goal.link, self._frame, goal.X_BT, oriented=goal.oriented
             ).goal
@@ -142,7 +148,7 @@ class RosRobotLink:
         points = message.joint_trajectory.points
         if not points:
             raise NotDone("the planner returned no motion; is the robot there already?")
-        return PlannedPath(
+        return PlannedJointMotion(
             joint_names=tuple(message.joint_trajectory.joint_names),
             times=np.array([seconds_of(p.time_from_start, "a point") for p in points]),
             positions=np.array([p.positions for p in points], dtype=np.float64),
@@ -150,7 +156,7 @@ class RosRobotLink:
             note=outcome[1].error_code.message,
         )
 
-    def execute(self, path: PlannedPath, report: Report) -> None:
+    def execute(self, path: PlannedJointMotion, report: Report) -> None:
         """Execute a plan; the planner watches the remaining path."""
         report(f"moving, {path.times[-1]:.1f} s")
         goal = ExecuteTrajectory.Goal(trajectory=path.message)
