@@ -51,7 +51,9 @@ class Panel:
         """Type into a text field, in place of what it contains."""
         from selenium.webdriver.common.keys import Keys
 
-        field = self.driver.find_element("id", self._id(label, folder))
+        # A field of several lines does not have the id that its label names.
+        at = f"//label[@for='{self._id(label, folder)}']/following::*"
+        field = self._find(f"({at}[self::input or self::textarea])[1]")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
         field.click()
         field.send_keys(Keys.CONTROL, "a")

@@ -47,6 +47,7 @@ def test_a_sentence_is_typed_executed_watched_and_stopped(
     page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
 ) -> None:
     page.tab("Tasks")
+    page.wait_for_text("Execute task", PAGE_LIMIT)
     page.type_text("Sentence", "put the red cube into the tray")
     sentence = viewer._robots["franka"].tasks.sentence
     wait_for(lambda: str(sentence.value).endswith("tray"), "the sentence is typed")
@@ -66,6 +67,7 @@ def test_a_skill_and_its_objects_are_chosen(
     page: Page, viewer: BrowserViewer, sent: list[TaskCommand]
 ) -> None:
     page.tab("Tasks")
+    page.wait_for_text("Plan task", PAGE_LIMIT)
     page.choose("Task", "place")
     page.choose("Object", "red_cube")
     page.choose("Location", "tray")
