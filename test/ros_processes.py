@@ -21,6 +21,7 @@ from forked_process import forked
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from node_template import end_with_parent
+from patience import LIMIT, Patience, wait_until
 from rcl_interfaces.srv import GetParameters, SetParametersAtomically
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -32,9 +33,6 @@ from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
-LIMIT = 30.0
-"""[s] How long a condition may take to come true: far more than it needs on a busy machine."""
-
 OFTEN = {"diagnostic_updater.period": 0.2}
 """Parameters of all nodes: who waits for a report waits less."""
 
@@ -45,35 +43,6 @@ LATCHED = QoSProfile(
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
-
-
-class Patience:
-    """A time limit in which a pause of a starved process counts little: others starve, too."""
-
-    LONGEST_ROUND = 0.2
-    """[s] What counts at most of the time between two looks at it."""
-
-    def __init__(self, seconds: float) -> None:
-        self._left, self._seconds, self._last = seconds, seconds, time.monotonic()
-
-    def require(self, what: str) -> None:
-        """Fail if the time is over, saying ``what`` was waited for."""
-        now = time.monotonic()
-        self._left -= min(now - self._last, self.LONGEST_ROUND)
-        self._last = now
-        if self._left < 0.0:
-            raise AssertionError(f"not within {self._seconds:g} s: {what}")
-
-
-def wait_until(
-    condition: Callable[[], Any], what: str, within: float = LIMIT, pause: float = 0.02
-) -> Any:
-    """Return the condition's first true value; fail after ``within`` [s], saying ``what``."""
-    patience = Patience(within)
-    while not (value := condition()):
-        patience.require(what)
-        time.sleep(pause)
-    return value
 
 
 def _started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Any:

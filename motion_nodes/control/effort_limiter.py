@@ -45,17 +45,17 @@ class EffortLimiter:
                 whatever a state message contains.
         """
         self._stiffness, self._limits = stiffness, limits
-        self._filtered: Array | None = None
-        unknown = np.full(len(stiffness), np.nan)
-        self._limited = np.zeros(len(stiffness), np.bool_)
+        self._limited: NDArray[np.bool_]
         """Joints that did not follow their own references."""
-        self._sent, self._goal, self._speed = unknown, unknown, np.zeros(len(stiffness))
+        self.reset()
 
     def reset(self) -> None:
         """Forget positions and references."""
-        self._filtered = None
-        self._limited = np.zeros_like(self._limited)
-        self._sent, self._speed = np.full_like(self._speed, np.nan), np.zeros_like(self._speed)
+        n = len(self._stiffness)
+        self._filtered: Array | None = None
+        self._limited = np.zeros(n, np.bool_)
+        self._sent = self._goal = np.full(n, np.nan)
+        self._speed = np.zeros(n)
 
     def limit(
         self, reference: JointReference, position: Array, max_effort: Array, dt: float
