@@ -3,13 +3,20 @@
 
 Numba unpickles what it finds, which fails in many ways on a damaged file. Whether others can have
 written to the folder is checked where the folder is chosen (:mod:`motion_nodes.kernels.cache`).
+
+A kernel that several processes need at the same time is compiled by one of them, which holds a lock
+file meanwhile; the others wait and load it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import logging
+import os
 import pickle
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,17 +26,62 @@ from numba.core.caching import IndexDataCacheFile
 _LOG = logging.getLogger(__name__)
 _MAGIC = b"motion_nodes numba 1\n"
 _HEAD = len(_MAGIC) + 32
+_TURN_TIMEOUT = 60.0
+"""[s] After this long a process compiles although another one, which may be starved, does, too."""
+_POLL = 0.02  # [s]
 
 
 class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
     """Index and data files of one kernel."""
+
+    _lock: int | None
+    """Open lock file while this process compiles the kernel."""
 
     @classmethod
     def of(cls, before: IndexDataCacheFile) -> CheckedCacheFile:
         """Return one for the same files as one of Numba's."""
         made = cls.__new__(cls)
         made.__dict__.update(before.__dict__)
+        made._lock = None
         return made
+
+    def load(self, key: Any) -> Any:
+        """Return what was saved under a key; None if this process has to compile it."""
+        found = super().load(key)
+        if found is None and self._lock is None and self._take_turn():
+            # Another process may have compiled it meanwhile.
+            found = super().load(key)
+            if found is not None:
+                self._end_turn()
+        return found
+
+    def save(self, key: Any, data: Any) -> None:
+        """Save what was compiled, and let other processes load it."""
+        try:
+            super().save(key, data)
+        finally:
+            self._end_turn()
+
+    def _take_turn(self) -> bool:
+        """Wait until no other process compiles this kernel; return whether that took its lock."""
+        with contextlib.suppress(OSError):
+            Path(self._cache_path).mkdir(parents=True, exist_ok=True)
+            path = Path(self._index_path).with_suffix(".lock")
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            deadline = time.monotonic() + _TURN_TIMEOUT
+            while time.monotonic() < deadline:
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    self._lock = lock
+                    return True
+                time.sleep(_POLL)
+            os.close(lock)
+        return False
+
+    def _end_turn(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
 
     def _load_index(self) -> dict[Any, str]:
         loaded = _read(Path(self._index_path))

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
+import subprocess
+import sys
+import textwrap
 
 import pytest
 
-from motion_nodes.kernels import cache, jit
+from motion_nodes.kernels import cache, jit, numba_cache
 
 
 def double(x):
@@ -75,6 +79,47 @@ def test_a_planted_pickle_without_its_checksum_is_not_run(folder, tmp_path):
         file.write_bytes(pickle.dumps(Planted(trace)))
     assert hits() == 0
     assert not trace.exists()
+
+
+def test_processes_at_the_same_time_compile_a_kernel_once(tmp_path):
+    (tmp_path / "together.py").write_text(
+        textwrap.dedent("""
+            import sys
+            from pathlib import Path
+            from motion_nodes.kernels import jit
+            jit._folder = lambda: Path("numba")
+
+            @jit.kernel
+            def double(x):
+                return 2.0 * x
+
+            print("imported", flush=True)
+            sys.stdin.readline()
+            assert double(2.0) == 4.0
+            print(sum(double.stats.cache_hits.values()))
+        """)
+    )
+    command = [sys.executable, "together.py"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    running = [
+        subprocess.Popen(command, cwd=tmp_path, text=True, **pipes)  # type: ignore[call-overload]
+        for _ in range(3)
+    ]
+    assert [process.stdout.readline() for process in running] == ["imported\n"] * 3
+    for process in running:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    assert sorted(process.communicate()[0].strip() for process in running) == ["0", "1", "1"]
+
+
+def test_a_process_that_compiles_for_too_long_is_not_waited_for(folder, monkeypatch):
+    monkeypatch.setattr(numba_cache, "_TURN_TIMEOUT", 0.1)
+    for file in files(folder, ".nbi"):
+        file.unlink()
+        with file.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            assert hits() == 0
+    assert hits() == 1
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o702])
