@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon an arm rests that meets an obstacle which its client does not know.
+
+Run: ``python benchmarks/bench_blocked.py`` (``--pushes N``, ``--robots franka ur10e``; a few
+minutes).
+
+``motion up ROBOT`` runs in MuJoCo with the shipped defaults. A client sends trajectories
+to the controller, from home to random configurations below the floor, as fast as limits allow;
+between them the planner leads the arm back home. Joint states are recorded by another process.
+Contact is the first recorded state that touches the floor by the exact shapes of links; rest begins
+after the last state in which a joint moves faster than 0.01 rad/s. Both are simulated times, to
+within the period of the joint states. Exit code 1 where a push did not end as blocked.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import rclpy
+from control_msgs.action import FollowJointTrajectory
+from diagnostic_msgs.msg import DiagnosticArray
+from harness import Cell, Record, Recorder, Report, arguments, isolate, motion_up, progress
+from harness.clients import MOVE, TRAJECTORY, Client, move_goal, plan_goal
+from harness.processes import START
+from moveit_msgs.action import MoveGroup
+
+from motion_nodes.control.resync import REST_SPEED
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scenery import floor_of
+
+GOAL = 120.0  # [s] How long a goal may take
+ON_THE_WAY = 200  # States that are checked between home and a goal
+MARGIN = 1.05  # Of a trajectory's duration beyond the shortest within the limits
+AFTER = 1.5  # [s] Recorded after a result
+
+
+@dataclass
+class Push:
+    """One motion into the floor."""
+
+    begin: int
+    """[ns of time.monotonic_ns]"""
+    end: int
+    text: str
+    """What the result says."""
+
+
+@dataclass
+class Figures:
+    """What the pushes of one robot came to."""
+
+    rest: list[float] = field(default_factory=list)
+    """From contact to rest [s]."""
+    speeds: list[float] = field(default_factory=list)
+    """Peak joint speed at contact as a multiple of its limit."""
+    untouched: int = 0
+    """Pushes that ended before the recorded states touch the floor."""
+    texts: list[str] = field(default_factory=list)
+    simulation: dict[str, str] = field(default_factory=dict)
+    """The last values that the simulation reported on /diagnostics."""
+
+
+class PushingCell:
+    """One robot, and the client that pushes it into the floor."""
+
+    def __init__(self, robot: Robot, seed: int) -> None:
+        """Create the endpoints."""
+        self.robot = robot
+        self.group: Group = next(g for g in robot.groups.values() if g.tip is not None)
+        self.checker = CollisionChecker(robot, self.group.joints, scene=floor_of(robot).scene())
+        self.home = robot.home[self.group.indices]
+        self.values: dict[str, str] = {}
+        self.ready = False
+        self._rng = np.random.default_rng(seed)
+        node = rclpy.create_node("bench_blocked")
+        self.client = Client(node, **{MOVE: MoveGroup, TRAJECTORY: FollowJointTrajectory})
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+
+    def wait(self) -> None:
+        """Wait until the planner plans."""
+        self.client.wait(lambda: self.ready, "the planner", START)
+        self.client.wait_for_servers()
+
+    def go_home(self) -> None:
+        """Have the planner bring the arm home."""
+        goal = plan_goal(self.group.name, self.group.joints, self.home)
+        ended = self.client.finish(MOVE, goal, GOAL)
+        if not ended.succeeded:
+            result = ended.result and ended.result.result.error_code
+            raise RuntimeError(f"the arm did not come home: {result}")
+
+    def push(self) -> Push:
+        """Send a trajectory that ends below the floor."""
+        q = self._goal()
+        limits, distance = self.group.limits, np.abs(q - self.home)
+        # Peak speed and acceleration of a quintic from rest to rest.
+        fastest = np.maximum(
+            1.875 * distance / limits.velocity, np.sqrt(5.7735 * distance / limits.acceleration)
+        )
+        goal = move_goal(self.group.joints, q, MARGIN * float(fastest.max()))
+        begin = time.monotonic_ns()
+        ended = self.client.finish(TRAJECTORY, goal, GOAL)
+        text = "rejected" if ended.result is None else ended.result.result.error_string
+        self.client.spin(AFTER)
+        return Push(begin, time.monotonic_ns(), text)
+
+    def _goal(self) -> np.ndarray:
+        """Return a configuration; the floor is the first thing on the straight way to it."""
+        limits = self.group.limits
+        while True:
+            q = self._rng.uniform(limits.lower, limits.upper)
+            shares = np.linspace(0.0, 1.0, ON_THE_WAY)[:, None]
+            way = self.home + shares * (q - self.home)
+            free = self.checker.exact.are_free(way)
+            first = int(np.argmin(free))
+            if free.all() or first > 0.8 * ON_THE_WAY:
+                continue
+            if {contact.kind for contact in self.checker.explain(way[first + 2])} == {"world"}:
+                return q
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {entry.key: entry.value for entry in status.values}
+            if status.name == "mujoco_sim":
+                self.values = values
+            elif status.name == "move_group":
+                self.ready = values.get("ready to plan") == "True"
+
+
+def judge(cell: PushingCell, record: Record, pushes: list[Push]) -> Figures:
+    """Return what the recorded states say of the pushes."""
+    found = Figures(texts=[push.text for push in pushes], simulation=cell.values)
+    columns = [record.names.index(joint) for joint in cell.group.joints]
+    for push in pushes:
+        part = record.between(push.begin, push.end)
+        q, v = part.q[:, columns], np.abs(part.v[:, columns])
+        touching = ~cell.checker.exact.are_free(q)
+        if not touching.any():
+            found.untouched += 1
+            continue
+        first = int(np.argmax(touching))
+        moving = np.flatnonzero(v.max(axis=1) > REST_SPEED)
+        last = max(int(moving[-1]), first)
+        found.rest.append(1e-9 * float(part.stamps[last] - part.stamps[first]))
+        found.speeds.append(float((v[first] / cell.group.limits.velocity).max()))
+    return found
+
+
+def measure(name: str, options: Any) -> Figures:
+    """Return what the pushes of one robot came to."""
+    with motion_up(name, "--viewer", "none") as suite, Recorder("joint_states") as recorder:
+        cell = PushingCell(load_robot(name), options.seed)
+        cell.wait()
+        pushes: list[Push] = []
+        while len(pushes) < options.pushes:
+            cell.go_home()
+            pushes.append(cell.push())
+            suite.check()
+            progress(f"{len(pushes)}: {pushes[-1].text}")
+        cell.client.spin(2.2)  # two more reports of the simulation
+        found = judge(cell, recorder.stop()["joint_states"], pushes)
+        cell.client.close()
+    return found
+
+
+def row(robot: str, found: Figures) -> list[Cell]:
+    """Return the table's row."""
+    rest = [float("nan")] if not found.rest else found.rest
+    return [
+        robot, len(found.texts), sum("blocked" in text for text in found.texts), found.untouched,
+        float(np.max(found.speeds, initial=0.0)), float(np.median(rest)), float(np.max(rest)),
+        1e3 * float(found.simulation.get("contact depth max [m]", "nan")),
+        float(found.simulation.get("contact force max [N]", "nan")),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """Push each robot into the floor, and print how soon it rested."""
+    parser = arguments(__doc__)
+    parser.add_argument("--pushes", type=int, default=20, help="for each robot")
+    parser.add_argument("--robots", nargs="+", default=["franka", "ur10e"], metavar="ROBOT")
+    parser.add_argument("--seed", type=int, default=1, help="of the goals")
+    options = parser.parse_args()
+    isolate()
+    report = Report("Arms that meet an obstacle unknown to their client")
+    rclpy.init(args=[])
+    found = {robot: measure(robot, options) for robot in options.robots}
+    rclpy.shutdown()
+    report.table(
+        f"{options.pushes} pushes into the floor each, seed {options.seed}",
+        ["", "pushes", "blocked", "without a touch", "speed at contact / limit",
+         "contact to rest, median [s]", "max [s]", "max depth [mm]", "max force [N]"],
+        [row(robot, figures) for robot, figures in found.items()],
+    )  # fmt: skip
+    report.write(options.json)
+    return int(any("blocked" not in text for f in found.values() for text in f.texts))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
