@@ -36,6 +36,20 @@ from motion_nodes.model.placement import parse_placements
 OFTEN = {"diagnostic_updater.period": 0.2}
 """Parameters of all nodes: who waits for a report waits less."""
 
+PATIENT = {"state_timeout": 3.0}
+"""Parameters of nodes that stop without joint states: on a busy machine these pause, too."""
+
+HEARS_STATES = (
+    "articulation_controller", "rmpflow_policy", "rrt_planner", "trajectory_generator",
+    "differential_base", "holonomic_base", "ackermann_base",
+)  # fmt: skip
+
+
+def usual(executable: str) -> dict[str, Any]:
+    """Return the parameters that nodes of tests have where a test does not say otherwise."""
+    return OFTEN | (PATIENT if executable in HEARS_STATES else {})
+
+
 RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 LATCHED = QoSProfile(
@@ -156,7 +170,7 @@ class Suite:
         args = ["--ros-args"]
         args += ["-r", f"__node:={name}"] if name else []
         args += ["-r", f"__ns:=/{namespace}"] if namespace else []
-        for key, value in (OFTEN | parameters).items():
+        for key, value in (usual(executable) | parameters).items():
             args += ["-p", f"{key.replace('__', '.')}:={json.dumps(value)}"]
         python = [sys.executable, "-m", "motion_nodes.nodes"]
         return self.run([*python, executable, *args, *ros_args], **(variables or {}))
@@ -178,7 +192,7 @@ class Suite:
         """
         config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
         specs = [
-            dataclasses.replace(spec, parameters={**spec.parameters, **OFTEN})
+            dataclasses.replace(spec, parameters={**spec.parameters, **usual(spec.executable)})
             for spec in nodes_for(config)
             if spec.executable not in without
         ]
