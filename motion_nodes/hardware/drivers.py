@@ -19,6 +19,7 @@ GROUP = "motion_nodes.drivers"
 _OWN = {
     "dynamixel": "motion_nodes.hardware.dynamixel.driver:DynamixelDriver",
     "feetech": "motion_nodes.hardware.feetech.driver:FeetechDriver",
+    "franka": "motion_nodes.hardware.franka.driver:FrankaDriver",
     "two_wheels": "motion_nodes.hardware.two_wheels.driver:TwoWheelsDriver",
     "ur": "motion_nodes.hardware.universal_robots.driver:UniversalRobotsDriver",
 }

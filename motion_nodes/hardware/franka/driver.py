@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of Franka arms: joint impedance control by franky, and the Franka Hand."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
+from motion_nodes.hardware.franka import robot_faults as words
+from motion_nodes.hardware.franka.arm import FrankaArm
+from motion_nodes.hardware.franka.driver_settings import FrankaSettings
+from motion_nodes.hardware.franka.hand import FrankaHand
+from motion_nodes.hardware.robot_driver import (
+    Array,
+    CheckResult,
+    DriverFault,
+    DriverOptions,
+    LinkLost,
+    RobotDriver,
+    RobotReading,
+)
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import JointKind
+from motion_nodes.model.yaml_schema import decode
+
+JOINTS = 7
+GRIPPER = "gripper"
+"""Group of the fingers."""
+SPRING_SHARE, DAMPER_SHARE = 0.5, 0.3
+"""Max torques of spring and damper, as a fraction of the effort limits."""
+
+
+class FrankaDriver(RobotDriver):
+    """Position control of an arm by joint impedance; the hand takes one motion after the other."""
+
+    def __init__(self, robot: Robot, host: str, settings: FrankaSettings, franky: Any) -> None:
+        """Create the driver.
+
+        Args:
+            robot: the robot.
+            host: name or address of the robot.
+            settings: joints, gains and thresholds.
+            franky: the library.
+
+        Raises:
+            UnknownJoint: the settings name a joint that the robot does not have.
+            InvalidDescription: not seven joints, or a hand without two fingers.
+        """
+        joints, fingers = _joints(robot, settings)
+        self.joint_names, self.rate = (*joints, *fingers), settings.rate
+        self._settings = settings
+        self._arm = FrankaArm(franky, host, settings)
+        limits = robot.limits.select(self.joint_names)
+        effort, stiffness = limits.effort[:JOINTS], np.array(settings.stiffness)
+        self._leash = SPRING_SHARE * effort / stiffness
+        with np.errstate(divide="ignore"):
+            self._max_slip = DAMPER_SHARE * effort / np.array(settings.damping)
+        self._max_shift = settings.integral_torque / stiffness
+        self._shift = np.zeros(JOINTS)
+        self._hand: FrankaHand | None = None
+        if fingers:
+            speed = 2.0 * float(np.min(limits.velocity[JOINTS:]))
+            self._hand = FrankaHand(franky, host, settings.grasp_force, speed)
+        self._following = self._starting = False
+        self._ended = ""
+        self._state: Any = None
+        self._clock: float | None = None
+        self._moved = 0.0
+        """When the robot's clock was seen to advance."""
+        self._q, self._qd = np.full(JOINTS, np.nan), np.full(JOINTS, np.nan)
+
+    @classmethod
+    def create(cls, robot: Robot, options: DriverOptions) -> FrankaDriver:
+        """Return a driver; see :meth:`RobotDriver.create`.
+
+        Raises:
+            InvalidConfig: franky is not installed.
+        """
+        where = f"{robot.name}, hardware.settings"
+        settings = decode(dict(options.settings), FrankaSettings, where)
+        try:
+            franky = importlib.import_module("franky")
+        except ImportError as error:
+            raise InvalidConfig(
+                f"franky cannot be loaded ({error}); run: pip install 'motion-nodes[franka]'"
+            ) from None
+        return cls(robot, options.device, settings, franky)
+
+    def connect(self) -> None:
+        """Connect to arm and hand, and compare the model.
+
+        Raises:
+            DriverFault: they do not answer, or an arm of another model.
+        """
+        self._following = self._starting = False
+        self._ended = ""
+        self._arm.open()
+        if self._arm.model and self.joint_names[0].startswith("panda"):
+            raise DriverFault("the robot is an FR3, but the description is of a Panda: use fr3")
+        self._moved, self._clock = time.monotonic(), None
+        self._measure()
+        if self._hand is not None:
+            self._hand.open()
+
+    def read(self) -> RobotReading:
+        """Return the newest state."""
+        self._measure()
+        position, velocity = self._q, self._qd
+        effort = np.asarray(self._state.tau_J, dtype=np.float64)
+        if self._hand is not None:
+            finger, speed = 0.5 * self._hand.width, 0.5 * self._hand.velocity
+            position = np.append(position, [finger, finger])
+            velocity = np.append(velocity, [speed, speed])
+            effort = np.append(effort, [np.nan, np.nan])
+        if not (np.isfinite(position).all() and np.isfinite(velocity).all()):
+            raise DriverFault("the robot sent positions or velocities that are not finite")
+        return RobotReading(position, velocity, effort, self._faults())
+
+    def enable(self, position: Array) -> None:
+        """Start the control at the measured position."""
+        if self._arm.recovering:
+            raise DriverFault("the robot recovers from an error")
+        if self._arm.tracking:
+            if self._mode != "Move":
+                raise DriverFault("the control is starting")
+            self._following, self._starting = True, False
+            return
+        if self._arm.controlled:
+            raise DriverFault("the arm comes to rest")
+        if self._starting:
+            self._starting = False
+            self._ended = self._arm.end_of_control()
+            raise DriverFault(self._ended)
+        if fault := words.mode_fault(self._mode):
+            raise DriverFault(fault)
+        self._shift[:] = 0.0
+        self._arm.start(position[:JOINTS])
+        self._starting = True
+        raise DriverFault("the control is starting")
+
+    def write(self, reference: StreamSample) -> None:
+        """Set the targets; nothing after the control has ended."""
+        q, qd = reference.position, reference.velocity
+        if not (np.isfinite(q).all() and np.isfinite(qd).all()):
+            raise DriverFault("a reference is not finite")
+        if not self._following:
+            return
+        error = q[:JOINTS] - self._q
+        self._shift += self._settings.integral_gain / self.rate * error
+        np.clip(self._shift, -self._max_shift, self._max_shift, out=self._shift)
+        # However late the references or the arm are, the torques stay within the effort limits.
+        target = self._q + np.clip(error + self._shift, -self._leash, self._leash)
+        slip = np.clip(qd[:JOINTS] - self._qd, -self._max_slip, self._max_slip)
+        self._arm.track(target, self._qd + slip)
+        if self._hand is not None:
+            self._hand.command(float(q[JOINTS:].sum()), float(qd[JOINTS:].sum()))
+
+    def disable(self) -> None:
+        """End the control; the arm comes to rest and is held by the robot."""
+        self._following = self._starting = False
+        self._arm.stop()
+        if self._hand is not None:
+            self._hand.hold()
+
+    def clear_faults(self) -> None:
+        """Start the automatic error recovery, if there is an error; it ends by itself."""
+        self._following, self._ended = False, ""
+        if self._hand is not None:
+            self._hand.hold()
+        self._measure()
+        if self._mode == "Reflex" or self._errors or self._arm.recovery_fault:
+            self._arm.recover()
+
+    def close(self) -> None:
+        """Bring the arm to rest and close the connections; the robot holds the arm."""
+        self._following = self._starting = False
+        if self._hand is not None:
+            self._hand.close()
+        self._arm.close()
+
+    def check(self) -> list[CheckResult]:
+        """Return findings: mode, kernel, model and hand."""
+        mode, fault = self._mode, words.mode_fault(self._mode)
+        kernel = "PREEMPT_RT" if self._arm.realtime else (
+            "no PREEMPT_RT: expect communication_constraints_violation on a real robot"
+        )  # fmt: skip
+        model = "FR3" if self._arm.model else "not reported: a Panda, or an old version of an FR3"
+        results = [
+            CheckResult("model", True, model),
+            CheckResult("robot mode", not fault, fault or mode),
+            CheckResult("kernel", True, kernel),
+        ]
+        if self._hand is not None:
+            text = self._hand.problem or f"{1e3 * self._hand.width:.1f} mm open"
+            results.append(CheckResult("hand", not self._hand.problem, text))
+        return results
+
+    # ---- inside
+
+    @property
+    def _mode(self) -> str:
+        return str(self._state.robot_mode).rpartition(".")[2]
+
+    @property
+    def _errors(self) -> tuple[str, ...]:
+        return words.errors_in(self._state.current_errors)
+
+    def _measure(self) -> None:
+        self._state, now = self._arm.state(), time.monotonic()
+        clock = self._state.time.to_sec()
+        if clock != self._clock:
+            self._clock, self._moved = clock, now
+        elif now - self._moved > self._settings.link_timeout:
+            silence = self._settings.link_timeout
+            raise LinkLost(f"the robot has sent no state for {silence:g} s; check the cable")
+        self._q = np.array(self._state.q, dtype=np.float64)
+        self._qd = np.array(self._state.dq, dtype=np.float64)
+
+    def _faults(self) -> tuple[str, ...]:
+        if self._arm.recovering:
+            return ()  # It waits in enable().
+        if self._following and not self._arm.controlled:
+            self._following = False
+            self._ended = self._arm.end_of_control()
+        found = list(words.error_faults(self._errors))
+        if not found and self._mode == "Reflex":
+            found.append(words.mode_fault(self._mode))
+        found += [text for text in (self._arm.recovery_fault, self._ended) if text]
+        if self._hand is not None and self._hand.lost:
+            found.append(self._hand.problem or "the Franka Hand does not answer")
+        return tuple(dict.fromkeys(found))
+
+
+def _joints(robot: Robot, settings: FrankaSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the joints of arm and hand.
+
+    Raises:
+        UnknownJoint: a joint that the robot does not have.
+        InvalidDescription: wrong numbers of joints.
+    """
+    tree, gripper = robot.tree, robot.groups.get(GRIPPER)
+    for name in (*settings.joints, *settings.fingers):
+        if name not in robot.joint_names:
+            raise UnknownJoint(name, robot.joint_names, f"hardware of {robot.name}")
+    revolute = [j for j in robot.arm_joints if tree.joint(j).kind is not JointKind.PRISMATIC]
+    joints = settings.joints or tuple(revolute)
+    if len(set(joints)) != JOINTS or len(joints) != JOINTS:
+        raise InvalidDescription(
+            f"{robot.name}: a Franka arm has {JOINTS} joints, not {len(set(joints))}; name them "
+            "in hardware.settings.joints"
+        )
+    found = () if gripper is None else gripper.joints
+    fingers = settings.fingers or tuple(
+        j for j in found if tree.joint(j).kind is JointKind.PRISMATIC
+    )
+    if not settings.hand or (len(fingers) != 2 and not settings.fingers):
+        return joints, ()
+    if len(set(fingers)) != 2 or len(fingers) != 2:
+        raise InvalidDescription(
+            f"{robot.name}: the Franka Hand has two joints, not {len(set(fingers))}; name them in "
+            "hardware.settings.fingers"
+        )
+    return joints, fingers

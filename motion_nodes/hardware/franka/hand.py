@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Franka Hand, which takes one motion after the other instead of a stream.
+
+A thread sends a motion when the commanded width rests: it opens with ``move`` and closes with
+``grasp``, so that an object is held with a force. The width is read by the same thread.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from motion_nodes.hardware.robot_driver import DriverFault
+
+PERIOD = 0.02
+"""Between two readings of the width [s]."""
+REST = 0.06
+"""Time for which a commanded width must not change before the hand moves [s]."""
+RESTING = 5e-5
+"""Change of the commanded width that is no rest [m]."""
+STEP = 5e-4
+"""Change of the commanded width that is a new motion [m]."""
+MIN_SPEED = 0.02
+"""[m/s]"""
+READ_TIMEOUT = 2.0
+"""Time without a reading after which the hand is reported as lost [s]."""
+
+
+class FrankaHand:
+    """A hand and its thread."""
+
+    def __init__(self, franky: Any, host: str, force: float, max_speed: float) -> None:
+        """Create it, not connected.
+
+        Args:
+            franky: the library.
+            host: name or address of the robot.
+            force: when it closes [N].
+            max_speed: of the width [m/s].
+        """
+        self._franky, self._host, self._force, self._max_speed = franky, host, force, max_speed
+        self._gripper: Any = None
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._commanded: tuple[float, float] | None = None
+        """Width [m], and since when it rests [s]."""
+        self._moving_from = 0.0
+        self._sent: float | None = None
+        self._speed = 0.0
+        self._read_at = 0.0
+        self._motion: threading.Thread | None = None
+        self.width, self.velocity = 0.0, 0.0
+        """Measured distance of the fingers [m] and its rate [m/s]."""
+        self.problem = ""
+        """Why the hand does not do what is commanded; empty if it does."""
+
+    def open(self) -> None:
+        """Connect.
+
+        Raises:
+            DriverFault: there is no hand, or it is used by another program.
+        """
+        try:
+            self._gripper = self._franky.Gripper(self._host)
+            self.width = float(self._gripper.width)
+        except (self._franky.Exception, RuntimeError) as error:
+            raise DriverFault(
+                f"the Franka Hand does not answer ({str(error).strip()}); is it attached and "
+                "initialized in Desk? Without a hand: hardware.settings.hand: false"
+            ) from None
+        self._end.clear()
+        self._commanded = self._sent = None
+        self._read_at, self.problem = time.monotonic(), ""
+        self._thread = threading.Thread(target=self._run, name="franka_hand", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the width has not been read for a while."""
+        return self._thread is not None and time.monotonic() - self._read_at > READ_TIMEOUT
+
+    def command(self, width: float, speed: float) -> None:
+        """Set the commanded distance of the fingers.
+
+        Args:
+            width: finite [m].
+            speed: of the command [m/s].
+        """
+        with self._lock:
+            if self._commanded is None or abs(self._moving_from - width) > RESTING:
+                self._moving_from, since = width, time.monotonic()
+            else:
+                since = self._commanded[1]
+            self._commanded = (width, since)
+            self._speed = max(self._speed, abs(speed))
+
+    def hold(self) -> None:
+        """Forget a command that was not sent yet."""
+        with self._lock:
+            self._commanded, self._sent, self._speed = None, None, 0.0
+
+    def close(self) -> None:
+        """End the thread; the hand keeps its force. Never raises."""
+        thread, self._thread = self._thread, None
+        self._end.set()
+        if thread is not None:
+            thread.join(1.0)
+        self._gripper = None
+
+    # ---- inside
+
+    def _run(self) -> None:
+        gripper = self._gripper
+        last, stamp = self.width, time.monotonic()
+        while not self._end.wait(PERIOD):
+            try:
+                width = float(gripper.width)
+            except (self._franky.Exception, RuntimeError) as error:
+                self.problem = f"the Franka Hand: {str(error).strip()}"
+                return
+            now = time.monotonic()
+            self.velocity = (width - last) / max(now - stamp, PERIOD)
+            self.width, last, stamp, self._read_at = width, width, now, now
+            self._start_motion(gripper, now)
+
+    def _start_motion(self, gripper: Any, now: float) -> None:
+        if self._motion is not None and self._motion.is_alive():
+            return
+        with self._lock:
+            wanted = self._commanded
+            if wanted is None or now - wanted[1] < REST:
+                return
+            before = self.width if self._sent is None else self._sent
+            if abs(wanted[0] - before) <= STEP:
+                return
+            if abs(wanted[0] - self.width) <= STEP:
+                self._sent = wanted[0]  # It is there; a motion would release what it holds.
+                return
+            speed = min(max(self._speed, MIN_SPEED), self._max_speed)
+            self._sent, self._speed = wanted[0], 0.0
+        arguments = (gripper, wanted[0], speed, wanted[0] < before)
+        self._motion = threading.Thread(target=self._move, args=arguments, daemon=True)
+        self._motion.start()
+
+    def _move(self, gripper: Any, width: float, speed: float, closes: bool) -> None:
+        """Move; returns when the hand has come to rest."""
+        try:
+            if closes:
+                # Any width is a success: what is between the fingers is not known.
+                gripper.grasp(width, speed, self._force, 1.0, 1.0)
+            else:
+                gripper.move(width, speed)
+            self.problem = ""
+        except (self._franky.Exception, RuntimeError) as error:
+            self.problem = f"the Franka Hand: {str(error).strip()}"

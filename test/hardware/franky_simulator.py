@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""franky-sim, a simulated FR3 that speaks libfranka's protocol, as a process with a record.
+
+    python franky_simulator.py HOST INITIAL_POSITION...
+
+Prints ``ready``, then for each line on standard input the largest change of a commanded torque in
+one cycle of control since the last one [N m], and the number of these cycles.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+
+import numpy as np
+from franky_sim import SimulationServer
+from franky_sim.mujoco_simulator import MujocoSimulator
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(message)s")
+    with MujocoSimulator() as sim:
+        robot = sim.add_robot(initial_q=tuple(float(text) for text in sys.argv[2:9]))
+        before: list[np.ndarray] = []
+        found = [0.0, 0]
+
+        def record(_sim: object) -> None:
+            controlled = robot.server.robot_state.controller_mode.name == "kExternalController"
+            if not controlled:
+                before.clear()
+                return
+            torque = np.array(robot.state.tau_J_d)
+            if before:
+                found[0] = max(found[0], float(np.abs(torque - before[0]).max()))
+                found[1] += 1
+            before[:] = [torque]
+
+        sim.register_post_step_callback(record)
+
+        def answer() -> None:
+            for _ in sys.stdin:
+                print(found[0], found[1], flush=True)
+                found[:] = [0.0, 0]
+
+        with SimulationServer(sim, hostname_candidates=[sys.argv[1]]) as server:
+            threading.Thread(target=answer, daemon=True).start()
+            print("ready", flush=True)
+            server.run_forever()
+
+
+if __name__ == "__main__":
+    main()
