@@ -15,6 +15,7 @@ the first two transitions itself, otherwise a lifecycle manager does.
 from __future__ import annotations
 
 import gc
+import math
 import threading
 import time
 import traceback
@@ -136,10 +137,13 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def input_ns(self) -> int:
         """Return the time at which the inputs of this cycle are evaluated [ns].
 
-        It is the first deadline of the cycle, or now if none is due; so a command is never newer
-        than the reference computed from it.
+        It is the first deadline of the cycle, or now if none is due, but not after the next one;
+        so a command is never newer than the reference computed from it.
         """
-        return self.step.stamps[0] if self.step.stamps else self.now_ns()
+        if self.step.stamps:
+            return self.step.stamps[0]
+        # /clock may have passed the next deadline since the cycle began.
+        return int(min(self.now_ns(), self.step.next_ns or math.inf))
 
     @property
     def period(self) -> float:

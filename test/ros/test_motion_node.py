@@ -18,6 +18,7 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.instance_lock import SecondInstance
+from motion_nodes.ros.ros_time import Step
 
 __all__ = ["make", "served"]
 
@@ -166,6 +167,19 @@ def test_a_job_that_was_given_up_is_not_done_later(make):
     ticks = node.ticks
     wait_until(lambda: node.ticks > ticks + 2, "ticks again")
     assert done == []
+
+
+def test_inputs_are_not_newer_than_the_references_computed_from_them(make, monkeypatch):
+    node = make()
+    monkeypatch.setattr(node, "now_ns", lambda: 1_020_000_000)
+    assert node.input_ns() == 1_020_000_000  # before the first cycle
+    node.step = Step(0.99, 0.0, 0.01, None, next_ns=1_000_000_000)
+    assert node.input_ns() == 1_000_000_000  # /clock passed the deadline during the cycle
+    node.step = Step(1.02, 0.0, 0.01, None, next_ns=1_030_000_000)
+    assert node.input_ns() == 1_020_000_000
+    stamps = (1_000_000_000, 1_010_000_000)
+    node.step = Step(1.02, 0.02, 0.01, None, stamps, 1_000_000_000)
+    assert node.input_ns() == 1_000_000_000
 
 
 def test_what_came_while_inactive_is_dropped(make, client):
