@@ -90,6 +90,11 @@ def drive(angle: float = 0.0, speed: float = 0.0, rate: float = 0.0, acceleratio
     )
 
 
+def measured_angle(car: SimpleNamespace) -> str:
+    """Return the measured steering angle [rad], as diagnostics print it."""
+    return str(values_of(car.client.diagnostics(NODE))["steering angle measured [rad]"])
+
+
 def place(message: Odometry) -> tuple[float, float, float]:
     """Return x, y and yaw."""
     position, turn = message.pose.pose.position, message.pose.pose.orientation
@@ -308,7 +313,7 @@ def test_a_slow_steering_slows_the_car_down(car):
     """The steering of the simulation follows at 8 rad/s; here it is told to move at 0.5 rad/s."""
     changes = {"max_steering_velocity": 0.5, "reduce_wheel_speed_until_steering_reached": True}
     car.client.repeat(lambda: car.drive.publish(drive(-0.4)), steers(car, -0.4), "-0.4 rad")
-    car.client.spin(0.3)  # until the steering is there
+    car.client.wait(lambda: measured_angle(car) == "-0.4", "the steering at -0.4 rad")
     assert car.client.set_parameters(NODE, **changes).successful
     try:
         car.commands.clear()
