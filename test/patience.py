@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LIMIT = 30.0
+LIMIT = 90.0
 """[s] How long a condition may take to come true: far more than it needs on a busy machine."""
 
 

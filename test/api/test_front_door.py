@@ -247,7 +247,7 @@ TWO_LINKS = """<robot name="franka">
 </robot>"""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
     (tmp_path / "robots").mkdir()
     monkeypatch.setattr(derived_robot, "_cache_folder", lambda: tmp_path / "robots")

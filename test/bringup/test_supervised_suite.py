@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}
 CONTAINER, PLANNER, SIMULATION = "container", "move_group", "mock_sim"
 PLAN = "/plan_kinematic_path"
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 class SupervisedSuite:

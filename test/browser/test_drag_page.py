@@ -24,7 +24,7 @@ from motion_nodes.view.health_panel import Health
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 FRANKA = load_robot("franka")
 PLOT = "//div[contains(@class, 'uplot-container')]"
 SMALL = (760, 420)

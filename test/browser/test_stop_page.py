@@ -13,7 +13,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 
 class Calls:

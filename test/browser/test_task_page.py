@@ -15,7 +15,7 @@ from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.ui_commands import TaskCommand
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 PLAN = parse_plan(
     [
         {"skill": "pick", "args": {"object": "red_cube"}},

@@ -16,7 +16,7 @@ PATIENCE = 60.0
 """[s] That a probe may wait here, where other tests compute too."""
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_suite_comes_back_from_faults(suite, client, tmp_path):
     running = RunningSuite(
         suite, ["arm:=franka", "base:=jetbot@3,0,0"], "mock",

@@ -71,7 +71,7 @@ def rms(values: np.ndarray) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(900)
 def test_inverse_dynamics_follow_closely(record_property):
     full, held = errors(gravity=True, inertia=True), errors(gravity=True, inertia=False)
     for name, found in (("inverse dynamics", full), ("gravity alone", held)):

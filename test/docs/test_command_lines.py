@@ -103,7 +103,7 @@ def test_make_targets_and_python_files_exist():
         assert file == "-m" or (ROOT / file).is_file() or f"# {file}\n" in pages, line
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
     """Those of the pages that begin with `motion up franka`: each ends with 0, as typed."""
     lines = [

@@ -12,7 +12,7 @@ from tutorial_run import TUTORIALS, Reader
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

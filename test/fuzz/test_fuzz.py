@@ -28,7 +28,7 @@ def test_equal_seeds_make_equal_messages():
     assert made(3) != made(4)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_suite_withstands_hostile_messages(suite, ros):
     campaign = Campaign(
         suite,

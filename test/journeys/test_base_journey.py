@@ -20,7 +20,7 @@ from motion_nodes.nodes.demo.tour import SquareDrive
 
 TIMEOUT = 0.5
 """[s] The default of cmd_vel_timeout."""
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 class JetBot:

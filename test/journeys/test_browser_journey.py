@@ -27,7 +27,7 @@ from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 LIVE = "connected"
 LOST = "no joint_states"

@@ -27,7 +27,7 @@ from std_srvs.srv import SetBool, Trigger
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 ROBOTS = {
     "jet": ("jetbot", "diff_drive_controller"),
     "kaya": ("kaya", "mecanum_drive_controller"),

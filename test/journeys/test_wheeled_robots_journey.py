@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.model.loader import load_robot
 from motion_nodes.ros.names import BASE_CONTROLLERS
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 START = 40.0
 """[s] Longest wait for three robots to be up on a busy machine."""

@@ -27,7 +27,7 @@ from motion_nodes.nodes.policy.policy_inputs import INPUT_PAUSE
 PLACE, ELSEWHERE = (0.45, 0.15, 0.4), (0.45, -0.2, 0.5)
 J1, J2 = ARM[:2]
 GOAL = {**{name: HOME[name] for name in ARM}, J1: 0.3}
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

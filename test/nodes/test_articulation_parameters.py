@@ -30,7 +30,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.nodes.articulation.articulation_config import tolerances_of
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 J1 = ARM[0]
 JOINTS = list(FRANKA.joint_names)
 OWN = {

@@ -29,7 +29,7 @@ from scripted_base import ScriptedBase
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 NODE = "/base_navigator"
 NEAR = 0.06
 """[m] Of the goal: its tolerance of 0.025, and the way of a stop that comes late in wall time."""

@@ -35,7 +35,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 J1 = ARM[0]
 ANY = tolerances([J1], -1.0)
 """No tolerance on the way: J1 may be blocked."""

@@ -35,7 +35,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.controller_manager import controllers_of, impedance_joints
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 JOINTS = list(FRANKA.joint_names)
 ARM, BASE = "/arm", "/base"
 JTC = "joint_trajectory_controller"

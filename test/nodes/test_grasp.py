@@ -22,7 +22,7 @@ from motion_nodes.nodes.articulation.grasp_watch import STATUS
 from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 from motion_nodes.ros.names import IMPEDANCE_CONTROLLER
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 MASS = 0.5
 OBJECTS = ["post:=box:0.1,0.1,0.3:20@0.5,0,0.15", f"block:=box:0.04,0.04,0.08:{MASS}@0.5,0,0.34"]
 

@@ -32,7 +32,7 @@ PILZ = "pilz_industrial_motion_planner"
 TIP = FRANKA.group("arm").tip
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 HERE = KINEMATICS.pose(FRANKA.home, TIP)
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

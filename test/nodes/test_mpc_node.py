@@ -10,7 +10,7 @@ from policy_client import POLICY, franka_policy
 from u_trap import BEYOND_U, U_WALLS
 
 RATE = 50.0
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

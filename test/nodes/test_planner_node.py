@@ -35,7 +35,7 @@ KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 ASIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.8, "panda_joint4": -1.9}
 NEAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.3}
 SLOW = 0.05
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ RIGHT = LEFT | {"panda_joint1": 0.9}
 POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
 """Size and place of a post in the way from LEFT to RIGHT."""
 SLOW = 0.15
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

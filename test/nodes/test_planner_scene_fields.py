@@ -36,7 +36,7 @@ HELD = "panda_hand_tcp"
 FINGERS_AND_HAND = ("panda_hand", "panda_leftfinger", "panda_rightfinger")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 ASIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.8, "panda_joint4": -1.9}
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from std_msgs.msg import Empty
 
 from motion_nodes.model.loader import load_robot
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 JOINTS = load_robot("go2").joint_names
 
 

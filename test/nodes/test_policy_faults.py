@@ -17,7 +17,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
 from motion_nodes.policies.onnx_writer import OnnxGraph
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 JOINTS = load_robot("go2").joint_names
 
 

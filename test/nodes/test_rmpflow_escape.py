@@ -11,7 +11,7 @@ from policy_client import POLICY, franka_policy
 from u_trap import BEYOND_U, U_WALLS
 
 RATE = 100.0
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 POLICY = "/rmpflow_policy"
 STATES = 50.0
 """[Hz] At which the robot tells its state."""
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 class BadDriver:

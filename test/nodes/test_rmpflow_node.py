@@ -25,7 +25,7 @@ PLACE = (0.45, 0.15, 0.4)
 FASTEST = 1.2 * max(FRANKA.group("arm").limits.velocity)
 """[rad/s] What references may ask for, with a margin for stamps that stand for a tick."""
 RATE = 100.0
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from ros_processes import RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 AWAY = {name: HOME[name] + 0.4 for name in ARM[:3]}
 
 

@@ -31,7 +31,7 @@ ALL = (
     "/arm/trajectory_generator", f"/base/{BASE_NAVIGATOR}",
 )  # fmt: skip
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 1.2}
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(900)
 
 
 class StoppableSuite:

@@ -15,7 +15,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.ros import qos
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 OBJECTS = (
     "red_cube:=box:0.04,0.04,0.04:0.1@0.45,0.15,0.02",
     "shelf:=box:0.2,0.2,0.1:20@0.5,-0.2,0.05",

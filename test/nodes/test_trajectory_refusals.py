@@ -23,7 +23,7 @@ from joint_client import (
 from ros_processes import RosClient
 from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 J1, J2 = ARM[:2]
 
 

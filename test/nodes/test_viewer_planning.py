@@ -41,7 +41,7 @@ from motion_nodes.scene.scene import world_object
 from motion_nodes.view.ui_commands import TargetCommand
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(900)
 FRANKA = load_robot("franka")
 NAMES = list(FRANKA.joint_names)
 

@@ -16,7 +16,7 @@ from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 
 # The first search compiles its kernels.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
 WAY_ROUND = 2.0 * math.hypot(3.0, 3.0)
 """From (2, 3) to (8, 3) over the end of a wall at (5, 6), thin as a line and a robot as a point."""

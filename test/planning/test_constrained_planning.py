@@ -15,7 +15,7 @@ from motion_nodes.planning.planning_problem import PlanStatus
 
 DOWN = np.diag([1.0, -1.0, -1.0])
 TILT = 0.1
-pytestmark = pytest.mark.timeout(300)  # compiles on a new machine
+pytestmark = pytest.mark.timeout(900)  # compiles on a new machine
 ARMS = {"franka": "arm", "ur10e": "ur_manipulator"}
 
 
