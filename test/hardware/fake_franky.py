@@ -78,6 +78,7 @@ class FakeFranky:
         self.motion: TrackingMotion | None = None
         self.ended: Exception | None = None
         self.clock = 0.0
+        self.reads = 0
         self.stopped_clock = False
         self.dead = False
         self.refuses: Exception | None = None
@@ -128,6 +129,7 @@ class FakeRobot:
     @property
     def state(self) -> SimpleNamespace:
         fake = self._fake
+        fake.reads += 1
         if fake.dead:
             raise NetworkError("libfranka: UDP receive: Timeout")
         if not fake.stopped_clock:

@@ -9,24 +9,30 @@ reference therefore leaves the target where it is; no reference can cause a disc
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
+from motion_nodes.hardware.franka.arm_reader import ArmReader
 from motion_nodes.hardware.franka.driver_settings import FrankaSettings
-from motion_nodes.hardware.franka.robot_faults import control_fault
+from motion_nodes.hardware.franka.robot_faults import control_fault, error_text
 from motion_nodes.hardware.robot_driver import Array, DriverFault, LinkLost
 from motion_nodes.hardware.tcp_link import TcpLink
 
 ARM_PORT = 1337
 MAX_TORQUE_STEP = 0.9
 """Max change of a commanded torque per cycle of 1 ms [N m]; the robot permits 1."""
+CONNECT_TIMEOUT = 5.0
+"""[s]"""
 STOP_TIMEOUT = 3.0
 """Max time until the arm rests after it was stopped [s]."""
+CLOSE_TIMEOUT = 1.0
+"""Max time for which closing waits for that, if the robot answers [s]."""
 REALTIME_FLAG = Path("/sys/kernel/realtime")
 
 
 class FrankaArm:
-    """One robot; all methods are called from one thread."""
+    """One robot; all methods are called from one thread, and none waits for a silent robot."""
 
     def __init__(self, franky: Any, host: str, settings: FrankaSettings) -> None:
         """Create it, not connected.
@@ -38,10 +44,16 @@ class FrankaArm:
         """
         self._franky, self._host, self._settings = franky, host, settings
         self._robot: Any = None
+        self._reader: ArmReader | None = None
         self._motion: Any = None
         self._lost = ""
+        self._started_at = 0.0
+        self._opening: threading.Thread | None = None
+        self._closing: threading.Thread | None = None
         self._recovery: threading.Thread | None = None
         self._recovery_fault = ""
+        self.model = ""
+        """URDF of the robot; empty for a Panda, which does not send it."""
 
     @property
     def realtime(self) -> bool:
@@ -56,6 +68,9 @@ class FrankaArm:
             DriverFault: names the reason and what to do.
         """
         self.close()
+        for thread in (self._opening, self._closing):
+            if thread is not None and thread.is_alive():
+                raise DriverFault("the last connection to the robot is being closed")
         # libfranka waits a minute for an address that does not answer.
         probe = TcpLink(self._host, ARM_PORT, "the control interface (FCI)")
         try:
@@ -65,61 +80,55 @@ class FrankaArm:
         finally:
             probe.close()
         self._lost = ""
-        franky, settings = self._franky, self._settings
-        config = franky.RealtimeConfig
-        try:
-            self._robot = franky.Robot(
-                self._host,
-                default_torque_threshold=settings.torque_threshold,
-                default_force_threshold=settings.force_threshold,
-                realtime_config=config.Enforce if self.realtime else config.Ignore,
-            )
-        except franky.IncompatibleVersionException as error:
-            raise DriverFault(
-                f"{_text(error)}. Install franky for this robot: pip install franky-control "
-                "--extra-index-url https://timschneider42.github.io/franky/whl/"
-                "by-robot-server-version/N/, where N is the server version; a Panda has 5"
-            ) from None
-        except (franky.Exception, RuntimeError) as error:
-            raise DriverFault(f"the robot at {self._host}: {_text(error)}") from None
+        self._connect()
+        self._reader = ArmReader(self._franky, self._robot, 1.0 / self._settings.rate)
+        if not self._reader.wait(CONNECT_TIMEOUT):
+            raise self.give_up(f"does not answer ({self._reader.lost or 'no state'})")
 
     def state(self) -> Any:
-        """Return franky's state of the robot; waits 1 ms for it while the arm is not controlled.
+        """Return franky's newest state of the robot.
 
         Raises:
             LinkLost: the robot does not answer, or it was not connected.
-            DriverFault: it could not be read this time.
         """
-        if self._robot is None:
+        reader, silence = self._reader, self._settings.link_timeout
+        if reader is None or reader.newest is None:
             raise LinkLost("the robot is not connected")
         if self._lost:
-            raise LinkLost(self._lost)  # Asking again would take a second.
-        franky = self._franky
-        try:
-            return self._robot.state
-        except (franky.NetworkException, franky.ProtocolException) as error:
-            self._lost = (
-                f"the robot at {self._host} does not answer ({_text(error)}); check cable and "
-                "power, and FCI in Desk"
-            )
-            raise LinkLost(self._lost) from None
-        except (franky.Exception, RuntimeError) as error:
-            raise DriverFault(f"the state of the robot: {_text(error)}") from None
+            raise LinkLost(self._lost)
+        if reader.lost:
+            raise self.give_up(f"does not answer ({reader.lost})")
+        if time.monotonic() - reader.advanced > silence:
+            raise self.give_up(f"has sent no state for {silence:g} s")
+        return reader.newest.state
 
-    @property
-    def model(self) -> str:
-        """URDF of the robot; empty for a Panda, which does not send it."""
-        return str(getattr(self._robot, "model_urdf", "") or "")
+    def give_up(self, why: str) -> LinkLost:
+        """Regard the link as lost; return the error to raise.
+
+        Args:
+            why: how it shows.
+        """
+        self._lost = f"the robot at {self._host} {why}; check cable and power, and FCI in Desk"
+        return LinkLost(self._lost)
 
     @property
     def controlled(self) -> bool:
         """Whether torques are sent to the arm."""
-        return self._robot is not None and bool(self._robot.is_in_control)
+        newest = None if self._reader is None else self._reader.newest
+        if newest is None:
+            return False
+        return newest.controlled if newest.begin > self._started_at else self._started_at > 0.0
 
     @property
     def tracking(self) -> bool:
         """Whether the arm follows the targets."""
         return self._motion is not None and self.controlled
+
+    @property
+    def end_of_control(self) -> str:
+        """Why the control has ended, if it was not stopped by us."""
+        reader = self._reader
+        return (reader.end_of_control if reader is not None else "") or control_fault("")
 
     def start(self, position: Array) -> None:
         """Start the control at a position [rad], shape (7,).
@@ -128,21 +137,19 @@ class FrankaArm:
             DriverFault: the robot does not accept it.
         """
         franky, settings = self._franky, self._settings
-        try:
-            self._robot.join_motion(0.0)
-        except (franky.Exception, RuntimeError):
-            pass  # Why the last motion ended; it has been reported.
-        self._motion = franky.JointImpedanceTrackingMotion(
+        motion = franky.JointImpedanceTrackingMotion(
             stiffness=list(settings.stiffness),
             damping=list(settings.damping),
             max_delta_tau=MAX_TORQUE_STEP,
         )
-        self._motion.set_reference(franky.JointReference(q=position))
+        motion.set_reference(franky.JointReference(q=position))
         try:
-            self._robot.move(self._motion, asynchronous=True)
+            self._robot.move(motion, asynchronous=True)
         except (franky.Exception, RuntimeError) as error:
-            self._motion = None
-            raise DriverFault(control_fault(_text(error))) from None
+            raise DriverFault(control_fault(error_text(error))) from None
+        self._motion, self._started_at = motion, time.monotonic()
+        if self._reader is not None:
+            self._reader.expect_control()
 
     def track(self, position: Array, velocity: Array) -> None:
         """Set the target.
@@ -156,23 +163,12 @@ class FrankaArm:
 
     def stop(self) -> None:
         """Bring the arm to rest and end the control, without waiting for it."""
-        self._motion = None
         if self.controlled:
             try:
                 self._robot.move(self._franky.TorqueStopMotion(), asynchronous=True)
             except (self._franky.Exception, RuntimeError):
                 pass  # It has ended just now.
-
-    def end_of_control(self) -> str:
-        """Return why the control has ended; empty if it has not."""
-        if self.controlled:
-            return ""
         self._motion = None
-        try:
-            self._robot.join_motion(0.0)
-        except (self._franky.Exception, RuntimeError) as error:
-            return control_fault(_text(error))
-        return control_fault("")
 
     @property
     def recovering(self) -> bool:
@@ -196,24 +192,84 @@ class FrankaArm:
                 if not robot.recover_from_errors():
                     self._recovery_fault = "the robot does not recover: see Desk, then reset"
             except (franky.Exception, RuntimeError) as error:
-                self._recovery_fault = f"the robot does not recover: {_text(error)}"
+                self._recovery_fault = f"the robot does not recover: {error_text(error)}"
 
         self._recovery = threading.Thread(target=run, name="franka_recovery", daemon=True)
         self._recovery.start()
 
     def close(self) -> None:
-        """Bring the arm to rest and close the connection; never raises."""
+        """Bring the arm to rest and close the connection; never raises.
+
+        It takes seconds if the robot does not answer, and is not waited for then.
+        """
         robot, self._robot = self._robot, None
+        reader, self._reader = self._reader, None
+        self._motion, self._recovery_fault, self._started_at = None, "", 0.0
         if robot is None:
             return
-        franky = self._franky
-        self._motion, self._recovery_fault = None, ""
-        try:
-            if robot.is_in_control:
-                robot.move(franky.TorqueStopMotion(), asynchronous=True)
-                robot.join_motion(STOP_TIMEOUT)
-        except (franky.Exception, RuntimeError):
-            pass  # The robot brakes by itself when the connection ends.
+        # The thread has the only reference to the connection, whose end closes it.
+        owned, franky = [robot], self._franky
+        del robot
+
+        def run() -> None:
+            last = owned.pop()
+            if reader is not None:
+                reader.stop()
+                reader.finish()
+            try:
+                if last.is_in_control:
+                    last.move(franky.TorqueStopMotion(), asynchronous=True)
+                    last.join_motion(STOP_TIMEOUT)
+            except (franky.Exception, RuntimeError):
+                pass  # The robot brakes by itself when the connection ends.
+
+        self._closing = threading.Thread(target=run, name="franka_closing", daemon=True)
+        self._closing.start()
+        if not self._lost:
+            self._closing.join(CLOSE_TIMEOUT)
+
+    # ---- inside
+
+    def _connect(self) -> None:
+        """Connect in a thread, because libfranka waits without a limit.
+
+        Raises:
+            DriverFault: the reason and what to do.
+        """
+        franky, settings, host = self._franky, self._settings, self._host
+        config = franky.RealtimeConfig
+        scheduling = config.Enforce if self.realtime else config.Ignore
+        made: list[Any] = []
+        failed: list[Exception] = []
+
+        def run() -> None:
+            try:
+                robot = franky.Robot(
+                    host,
+                    default_torque_threshold=settings.torque_threshold,
+                    default_force_threshold=settings.force_threshold,
+                    realtime_config=scheduling,
+                )
+                made.append((robot, str(getattr(robot, "model_urdf", "") or "")))
+            except (franky.Exception, RuntimeError) as error:
+                failed.append(error)
+
+        self._opening = threading.Thread(target=run, name="franka_opening", daemon=True)
+        self._opening.start()
+        self._opening.join(CONNECT_TIMEOUT)
+        if failed and isinstance(failed[0], franky.IncompatibleVersionException):
+            raise DriverFault(
+                f"{error_text(failed[0])}. Install franky for this robot: pip install "
+                "franky-control --extra-index-url https://timschneider42.github.io/franky/whl/"
+                "by-robot-server-version/N/, where N is the server version; a Panda has 5"
+            )
+        if failed:
+            raise DriverFault(f"the robot at {host}: {error_text(failed[0])}")
+        if not made:
+            raise DriverFault(
+                f"the robot at {host} does not answer; is another program connected to it?"
+            )
+        self._robot, self.model = made.pop()
 
 
 def has_realtime_kernel() -> bool:
@@ -222,7 +278,3 @@ def has_realtime_kernel() -> bool:
         return REALTIME_FLAG.read_text().strip() == "1"
     except OSError:
         return False
-
-
-def _text(error: BaseException) -> str:
-    return str(error).replace("libfranka: ", "").strip() or type(error).__name__

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib
-import time
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from motion_nodes.hardware.robot_driver import (
     CheckResult,
     DriverFault,
     DriverOptions,
-    LinkLost,
     RobotDriver,
     RobotReading,
 )
@@ -69,9 +67,6 @@ class FrankaDriver(RobotDriver):
         self._following = self._starting = False
         self._ended = ""
         self._state: Any = None
-        self._clock: float | None = None
-        self._moved = 0.0
-        """When the robot's clock was seen to advance."""
         self._q, self._qd = np.full(JOINTS, np.nan), np.full(JOINTS, np.nan)
 
     @classmethod
@@ -102,7 +97,6 @@ class FrankaDriver(RobotDriver):
         self._arm.open()
         if self._arm.model and self.joint_names[0].startswith("panda"):
             raise DriverFault("the robot is an FR3, but the description is of a Panda: use fr3")
-        self._moved, self._clock = time.monotonic(), None
         self._measure()
         if self._hand is not None:
             self._hand.open()
@@ -134,7 +128,7 @@ class FrankaDriver(RobotDriver):
             raise DriverFault("the arm comes to rest")
         if self._starting:
             self._starting = False
-            self._ended = self._arm.end_of_control()
+            self._ended = self._arm.end_of_control
             raise DriverFault(self._ended)
         if fault := words.mode_fault(self._mode):
             raise DriverFault(fault)
@@ -211,13 +205,7 @@ class FrankaDriver(RobotDriver):
         return words.errors_in(self._state.current_errors)
 
     def _measure(self) -> None:
-        self._state, now = self._arm.state(), time.monotonic()
-        clock = self._state.time.to_sec()
-        if clock != self._clock:
-            self._clock, self._moved = clock, now
-        elif now - self._moved > self._settings.link_timeout:
-            silence = self._settings.link_timeout
-            raise LinkLost(f"the robot has sent no state for {silence:g} s; check the cable")
+        self._state = self._arm.state()
         self._q = np.array(self._state.q, dtype=np.float64)
         self._qd = np.array(self._state.dq, dtype=np.float64)
 
@@ -226,7 +214,7 @@ class FrankaDriver(RobotDriver):
             return ()  # It waits in enable().
         if self._following and not self._arm.controlled:
             self._following = False
-            self._ended = self._arm.end_of_control()
+            self._ended = self._arm.end_of_control
         found = list(words.error_faults(self._errors))
         if not found and self._mode == "Reflex":
             found.append(words.mode_fault(self._mode))

@@ -71,3 +71,8 @@ def control_fault(text: str) -> str:
         return ", ".join(found)
     first = text.replace("libfranka: ", "").splitlines()[0].strip() if text.strip() else ""
     return f"the robot ended the control: {first or 'no reason given'}; {RESET}"
+
+
+def error_text(error: BaseException) -> str:
+    """Return the text of an exception of franky."""
+    return str(error).replace("libfranka: ", "").strip() or type(error).__name__
