@@ -310,8 +310,10 @@ class JointArbiter:
             residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
-        # A joint that retreats from a contact still pushes for a moment.
-        if self.guard is not None and fresh and not self.fault:
+        if self.guard is not None and fresh and self.fault:
+            # A joint that retreats from a contact still pushes for a moment.
+            self.guard.note_preload(residual)
+        elif self.guard is not None and fresh:
             tolerances = path_tolerances(self.guard.settings.tolerance, self.runs)
             blocked = self.guard.check(position, tolerances, self._gripping, residual)
             if blocked is not None:

@@ -5,7 +5,8 @@ A joint follows if its measured position is close to any reference of the last m
 and messages are delayed, but a blocked joint stays behind all of them. If efforts are measured, the
 residual of the robot's model (:mod:`.effort_residual`) detects a contact earlier, except at a
 position limit, where a joint may touch its end stop. Joints are checked while the reference moves
-and shortly after; a joint that is pushed at rest is not blocked.
+and shortly after; a joint that is pushed at rest is not blocked, nor by that preload when it starts
+to move, so that an arm can leave what it rests on.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ class JointGuard:
         self._period = period
         n = len(settings.tolerance)
         self._rows = np.full((_ROWS, n), np.nan)
+        self._preload = np.zeros(n)
         self.reset()
 
     def reset(self) -> None:
@@ -139,6 +141,14 @@ class JointGuard:
         moves = bool((np.abs(speed) > 0.0).any())
         self._moved = 0.0 if moves else self._moved + dt
 
+    def note_preload(self, residual: Array | None) -> None:
+        """Store what pushes the joints at rest, or until a contact is left.
+
+        Args:
+            residual: effort residual [N m or N], shape (n,); None if not measured.
+        """
+        self._preload = np.zeros_like(self._preload) if residual is None else residual.copy()
+
     def check(
         self,
         position: Array,
@@ -161,6 +171,7 @@ class JointGuard:
         self._extra = max(self._extra, self._unmeasured)
         self._unmeasured = 0
         if self._moved > self.settings.lag + SETTLES or not self._known:
+            self.note_preload(residual)
             return None
         given = self.settings
         end = (position < given.lower + END_STOP) | (position > given.upper - END_STOP)
@@ -170,7 +181,9 @@ class JointGuard:
         far = error / bound
         # A burst of delayed messages ends after a few; a blocked joint stays.
         self._behind = np.where(far > 1.0, self._behind + 1, 0)
-        push = np.zeros_like(far) if residual is None else np.abs(residual) / margin
+        push = np.zeros_like(far)
+        if residual is not None:
+            push = np.abs(residual) / (margin + self._remaining_preload(residual))
         patience = np.full_like(far, CONFIRMED)
         if residual is not None:
             patience[np.isfinite(margin) & (push < PUSH_SHARE)] = NOT_DRIVEN
@@ -188,6 +201,13 @@ class JointGuard:
             by_effort=by_effort,
             guarded=np.isfinite(bound) | np.isfinite(margin),
         )
+
+    def _remaining_preload(self, residual: Array) -> Array:
+        """Return the part of the preload that never ceased since the joints rested, shape (n,)."""
+        lasting = np.minimum(np.abs(residual), np.abs(self._preload))
+        same = np.sign(residual) == np.sign(self._preload)
+        self._preload = np.where(same, np.copysign(lasting, residual), 0.0)
+        return np.abs(self._preload)
 
     def _error(self, position: Array) -> Array:
         """Return the distances from the recent references, 0 within their range."""

@@ -25,8 +25,8 @@ REST_TIME = 0.15
 """Min time at rest [s]."""
 AFTER_CONTACT = 1e-3
 """Differences below this are ignored after a contact: the contact force is small [rad or m]."""
-CONTACT_PASSES = 2
-"""Number of corrections after a contact: the joints spring back a little."""
+CONTACT_PASSES = 6
+"""Max number of corrections after a contact: the joints spring back a little, others push them."""
 SHARE = 0.2
 """Fraction of the velocity and acceleration limits used for the correction."""
 SHORTEST = 0.1

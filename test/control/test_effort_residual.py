@@ -81,3 +81,35 @@ def test_the_end_stop_of_a_joint_is_no_contact(place, blocked):
     guard.note(place * one, one, PERIOD)
     found = guard.check(place * one, guard.settings.tolerance, np.zeros(1, bool), 50.0 * one)
     assert (found is not None) == blocked
+
+
+def after_rest(preload, pushes):
+    """Return for each push of a moving joint whether it is blocked; it rested under a preload."""
+    one, free = np.ones(1), np.zeros(1, bool)
+    guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
+    guard.note_preload(preload * one)
+    found = []
+    for push in pushes:
+        guard.note(0.0 * one, one, PERIOD)
+        found.append(guard.check(0.0 * one, guard.settings.tolerance, free, push * one) is not None)
+    return found
+
+
+def test_a_joint_may_leave_what_pushes_it_at_rest():
+    assert after_rest(0.0, [9.0, 11.0]) == [False, True]
+    # No more beyond the preload than a free joint, and not in the other direction.
+    assert after_rest(15.0, [15.0, 24.0, 26.0]) == [False, False, True]
+    assert after_rest(15.0, [-9.0, -11.0]) == [False, True]
+    # What has ceased is a new contact when it comes back.
+    assert after_rest(15.0, [15.0, 2.0, 11.0, 13.0]) == [False, False, False, True]
+
+
+def test_the_preload_is_taken_at_rest():
+    one, free = np.ones(1), np.zeros(1, bool)
+    guard = JointGuard(GuardSettings(0.05 * one, 10.0 * one, 0.02, -one, one), PERIOD)
+    for _ in range(200):
+        guard.note(0.0 * one, 0.0 * one, PERIOD)
+    assert guard.check(0.0 * one, guard.settings.tolerance, free, 30.0 * one) is None
+    guard.note(0.0 * one, one, PERIOD)
+    assert guard.check(0.0 * one, guard.settings.tolerance, free, 30.0 * one) is None
+    assert guard.check(0.0 * one, guard.settings.tolerance, free, 41.0 * one) is not None
