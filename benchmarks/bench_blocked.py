@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How soon an arm rests that meets an obstacle which its client does not know.
 
-Run: ``python benchmarks/bench_blocked.py`` (``--pushes N``, ``--robots franka ur10e``; a few
-minutes).
+Run: ``python benchmarks/bench_blocked.py`` (``--pushes N``, ``--robots franka ur10e``, ``--speed
+SHARE``; a few minutes).
 
 ``motion up ROBOT`` runs in MuJoCo with the shipped defaults. A client sends trajectories
-to the controller, from home to random configurations below the floor, as fast as limits allow;
+to the controller, from home to random configurations below the floor, at a share of the limits;
 between them the planner leads the arm back home. Joint states are recorded by another process.
 Contact is the first recorded state that touches the floor by the exact shapes of links. The arm
 stands at the first state after it in which no joint is faster than 0.02 rad/s; then it gives way
@@ -75,8 +75,8 @@ class Figures:
 class PushingCell:
     """One robot, and the client that pushes it into the floor."""
 
-    def __init__(self, robot: Robot, seed: int) -> None:
-        """Create the endpoints."""
+    def __init__(self, robot: Robot, seed: int, speed: float) -> None:
+        """Create the endpoints; trajectories use a share ``speed`` of the limits."""
         self.robot = robot
         self.group: Group = next(g for g in robot.groups.values() if g.tip is not None)
         self.checker = CollisionChecker(robot, self.group.joints, scene=floor_of(robot).scene())
@@ -84,6 +84,7 @@ class PushingCell:
         self.values: dict[str, str] = {}
         self.returned: list[bool] = []
         self.ready = False
+        self._speed = speed
         self._rng = np.random.default_rng(seed)
         node = rclpy.create_node("bench_blocked")
         self.client = Client(node, **{MOVE: MoveGroup, TRAJECTORY: FollowJointTrajectory})
@@ -108,7 +109,8 @@ class PushingCell:
         limits, distance = self.group.limits, np.abs(q - self.home)
         # Peak speed and acceleration of a quintic from rest to rest.
         fastest = np.maximum(
-            1.875 * distance / limits.velocity, np.sqrt(5.7735 * distance / limits.acceleration)
+            1.875 * distance / (self._speed * limits.velocity),
+            np.sqrt(5.7735 * distance / (self._speed * limits.acceleration)),
         )
         goal = move_goal(self.group.joints, q, MARGIN * float(fastest.max()))
         begin = time.monotonic_ns()
@@ -166,7 +168,7 @@ def judge(cell: PushingCell, record: Record, pushes: list[Push]) -> Figures:
 def measure(name: str, options: Any) -> Figures:
     """Return what the pushes of one robot came to."""
     with motion_up(name, "--viewer", "none") as suite, Recorder("joint_states") as recorder:
-        cell = PushingCell(load_robot(name), options.seed)
+        cell = PushingCell(load_robot(name), options.seed, options.speed)
         cell.wait()
         pushes: list[Push] = []
         while len(pushes) < options.pushes:
@@ -199,6 +201,7 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--pushes", type=int, default=20, help="for each robot")
     parser.add_argument("--robots", nargs="+", default=["franka", "ur10e"], metavar="ROBOT")
+    parser.add_argument("--speed", type=float, default=1.0, help="share of the limits")
     parser.add_argument("--seed", type=int, default=1, help="of the goals")
     options = parser.parse_args()
     isolate()
@@ -207,7 +210,8 @@ def main() -> int:
     found = {robot: measure(robot, options) for robot in options.robots}
     rclpy.shutdown()
     report.table(
-        f"{options.pushes} pushes into the floor each, seed {options.seed}",
+        f"{options.pushes} pushes into the floor each, {options.speed:g} of the limits, "
+        f"seed {options.seed}",
         ["", "pushes", "blocked", "succeeded", "without a touch", "led home after",
          "max speed at contact / limit", "contact to standstill, median [s]", "max [s]",
          "to rest, median [s]", "max [s]", "max depth [mm]", "max force [N]"],
