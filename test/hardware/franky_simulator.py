@@ -3,8 +3,9 @@
 
     python franky_simulator.py HOST INITIAL_POSITION...
 
-Prints ``ready``, then for each line on standard input the largest change of a commanded torque in
-one cycle of control since the last one [N m], and the number of these cycles.
+Prints ``ready``, then for each line on standard input, about the cycles of control since the last
+one: the largest change of a commanded torque in one cycle [N m], their number, and how many of them
+were without a new torque.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def main() -> None:
     with MujocoSimulator() as sim:
         robot = sim.add_robot(initial_q=tuple(float(text) for text in sys.argv[2:9]))
         before: list[np.ndarray] = []
-        found = [0.0, 0]
+        found = [0.0, 0, 0]
 
         def record(_sim: object) -> None:
             controlled = robot.server.robot_state.controller_mode.name == "kExternalController"
@@ -32,16 +33,16 @@ def main() -> None:
                 return
             torque = np.array(robot.state.tau_J_d)
             if before:
-                found[0] = max(found[0], float(np.abs(torque - before[0]).max()))
-                found[1] += 1
+                step = float(np.abs(torque - before[0]).max())
+                found[:] = [max(found[0], step), found[1] + 1, found[2] + (step == 0.0)]
             before[:] = [torque]
 
         sim.register_post_step_callback(record)
 
         def answer() -> None:
             for _ in sys.stdin:
-                print(found[0], found[1], flush=True)
-                found[:] = [0.0, 0]
+                print(*found, flush=True)
+                found[:] = [0.0, 0, 0]
 
         with SimulationServer(sim, hostname_candidates=[sys.argv[1]]) as server:
             threading.Thread(target=answer, daemon=True).start()

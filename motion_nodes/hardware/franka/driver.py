@@ -29,8 +29,8 @@ from motion_nodes.model.yaml_schema import decode
 JOINTS = 7
 GRIPPER = "gripper"
 """Group of the fingers."""
-SPRING_SHARE, DAMPER_SHARE = 0.5, 0.3
-"""Max torques of spring and damper, as a fraction of the effort limits."""
+SPRING_SHARE = 0.7
+"""Max torque of the springs, as a fraction of the effort limits."""
 
 
 class FrankaDriver(RobotDriver):
@@ -56,8 +56,6 @@ class FrankaDriver(RobotDriver):
         limits = robot.limits.select(self.joint_names)
         effort, stiffness = limits.effort[:JOINTS], np.array(settings.stiffness)
         self._leash = SPRING_SHARE * effort / stiffness
-        with np.errstate(divide="ignore"):
-            self._max_slip = DAMPER_SHARE * effort / np.array(settings.damping)
         self._max_shift = settings.integral_torque / stiffness
         self._shift = np.zeros(JOINTS)
         self._hand: FrankaHand | None = None
@@ -147,10 +145,9 @@ class FrankaDriver(RobotDriver):
         error = q[:JOINTS] - self._q
         self._shift += self._settings.integral_gain / self.rate * error
         np.clip(self._shift, -self._max_shift, self._max_shift, out=self._shift)
-        # However late the references or the arm are, the torques stay within the effort limits.
+        # The torques of a blocked arm stay within the effort limits.
         target = self._q + np.clip(error + self._shift, -self._leash, self._leash)
-        slip = np.clip(qd[:JOINTS] - self._qd, -self._max_slip, self._max_slip)
-        self._arm.track(target, self._qd + slip)
+        self._arm.track(target, qd[:JOINTS])
         if self._hand is not None:
             self._hand.command(float(q[JOINTS:].sum()), float(qd[JOINTS:].sum()))
 

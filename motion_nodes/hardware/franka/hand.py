@@ -15,8 +15,8 @@ from motion_nodes.hardware.robot_driver import DriverFault
 
 PERIOD = 0.02
 """Between two readings of the width [s]."""
-REST = 0.06
-"""Time for which a commanded width must not change before the hand moves [s]."""
+REST = 15
+"""Number of commands in which the width must not change before the hand moves."""
 RESTING = 5e-5
 """Change of the commanded width that is no rest [m]."""
 STEP = 5e-4
@@ -44,9 +44,8 @@ class FrankaHand:
         self._lock = threading.Lock()
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
-        self._commanded: tuple[float, float] | None = None
-        """Width [m], and since when it rests [s]."""
-        self._moving_from = 0.0
+        self._commanded: float | None = None
+        self._moving_from, self._unchanged = 0.0, 0
         self._sent: float | None = None
         self._speed = 0.0
         self._read_at = 0.0
@@ -90,10 +89,9 @@ class FrankaHand:
         """
         with self._lock:
             if self._commanded is None or abs(self._moving_from - width) > RESTING:
-                self._moving_from, since = width, time.monotonic()
-            else:
-                since = self._commanded[1]
-            self._commanded = (width, since)
+                self._moving_from, self._unchanged = width, 0
+            self._commanded = width
+            self._unchanged += 1
             self._speed = max(self._speed, abs(speed))
 
     def hold(self) -> None:
@@ -123,24 +121,24 @@ class FrankaHand:
             now = time.monotonic()
             self.velocity = (width - last) / max(now - stamp, PERIOD)
             self.width, last, stamp, self._read_at = width, width, now, now
-            self._start_motion(gripper, now)
+            self._start_motion(gripper)
 
-    def _start_motion(self, gripper: Any, now: float) -> None:
+    def _start_motion(self, gripper: Any) -> None:
         if self._motion is not None and self._motion.is_alive():
             return
         with self._lock:
             wanted = self._commanded
-            if wanted is None or now - wanted[1] < REST:
+            if wanted is None or self._unchanged <= REST:
                 return
             before = self.width if self._sent is None else self._sent
-            if abs(wanted[0] - before) <= STEP:
+            if abs(wanted - before) <= STEP:
                 return
-            if abs(wanted[0] - self.width) <= STEP:
-                self._sent = wanted[0]  # It is there; a motion would release what it holds.
+            if abs(wanted - self.width) <= STEP:
+                self._sent = wanted  # It is there; a motion would release what it holds.
                 return
             speed = min(max(self._speed, MIN_SPEED), self._max_speed)
-            self._sent, self._speed = wanted[0], 0.0
-        arguments = (gripper, wanted[0], speed, wanted[0] < before)
+            self._sent, self._speed = wanted, 0.0
+        arguments = (gripper, wanted, speed, wanted < before)
         self._motion = threading.Thread(target=self._move, args=arguments, daemon=True)
         self._motion.start()
 
