@@ -52,6 +52,7 @@ class FrankaArm:
         self._closing: threading.Thread | None = None
         self._recovery: threading.Thread | None = None
         self._recovery_fault = ""
+        self._recovered_at = 0.0
         self.model = ""
         """URDF of the robot; empty for a Panda, which does not send it."""
 
@@ -172,8 +173,11 @@ class FrankaArm:
 
     @property
     def recovering(self) -> bool:
-        """Whether the automatic error recovery is under way."""
-        return self._recovery is not None and self._recovery.is_alive()
+        """Whether the automatic error recovery is under way, or no state is newer than its end."""
+        if self._recovery is not None and self._recovery.is_alive():
+            return True
+        newest = None if self._reader is None else self._reader.newest
+        return newest is not None and newest.begin < self._recovered_at
 
     @property
     def recovery_fault(self) -> str:
@@ -193,6 +197,7 @@ class FrankaArm:
                     self._recovery_fault = "the robot does not recover: see Desk, then reset"
             except (franky.Exception, RuntimeError) as error:
                 self._recovery_fault = f"the robot does not recover: {error_text(error)}"
+            self._recovered_at = time.monotonic()
 
         self._recovery = threading.Thread(target=run, name="franka_recovery", daemon=True)
         self._recovery.start()
