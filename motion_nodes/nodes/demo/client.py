@@ -72,6 +72,10 @@ class ClientNode:
                 return False
         return True
 
+    def waiting_for(self) -> str:
+        """Return what is not ready yet, as far as it is known."""
+        return ""
+
     def release(self, name: str) -> None:
         """Leave a robot or object to another client."""
         if name not in self.guests:

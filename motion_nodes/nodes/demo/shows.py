@@ -16,6 +16,8 @@ from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.journey import DemoClient, journey
+from motion_nodes.nodes.demo.party import ROBOTS as PARTY
+from motion_nodes.nodes.demo.party import PartyClient, show_party
 from motion_nodes.nodes.demo.surprise import CAMERA, OBJECT, SurpriseClient, show_surprise
 from motion_nodes.nodes.demo.walk import POLICY, WalkClient, show_walking
 from motion_nodes.planning.warm_up import is_prepared
@@ -51,6 +53,8 @@ class Show:
     """Objects that move freely in MuJoCo."""
     policies: tuple[str, ...] = ()
     """Learned policies, each as [NAMESPACE:=]POLICY."""
+    without: frozenset[str] = frozenset()
+    """Executables that the show does not need, each also as NAMESPACE/EXECUTABLE."""
 
 
 SHOWS = {
@@ -72,6 +76,13 @@ SHOWS = {
     "walk": Show(
         ("go2:=go2",), "a Go2", WalkClient, show_walking, frozenset({"robot"}),
         policies=(f"go2:={POLICY}",),
+    ),
+    "party": Show(
+        PARTY, "a Franka, an xArm 6, a Jetbot, a Kaya and a Leatherback", PartyClient, show_party,
+        frozenset({"party"}), COMPILE_TIMEOUT,
+        without=frozenset({
+            "trajectory_generator", "controller_manager", "ik_service", "franka/rmpflow_policy",
+        }),
     ),
 }  # fmt: skip
 """Shows by name."""
@@ -118,7 +129,12 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
         timeout = show.ready_timeout
         if not client.wait(lambda: client.ready or not watch(), timeout) or not watch():
             if not signals.STOP.is_set():
-                findings.check(False, f"the suite was not ready within {timeout:.0f} s")
+                missing = client.waiting_for()
+                findings.check(
+                    False,
+                    f"the suite was not ready within {timeout:.0f} s"
+                    + (f"; waiting for {missing}" if missing else ""),
+                )
             return 0 if findings.ok else 1
         if headless and not show.policies and not is_prepared():
             # The compilation would disturb the checked loops.

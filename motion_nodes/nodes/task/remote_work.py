@@ -29,7 +29,15 @@ RESPONSE_TIMEOUT = 5.0
 class RemoteAction:
     """Client of one action, for one goal at a time."""
 
-    def __init__(self, node: Node, jobs: ExecutorQueue, kind: Any, name: str) -> None:
+    def __init__(
+        self,
+        node: Node,
+        jobs: ExecutorQueue,
+        kind: Any,
+        name: str,
+        *,
+        timeout: float = RESPONSE_TIMEOUT,
+    ) -> None:
         """Create the client.
 
         Args:
@@ -37,8 +45,9 @@ class RemoteAction:
             jobs: queue of its executor.
             kind: type of the action.
             name: name of the action.
+            timeout: max time until a server is there and has responded [s].
         """
-        self._jobs, self.name = jobs, name
+        self._jobs, self.name, self._timeout = jobs, name, timeout
         self._client = action_client(node, kind, name)
         self._handle: Any = None
 
@@ -53,17 +62,19 @@ class RemoteAction:
         """
         replies: list[Any] = []
         yield from _until(
-            self._client.server_is_ready, f"there is no action {self.name}; is its node active?"
+            self._client.server_is_ready,
+            f"there is no action {self.name}; is its node active?",
+            self._timeout,
         )
         self._jobs.ask(lambda: self._send(goal, replies))
-        yield from _until(lambda: bool(replies), f"no response of {self.name}")
+        yield from _until(lambda: bool(replies), f"no response of {self.name}", self._timeout)
         if replies[0] is None:
             raise SkillFailed(f"{self.name} rejected the goal")
         ready_at = time.monotonic()
         while len(replies) < 2:
             if self._client.server_is_ready():
                 ready_at = time.monotonic()
-            elif time.monotonic() > ready_at + RESPONSE_TIMEOUT:
+            elif time.monotonic() > ready_at + self._timeout:
                 raise SkillFailed(f"{self.name} has ended")
             yield
         self._handle = None

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show "party": paths and checks, without nodes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.model.placement import parse_placements
+from motion_nodes.nodes.demo import party
+from motion_nodes.nodes.demo.routines import Travel, together
+from motion_nodes.tasks.task_runner import SkillFailed
+
+
+def test_the_lap_is_closed_smooth_and_around_all_others():
+    lap = PlanarPath(party.lap(party.STRAIGHT, party.RADIUS))
+    assert lap.length == pytest.approx(2.0 * (party.STRAIGHT + math.pi * party.RADIUS), rel=1e-3)
+    assert np.allclose(lap.xy[0], lap.xy[-1], atol=1e-9)
+    assert np.abs(lap.turns).max() < 0.1
+    assert np.abs(np.diff(lap.yaw) - np.diff(lap.direction))[1:-1].max() < 0.05
+    places = {place.namespace: place for place in parse_placements(party.ROBOTS)}
+    assert set(places) == {party.PLANNING, party.REACTIVE, *party.ROUNDS}
+    car = places["leatherback"]
+    track = lap.xy + np.array((car.x, car.y))
+    reach = {party.PLANNING: 1.05, party.REACTIVE: 0.85, "jetbot": 0.15, "kaya": 0.25}
+    taken = []
+    for name, radius in reach.items():
+        poses = party.ROUNDS[name].poses if name in party.ROUNDS else (party.Pose2(),)
+        points = np.array([(places[name].x + p.x, places[name].y + p.y) for p in poses])
+        taken.append((points, radius))
+        gaps = np.linalg.norm(track[:, None] - points, axis=-1)
+        assert gaps.min() > radius + 0.2, f"{name} keeps clear of the car"
+    for i, (a, first) in enumerate(taken):
+        for b, second in taken[:i]:
+            assert np.linalg.norm(a[:, None] - b, axis=-1).min() > first + second
+
+
+def test_a_lap_that_was_interrupted_is_continued():
+    lap = party.lap(party.STRAIGHT, party.RADIUS)
+    for here in (party.Pose2(), party.Pose2(-0.1, 0.05), party.Pose2(0.2, 0.0)):
+        assert party.rest_of(lap, here) == lap
+    rest = party.rest_of(lap, party.Pose2(2.0 + party.RADIUS, party.RADIUS + 0.04))
+    assert rest[-1] == lap[-1]
+    assert rest[0].distance(party.Pose2(2.0 + party.RADIUS, party.RADIUS)) < 0.1
+
+
+@pytest.mark.parametrize("failures", [0, 2, 3])
+def test_a_goal_that_fails_is_sent_again_a_few_times(failures):
+    sent = []
+
+    def work():
+        sent.append(None)
+        yield
+        if len(sent) <= failures:
+            raise SkillFailed("late")
+        return GoalStatus.STATUS_SUCCEEDED, None
+
+    if failures < party.ATTEMPTS:
+        assert len(list(party.persistent(work, "plan"))) == failures + 1
+    else:
+        with pytest.raises(SkillFailed, match="late"):
+            list(party.persistent(work, "plan"))
+    assert len(sent) == min(failures + 1, party.ATTEMPTS)
+
+
+def test_travel_counts_movements_and_not_noise():
+    noisy, moved = Travel(), Travel()
+    rng = np.random.default_rng(1)
+    for k in range(200):
+        noisy.update(0.01 * k, rng.normal(0.0, 5e-4, 2))
+        moved.update(0.01 * k, np.array((0.02 * max(k - 50, 0), 0.0)))
+    assert (noisy.length, math.isnan(noisy.begin)) == (0.0, True)
+    assert moved.length == pytest.approx(0.02 * 149)
+    assert (moved.begin, moved.end) == pytest.approx((0.51, 1.99))
+    assert together([moved, moved]) == pytest.approx(1.48)
+    assert together([moved, noisy]) == 0.0
+
+
+def travelled(length: float) -> Travel:
+    travel = Travel()
+    for k in range(101):
+        travel.update(0.1 * k, np.array((length * k / 100, 0.0)))
+    return travel
+
+
+@pytest.mark.parametrize(
+    ("change", "failed"),
+    [
+        ({}, []),
+        ({"failures": {"kaya": "stuck"}}, ["kaya"]),
+        ({"travels": {"jetbot": Travel()}}, ["jetbot", "all of them"]),
+        ({"travels": {"xarm6": travelled(0.5)}}, ["xarm6"]),
+        ({"ends": {"leatherback": party.Pose2(0.3, 0.0, 0.0)}}, ["leatherback"]),
+    ],
+)
+def test_a_robot_that_failed_or_did_not_move_is_a_failed_check(change, failed):
+    names = (party.PLANNING, party.REACTIVE, *party.ROUNDS)
+    places = dict.fromkeys(party.ROUNDS, party.Pose2())
+    given = {
+        "failures": dict.fromkeys(names, ""),
+        "travels": {name: travelled(20.0) for name in names},
+        "ends": places,
+    }
+    for key, values in change.items():
+        given[key] = {**given[key], **values}
+    found = party.checks(given["failures"], given["travels"], places, given["ends"])
+    wrong = [text for text, ok in found if not ok]
+    assert len(wrong) == len(failed)
+    assert all(any(text.startswith(name) for text in wrong) for name in failed)
