@@ -73,6 +73,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             for place in placements
             if config.policy_of(place.namespace)
         ]
+        if config.simulated:
+            settings["simulation"] = f"/{config.backend}_sim"
         # ROS cannot tell the type of an empty list.
         if walking:
             settings["policies"] = walking

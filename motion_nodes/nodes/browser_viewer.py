@@ -17,6 +17,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
+from motion_nodes.nodes.viewer.viewer_simulation import WatchedSimulation
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
@@ -39,6 +40,10 @@ class BrowserViewerParams(NodeParams):
     )
     policies: tuple[str, ...] = param(
         (), doc="Names of the robots that are moved by a policy controller: they get a drive pad.",
+        read_only=True,
+    )  # fmt: skip
+    simulation: str = param(
+        "", doc="Node of the simulation, which the page pauses and resets; empty: none.",
         read_only=True,
     )  # fmt: skip
     port: int = param(8080, doc="TCP port of the page; 0 selects any free port.", ge=0, le=65535,
@@ -78,6 +83,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer: BrowserViewer | None = None
         self._frames: TransformTree | None = None
         self._executor_jobs: ExecutorQueue | None = None
+        self._simulation: WatchedSimulation | None = None
         self._watched: dict[str, WatchedRobot] = {}
 
     def configure(self) -> None:
@@ -98,7 +104,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             shadows=params.shadows,
             require_token=params.require_token,
             stops=True,
+            simulation=bool(params.simulation),
         )
+        simulation = WatchedSimulation(self, params.simulation) if params.simulation else None
+        self._simulation = simulation
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._commands: deque[tuple[Any, ...]] = deque(maxlen=100)
         self._viewer.on_joint_target = self._enqueue("send_joint")
@@ -107,9 +116,17 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_target = self._enqueue("send_target")
         self._viewer.on_plan = self._enqueue("send_plan")
         self._viewer.on_object = self._enqueue("send_object")
+        self._viewer.on_scene_load = self._enqueue("send_scene")
         self._viewer.on_recover = self._enqueue("send_recover")
         self._viewer.on_suction = self._enqueue("send_suction")
         self._viewer.on_task = self._enqueue("send_task")
+        self._viewer.on_go = self._enqueue("send_go")
+        if simulation is not None:
+            viewer = self._viewer
+            self._viewer.on_pause = lambda paused: jobs.ask(
+                lambda: simulation.pause(viewer, paused)
+            )
+            self._viewer.on_reset = lambda: jobs.ask(lambda: simulation.reset(viewer))
         latch = self.stop_latch
         assert latch is not None
         self._viewer.on_stop = lambda: latch.stop("the browser page")
@@ -130,6 +147,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._viewer.set_message(watched.name, watched.status())
         for message in self._diagnoses.all():
             self._viewer.update_health(health_of(message))
+            if self._simulation is not None:
+                self._simulation.show(self._viewer, message.status)
 
     def stopped(self, why: str) -> None:
         """Drop pending commands."""

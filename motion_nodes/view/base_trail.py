@@ -73,7 +73,7 @@ class Trail:
     def __init__(self, scene: viser.SceneApi, path: str, rgb: tuple[int, int, int]) -> None:
         """Start empty."""
         self.points = TrailPoints()
-        self._scene, self._path, self._rgb = scene, path, rgb
+        self._scene, self._path, self.rgb = scene, path, rgb
         self._node: viser.LineSegmentsHandle | None = None
 
     def draw(self, segments: Array) -> None:
@@ -89,5 +89,5 @@ class Trail:
             self._node.points = raised
             return
         self._node = self._scene.add_line_segments(
-            self._path, raised, colors=self._rgb, thickness=3.0, thickness_units="screen"
+            self._path, raised, colors=self.rgb, thickness=3.0, thickness_units="screen"
         )

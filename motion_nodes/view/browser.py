@@ -19,6 +19,7 @@ from motion_nodes.view.page_script import RESUME_PATH, STOP_PATH
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
+from motion_nodes.view.simulation_panel import SimulationPanel
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.view_panel import ViewPanel
@@ -46,6 +47,7 @@ class BrowserViewer(ViewerUpdates):
         shadows: enable shadows and reflections; turn off on machines without a graphics card.
         require_token: serve only requests with the token of :attr:`url`.
         stops: add a button, and the key Esc, that stop all robots; see ``on_stop``.
+        simulation: add buttons that pause and reset the simulation; see ``on_pause``.
 
     Raises:
         InvalidConfig: two robots with the same name, or settings out of range.
@@ -65,6 +67,7 @@ class BrowserViewer(ViewerUpdates):
         shadows: bool = True,
         require_token: bool = True,
         stops: bool = False,
+        simulation: bool = False,
     ) -> None:
         """Start the server and its threads."""
         self._token = page_token() if require_token else None
@@ -83,6 +86,9 @@ class BrowserViewer(ViewerUpdates):
         self._driving = BaseDriving(self._server, self.send_twist)
         self._drawing = DrawLoop(1.0 / rate, self._draw, self._page_open, self._animated)
         self._add_panels(robots, dark, shadows, stops)
+        self._simulation: SimulationPanel | None = None
+        if simulation:
+            self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
         self._server.on_client_connect(self._client_connected)
         self._server.on_client_disconnect(self._client_left)
         self._drawing.start()
@@ -172,8 +178,9 @@ class BrowserViewer(ViewerUpdates):
     def _refresh_panels(self) -> None:
         """Update all status lines and sliders; on viser's event loop."""
         self._health.refresh()
-        if self._stop is not None:
-            self._stop.refresh()
+        for panel in (self._stop, self._simulation):
+            if panel is not None:
+                panel.refresh()
         line = global_line(self.client_count, self._message, self._health.summary())
         if line != self._status.content:
             self._status.content = line
@@ -188,6 +195,9 @@ class BrowserViewer(ViewerUpdates):
     def _client_left(self, client: viser.ClientHandle) -> None:
         """Stop the drives of a disconnected page; all drives if it was the last page."""
         self._driving.client_left(client.client_id)
+        for live in self._robots.values():
+            if live.floor_goal is not None:
+                live.floor_goal.client_left(client.client_id)
         if not self.client_count:
             self._driving.stop()
 
@@ -196,6 +206,14 @@ class BrowserViewer(ViewerUpdates):
         if self.on_stop is not None:
             self.on_stop()
         self._driving.stop()
+
+    def _pause(self, paused: bool) -> None:
+        if self.on_pause is not None:
+            self.on_pause(paused)
+
+    def _reset(self) -> None:
+        if self.on_reset is not None:
+            self.on_reset()
 
     def _resume(self) -> None:
         if self.on_resume is not None:

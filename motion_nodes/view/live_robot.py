@@ -14,6 +14,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
+from motion_nodes.view.floor_goal import FloorGoal
 from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
@@ -74,6 +75,7 @@ class LiveRobot:
         self.joints: JointPanel | None = None
         self.suction: SuctionPanel | None = None
         self.drive: DrivePanel | None = None
+        self.floor_goal: FloorGoal | None = None
         self.planning: PlanningView | None = None
         self.target: TargetGizmo | None = None
         with gui.add_folder(viewed.name):
@@ -85,6 +87,11 @@ class LiveRobot:
                 self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
             with tabs.add_tab("Drive"):
+                if viewed.navigates:
+                    self.floor_goal = FloorGoal(
+                        server, f"/goals/{viewed.name}", self.trail.rgb, self._base_pose,
+                        viewed.model.kind != "holonomic", events.go,
+                    )  # fmt: skip
                 self.drive = DrivePanel(gui, viewed, events.drive_changed, self.request_clear_trail)
         if viewed.tool and viewed.followers:
             with tabs.add_tab("Target"):
@@ -101,6 +108,11 @@ class LiveRobot:
                 self.tasks = TaskPanel(gui, events.task)
         with tabs.add_tab("Plots"):
             self.plots = PlotPanel(gui, viewed.model.joint_names)
+
+    def _base_pose(self) -> Array:
+        """Return the newest pose of the root link in the world, shape (4, 4)."""
+        with self._lock:
+            return self.viewed.X_WR if self._X_WB is None else self._X_WB
 
     def _slider_values(self) -> dict[str, float]:
         sliders = {} if self.joints is None else self.joints.sliders
@@ -246,6 +258,8 @@ class LiveRobot:
             self.joints.mirror(q)
         if self.drive is not None:
             self.drive.show_steering(q)
+        if self.floor_goal is not None:
+            self.floor_goal.refresh()
         if self.plots.enabled:
             with self._lock:
                 curves = self._history.curves(

@@ -17,6 +17,7 @@ from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath
 from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.scene_files_panel import SceneFilesPanel
 from motion_nodes.view.scene_view import MAX_OBJECTS, SceneView
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.target_gizmo import TargetGizmo
@@ -85,6 +86,10 @@ class PlanningView:
                 self.editor = ObjectEditor(
                     server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
                 )
+                self.files = SceneFilesPanel(
+                    server.gui, viewed.name, lambda: self.objects.shown, events.scene_load,
+                    self.editor.set_message,
+                )  # fmt: skip
         self.goals: GoalPanel | None = None
         with tabs.add_tab("Plan"):
             if PLANNER in viewed.followers:

@@ -73,12 +73,16 @@ class PanelEvents:
     """Goal of the planner."""
     scene_object: Callable[[str, WorldObject | None], None]
     """Name and new value of an object of the scene; None: remove it."""
+    scene_load: Callable[[tuple[WorldObject, ...]], None]
+    """Objects to add to the scene."""
     recover: Callable[[], None]
     """Move out of a collision."""
     suction: Callable[[bool], None]
     """Close (True) or open the surface gripper."""
     task: Callable[[TaskCommand], None]
     """Task for the task server."""
+    go: Callable[[float, float, float], None]
+    """Pose for a base: x, y [m] and yaw [rad] in the world."""
     redraw: Callable[[], None]
     """Requests a scene update."""
 
@@ -106,12 +110,20 @@ class ViewerCallbacks:
         self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
         """Robot, name of an object of its scene, and the object: added, with a new pose, or None
         to remove it."""
+        self.on_scene_load: Callable[[str, tuple[WorldObject, ...]], None] | None = None
+        """Robot and objects of a file to add to its scene."""
         self.on_recover: Callable[[str], None] | None = None
         """Robot to recover from a collision."""
         self.on_suction: Callable[[str, bool], None] | None = None
         """Robot, and whether to close its surface gripper, or open it."""
         self.on_task: Callable[[str, TaskCommand], None] | None = None
         """Robot and task for its task server."""
+        self.on_go: Callable[[str, float, float, float], None] | None = None
+        """Base, and the pose to drive to: x, y [m] and yaw [rad] in the world."""
+        self.on_pause: Callable[[bool], None] | None = None
+        """Whether to pause the simulation, or continue it."""
+        self.on_reset: Callable[[], None] | None = None
+        """Reset the simulation."""
         self.on_stop: Callable[[], object] | None = None
         """Stop all robots. This callback and ``on_resume`` are called immediately, on viser's event
         loop."""
@@ -161,6 +173,12 @@ class ViewerCallbacks:
         def scene_object(key: str, item: WorldObject | None) -> None:
             callbacks.put(("object", name, key), lambda: self._object(name, key, item))
 
+        def scene_load(items: tuple[WorldObject, ...]) -> None:
+            callbacks.put(("load", name), lambda: self._scene_load(name, items))
+
+        def go(x: float, y: float, yaw: float) -> None:
+            callbacks.put(("go", name), lambda: self._go(name, x, y, yaw))
+
         def recover() -> None:
             callbacks.put(("recover", name), lambda: self._recover(name))
 
@@ -177,9 +195,11 @@ class ViewerCallbacks:
             target,
             plan,
             scene_object,
+            scene_load,
             recover,
             suction,
             task,
+            go,
             redraw,
         )
 
@@ -214,3 +234,11 @@ class ViewerCallbacks:
     def _object(self, name: str, key: str, item: WorldObject | None) -> None:
         if self.on_object is not None:
             self.on_object(name, key, item)
+
+    def _scene_load(self, name: str, items: tuple[WorldObject, ...]) -> None:
+        if self.on_scene_load is not None:
+            self.on_scene_load(name, items)
+
+    def _go(self, name: str, x: float, y: float, yaw: float) -> None:
+        if self.on_go is not None:
+            self.on_go(name, x, y, yaw)

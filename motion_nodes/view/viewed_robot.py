@@ -101,6 +101,8 @@ class ViewedRobot:
     """Whether the planning scene can be edited on the page."""
     tasks: bool = False
     """Whether a task server may move it."""
+    navigates: bool = False
+    """Whether a navigator drives its base to poses."""
     max_linear: float = 1.0
     """Max of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
@@ -142,6 +144,7 @@ class ViewedRobot:
         followers: Sequence[str] = (),
         edits_scene: bool = False,
         tasks: bool = False,
+        navigates: bool = False,
     ) -> ViewedRobot:
         """Return a robot with the settings of its description.
 
@@ -154,6 +157,7 @@ class ViewedRobot:
             followers: as in :attr:`followers`; ignored without a tool.
             edits_scene: as in :attr:`edits_scene`; ignored without a tool.
             tasks: as in :attr:`tasks`; ignored without a group ``arm`` and a ``gripper``.
+            navigates: as in :attr:`navigates`; ignored without a base.
 
         Raises:
             InvalidConfig: see the class.
@@ -176,6 +180,7 @@ class ViewedRobot:
             limits=robot.limits,
             edits_scene=edits_scene and bool(tools),
             tasks=tasks and {"arm", "gripper"} <= robot.groups.keys(),
+            navigates=navigates and base is not None,
             max_linear=speeds[0],
             max_angular=speeds[1],
         )
@@ -184,7 +189,7 @@ class ViewedRobot:
         """Return the robot with a drive pad in place of what moves single joints and the tool."""
         return dataclasses.replace(
             self, drive=True, sliders=(), named_states=(), followers=(), gripper={}, tool="",
-            edits_scene=False, tasks=False,
+            edits_scene=False, tasks=False, navigates=False,
         )  # fmt: skip
 
     def _slider_joints(self, drive: bool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.simulation_panel import SimulationPanel
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.ui_commands import ViewerCallbacks
@@ -30,6 +31,7 @@ class ViewerUpdates(ViewerCallbacks):
     _drawing: DrawLoop
     _health: HealthPanel
     _stop: StopPanel | None
+    _simulation: SimulationPanel | None
     _loop: asyncio.AbstractEventLoop
     _server: viser.ViserServer
     _message: str
@@ -259,6 +261,27 @@ class ViewerUpdates(ViewerCallbacks):
     def set_stopped(self, reason: str) -> None:
         """Show why all robots are stopped, with a button to resume; empty: not stopped."""
         if self._stop is not None and self._stop.set_reason(reason):
+            self._drawing.request_if_watched()
+
+    def set_simulation(self, paused: bool, text: str | None = None) -> None:
+        """Show whether the simulation is paused.
+
+        Args:
+            paused: whether simulated time stands still.
+            text: a line below the buttons; None: unchanged.
+        """
+        if self._simulation is not None and self._simulation.set_state(paused, text):
+            self._drawing.request_if_watched()
+
+    def set_drive_message(self, name: str, text: str) -> None:
+        """Show the status of a motion to a click on the floor; ignored without one.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        goal = self._robot(name).floor_goal
+        if goal is not None:
+            goal.set_message(text)
             self._drawing.request_if_watched()
 
     def clear_trail(self, name: str) -> None:

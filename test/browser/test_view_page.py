@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser.chromium import Page, difference, spread, wait_for
+from browser.chromium import Page, difference, pixel_of, spread, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
@@ -29,6 +29,7 @@ class Wishes:
         viewer.on_joint_target = self._note
         viewer.on_named_state = self._note
         viewer.on_twist = self._note
+        viewer.on_go = self._note
 
     def _note(self, *wish: object) -> None:
         with self._lock:
@@ -55,7 +56,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
     beside[:2, 3] = 0.5, -0.5
     robots = [
         ViewedRobot.of(load_robot("franka")),
-        ViewedRobot.of(load_robot("jetbot"), X_WR=beside),
+        ViewedRobot.of(load_robot("jetbot"), X_WR=beside, navigates=True),
     ]
     with BrowserViewer(robots, port=0, shadows=False) as opened:
         page.open(opened.url)
@@ -156,6 +157,18 @@ def test_held_drive_button_drives_and_release_stops(
         assert driving[0] == ("jetbot", pytest.approx(speed), 0.0, 0.0)
         assert set(driving) <= {driving[0], REST}
     wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
+
+
+def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+    page.click("Go to a click on the floor", "jetbot")
+    page.wait_for_text("Click on the floor")
+    page.wait_until_drawn()
+    # Once: the button is for one click.
+    page.click_at(pixel_of(page, viewer._server, np.array((0.8, -0.3, 0.0))))
+    wishes.wait_for(lambda seen: bool(seen), "the goal is given")
+    name, x, y, yaw = wishes.seen()[-1]
+    assert (name, x, y) == ("jetbot", pytest.approx(0.8, abs=0.03), pytest.approx(-0.3, abs=0.03))
+    assert yaw == pytest.approx(np.arctan2(y + 0.5, x - 0.5))
 
 
 def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,16 @@ class WatchedPlanning:
 
     def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
         """Add, move or remove (None) an object of the planning scene."""
+        self._change_scene(viewer, {name: item})
+
+    def send_scene(self, viewer: BrowserViewer, items: tuple[WorldObject, ...]) -> None:
+        """Add objects to the planning scene."""
+        self._change_scene(viewer, {item.name: item for item in items})
+
+    def _change_scene(
+        self, viewer: BrowserViewer, changes: Mapping[str, WorldObject | None]
+    ) -> None:
+        """Publish objects by name as one diff; None: remove it."""
         if not self._changes.get_subscription_count():
             viewer.set_scene_message(
                 self._name, "This robot has no planning scene: is its planner running?"
@@ -105,11 +116,15 @@ class WatchedPlanning:
         viewer.set_scene_message(self._name, "")
         message = PlanningScene(is_diff=True)
         message.robot_state.is_diff = True
-        message.world.collision_objects = [self._change(name, item)]
-        if item is not None and item.rgba is not None:
-            colour = ObjectColor(id=name)
-            colour.color.r, colour.color.g, colour.color.b, colour.color.a = map(float, item.rgba)
-            message.object_colors = [colour]
+        message.world.collision_objects = [
+            self._change(name, item) for name, item in changes.items()
+        ]
+        for name, item in changes.items():
+            if item is not None and item.rgba is not None:
+                colour = ObjectColor(id=name)
+                rgba = colour.color
+                rgba.r, rgba.g, rgba.b, rgba.a = map(float, item.rgba)
+                message.object_colors.append(colour)
         self._changes.publish(message)
 
     def send_recover(self, viewer: BrowserViewer) -> None:

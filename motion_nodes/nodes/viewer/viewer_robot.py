@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
@@ -71,6 +72,7 @@ class WatchedRobot:
             followers=FOLLOWERS,
             edits_scene=True,
             tasks=True,
+            navigates=True,
         )
         self.name = self.viewed.name
         by_policy = self.name in policies
@@ -85,6 +87,7 @@ class WatchedRobot:
         self._driving = False
         self._twist: Any = None
         self._odom: Any = None
+        self.navigation: WatchedNavigation | None = None
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
         self.suction: WatchedSuction | None = None
@@ -106,6 +109,11 @@ class WatchedRobot:
             controller = under(namespace, BASE_CONTROLLERS[robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
             self._odom = node.poll(Odometry, f"{controller}/odom")
+            if self.viewed.navigates:
+                odom = robot.description.frames.odom
+                self.navigation = WatchedNavigation(
+                    node, jobs, self.name, namespace, odom, self._X_WO
+                )
         elif robot.kind == "floating":
             # Nothing measures the pose of a floating base yet; only a simulation knows it.
             self._odom = node.poll(Odometry, under(namespace, "ground_truth"))
@@ -126,6 +134,8 @@ class WatchedRobot:
                 X_OB = from_xyz_quat(values[:3], values[3:])
                 viewer.update_base(self.name, self._X_WO @ X_OB)
         q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
+        if self.navigation is not None:
+            self.navigation.show(viewer)
         if self.planning is not None:
             self.planning.show(viewer, q)
         if self.target is not None:
@@ -137,7 +147,7 @@ class WatchedRobot:
 
     def destroy(self) -> None:
         """Destroy the endpoints."""
-        for part in (self.planning, self.target):
+        for part in (self.navigation, self.planning, self.target):
             if part is not None:
                 part.destroy()
 
@@ -160,11 +170,18 @@ class WatchedRobot:
         """Command a twist of the base [m/s, m/s, rad/s]."""
         if self._twist is None:
             return
+        if self.navigation is not None:
+            self.navigation.cancel()
         self._driving = (vx, vy, wz) != (0.0, 0.0, 0.0)
         message = TwistStamped()
         message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
         set_stamp(message, self._node.now_ns())
         self._twist.publish(message)
+
+    def send_go(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
+        """Drive the base to a pose in the world [m, m, rad]."""
+        if self.navigation is not None:
+            self.navigation.send(viewer, x, y, yaw)
 
     def send_target(self, _: BrowserViewer, command: TargetCommand) -> None:
         """Command a target of the tool."""
@@ -180,6 +197,11 @@ class WatchedRobot:
         """Add, move or remove (None) an object of the planning scene."""
         if self.planning is not None:
             self.planning.send_object(viewer, name, item)
+
+    def send_scene(self, viewer: BrowserViewer, items: tuple[WorldObject, ...]) -> None:
+        """Add objects to the planning scene."""
+        if self.planning is not None:
+            self.planning.send_scene(viewer, items)
 
     def send_recover(self, viewer: BrowserViewer) -> None:
         """Recover the arm from a collision."""
