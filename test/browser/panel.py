@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from browser.waiting import wait_for
 
@@ -116,17 +115,6 @@ class Panel:
             f"the title '{title}' appears",
         )
         found.click()
-
-    def save_downloads_to(self, folder: Path) -> None:
-        """Save what the page downloads in a folder, without a dialog."""
-        folder.mkdir(exist_ok=True)
-        self.driver.execute_cdp_cmd(
-            "Page.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
-        )
-
-    def upload(self, file: Path) -> None:
-        """Choose a file for the only upload button that is shown."""
-        self.driver.find_element("css selector", "input[type=file]").send_keys(str(file))
 
     def click(self, label: str, folder: str = "") -> None:
         """Click a button."""

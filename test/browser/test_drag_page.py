@@ -47,7 +47,6 @@ class Cell:
         viewer.on_joint_target = lambda _, joint, value: self.joints.append((joint, value))
         viewer.on_plan = lambda _, command: self.plans.append(command)
         viewer.on_object = self._change
-        viewer.on_scene_load = lambda _, items: [self._change("", i.name, i) for i in items]
 
     def _change(self, _: str, name: str, item: WorldObject | None) -> None:
         with self._lock:
@@ -193,18 +192,6 @@ def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> N
     assert moved.X_WO[2, 3] > before[2, 3] + 0.02
     np.testing.assert_allclose(moved.X_WO[:2, 3], before[:2, 3], atol=1e-4)
     cell.wait(lambda: not editor.animated, "its owner has the say again")
-    # Saved on the browser's machine, and loaded from there.
-    folder = tmp_path / "downloads"
-    page.save_downloads_to(folder)
-    page.click("Save scene")
-    file = folder / "franka.scene"
-    cell.wait(file.is_file, "the scene is saved")
-    count = len(cell.objects)
-    page.upload(file)
-    cell.wait(lambda: len(cell.objects) == count + 1, "the scene is loaded")
-    name, loaded = cell.objects[-1]
-    assert name == "box_1"
-    np.testing.assert_allclose(loaded.X_WO, moved.X_WO, atol=1e-6)
     node = cell.live.planning.objects._nodes["object", "box_1"]
     np.testing.assert_allclose(node.position, cell.world.scene.objects["box_1"].X_WO[:3, 3])
     page.click("Remove object")
