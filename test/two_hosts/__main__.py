@@ -111,6 +111,9 @@ def _journey(hosts: TwoHosts, discovery: str) -> dict[str, float | str]:
         status, result = arm.follow(smooth(away, 2.0)).result()
         assert status == SUCCEEDED, result.error_string
         arm.close()
+    except BaseException:
+        print(*suite.processes, sep="\n")
+        raise
     finally:
         client.close()
         suite.close()
