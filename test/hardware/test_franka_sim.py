@@ -16,7 +16,6 @@ from patience import Patience
 
 from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import make_driver
 from motion_nodes.hardware.franka import driver_settings
 from motion_nodes.hardware.franka.driver import FrankaDriver
 from motion_nodes.hardware.hardware_check import check_robot
@@ -89,8 +88,10 @@ class Rig:
         self.session = DriverSession(driver, ROBOT.limits, config)
         self.q = np.array([*READY, 0.02, 0.02])
 
-    def run(self, done: Callable[[], bool], what: str, *, command: bool = True) -> None:
-        patience = Patience(6.0)
+    def run(
+        self, done: Callable[[], bool], what: str, *, command: bool = True, within: float = 6.0
+    ) -> None:
+        patience = Patience(within)
         while not done():
             session, now = self.session, time.monotonic_ns()
             if command:
@@ -135,7 +136,7 @@ def rig(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulator) -> None:
     try:
-        rig.run(lambda: rig.session.state is SessionState.ENABLED, "enabled")
+        rig.run(lambda: rig.session.state is SessionState.ENABLED, "enabled", within=30.0)
         rig.for_cycles(100)
         simulator.torque_steps()
         disturb(rig)
@@ -154,7 +155,8 @@ def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulat
 
 
 def test_check_finds_arm_and_hand(simulator: Simulator) -> None:
-    driver = make_driver(ROBOT, "franka", device=simulator.host)
+    settings = driver_settings.FrankaSettings(link_timeout=5.0)
+    driver = FrankaDriver(ROBOT, simulator.host, settings, franky)
     results = {result.what: result for result in check_robot(driver, ROBOT.limits)}
     driver.close()
     assert results["connection"].text == "9 joints answer"
