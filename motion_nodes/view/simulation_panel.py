@@ -31,7 +31,8 @@ class SimulationPanel:
             self.pause = gui.add_button(PAUSE, hint="Simulated time stands still; robots do, too.")
             self.reset = gui.add_button(
                 "Reset", icon=viser.Icon.RESTORE,
-                hint="All robots are at their first places again, at rest, and time is 0.",
+                hint="All robots are at their first places again, at rest, and time is 0. "
+                "Odometry goes on.",
             )  # fmt: skip
             self._line = gui.add_markdown("", visible=False)
         self.pause.on_click(lambda _: pause(not self._paused))
