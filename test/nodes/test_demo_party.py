@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show "party": paths and checks, without nodes."""
+"""Shows "party" and "factory": paths, fences and checks, without nodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 
+from motion_nodes.api.robot_model import RobotModel
 from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
-from motion_nodes.nodes.demo import party
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.nodes.demo import factory, party
+from motion_nodes.nodes.demo.factory_cell import ARMS, CUBE, FENCE, LEFT, MIDDLE, RIGHT, fence
 from motion_nodes.nodes.demo.routines import Travel, together
+from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.world import World
 from motion_nodes.tasks.task_runner import SkillFailed
+
+DOWN = (math.pi, 0.0, 0.0)
 
 
 def test_the_lap_is_closed_smooth_and_around_all_others():
@@ -111,3 +121,82 @@ def test_a_robot_that_failed_or_did_not_move_is_a_failed_check(change, failed):
     wrong = [text for text, ok in found if not ok]
     assert len(wrong) == len(failed)
     assert all(any(text.startswith(name) for text in wrong) for name in failed)
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return RobotModel(load_robot("franka"))["arm"]
+
+
+def fenced(*, open_zone: bool) -> World:
+    return World(Scene({FENCE: fence(open_zone=open_zone)}))
+
+
+def test_an_arm_reaches_its_places_and_the_zone_only_when_it_is_open(arm):
+    closed, opened = fenced(open_zone=False), fenced(open_zone=True)
+    home = arm.state("home")
+
+    def reaches(place, height, world):
+        turns = (0.0, 0.5 * math.pi, math.pi)
+        poses = [from_xyz_rpy((*place, height), (DOWN[0], 0.0, turn)) for turn in turns]
+        return any(arm.ik(X, seed=home, world=world).success for X in poses)
+
+    assert arm.collision_free(home, closed)
+    for place in (LEFT, RIGHT):
+        for height in (0.03, 0.15):
+            assert reaches(place, height, closed)
+    for height in (0.03, 3.5 * CUBE + 0.1):
+        assert reaches(MIDDLE, height, opened)
+        assert not reaches(MIDDLE, height, closed)
+
+
+def test_arms_within_their_fences_do_not_touch(arm):
+    """Neighbours and opposite arms, one of them with the zone, by their collision spheres."""
+    robot = load_robot("franka")
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    bodies = link_bodies(robot)
+    rng = np.random.default_rng(2)
+
+    def spheres(open_zone: bool, where, count: int):
+        world, found = fenced(open_zone=open_zone), []
+        low, high = arm.limits.lower, arm.limits.upper
+        while len(found) < count:
+            q = arm.state("home") + rng.uniform(-0.9, 0.9, 7)
+            q = np.clip(q, low, high)
+            if arm.collision_free(q, world):
+                full = robot.home.copy()
+                full[:7] = q
+                centres = []
+                for body in bodies:
+                    X = where.X_WB @ kinematics.pose(full, body.name)
+                    at = body.spheres[:, :3] @ X[:3, :3].T + X[:3, 3]
+                    centres.append(np.column_stack((at, body.spheres[:, 3])))
+                found.append(np.concatenate(centres))
+        return found
+
+    west, south, east, _ = ARMS
+    inside = spheres(True, west, 40)
+    assert max(s[:, 0].max() for s in inside) > -0.1, "some are in the zone"
+    for other in (south, east):
+        for a in spheres(False, other, 20):
+            for b in inside:
+                gap = np.linalg.norm(a[:, None, :3] - b[None, :, :3], axis=-1)
+                assert (gap - a[:, None, 3] - b[None, :, 3]).min() > 0.0
+
+
+def test_the_turns_are_each_of_one_arm_and_the_cubes_are_where_they_are_picked():
+    turns = [step.turn for steps in factory.STEPS.values() for step in steps]
+    given = sorted(turn for turn in turns if turn is not None)
+    assert given == list(range(len(given)))
+    assert len(factory.objects()) == len(factory.CUBES) == len(set(factory.STACK)) == 4
+    spots = [arm.cube_at(place)[:2, 3] for arm in ARMS for place in (LEFT, RIGHT, MIDDLE)]
+    apart = [np.linalg.norm(a - b) for i, a in enumerate(spots) for b in spots[:i]]
+    assert sorted(apart)[6] > 2.0 * CUBE, "only the four views of the middle are one place"
+    assert sorted(apart)[5] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_stack_is_checked():
+    good = {name: np.array((0.0, 0.0, (k + 0.5) * CUBE)) for k, name in enumerate(factory.STACK)}
+    assert all(ok for _, ok in factory.stack_checks(good))
+    fallen = good | {"red_cube": np.array((0.1, 0.0, 0.5 * CUBE))}
+    assert [ok for _, ok in factory.stack_checks(fallen)] == [True, True, True, False]

@@ -14,6 +14,9 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.factory import ROBOTS as FACTORY
+from motion_nodes.nodes.demo.factory import FactoryClient, show_factory
+from motion_nodes.nodes.demo.factory import objects as factory_objects
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.journey import DemoClient, journey
 from motion_nodes.nodes.demo.party import ROBOTS as PARTY
@@ -53,6 +56,10 @@ class Show:
     """Objects that move freely in MuJoCo."""
     policies: tuple[str, ...] = ()
     """Learned policies, each as [NAMESPACE:=]POLICY."""
+    tasks: bool = False
+    """Whether the arms have task servers."""
+    scene_bodies: bool = True
+    """Whether objects of the planning scenes are bodies of the simulation."""
     without: frozenset[str] = frozenset()
     """Executables that the show does not need, each also as NAMESPACE/EXECUTABLE."""
 
@@ -82,6 +89,13 @@ SHOWS = {
         frozenset({"party"}), COMPILE_TIMEOUT,
         without=frozenset({
             "trajectory_generator", "controller_manager", "ik_service", "franka/rmpflow_policy",
+        }),
+    ),
+    "factory": Show(
+        FACTORY, "four Frankas", FactoryClient, show_factory, frozenset({"factory"}),
+        COMPILE_TIMEOUT, objects=factory_objects(), tasks=True, scene_bodies=False,
+        without=frozenset({
+            "trajectory_generator", "controller_manager", "ik_service", "rmpflow_policy",
         }),
     ),
 }  # fmt: skip

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Show "factory": four Frankas pass a cube and stack four in a shared zone, without contact.
+
+Each arm has its own planner, task server and planning scene. What keeps them apart is a fence in
+each scene, which opens to the shared zone for one arm at a time, in a fixed order. The arms work in
+front of themselves meanwhile. Contacts are judged by MuJoCo, the stack by the true poses.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from geometry_msgs.msg import TransformStamped
+from moveit_msgs.srv import ApplyPlanningScene
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from visualization_msgs.msg import MarkerArray
+
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.factory_cell import (
+    ARMS,
+    CUBE,
+    LEFT,
+    MIDDLE,
+    RIGHT,
+    FactoryArm,
+    fence,
+)
+from motion_nodes.nodes.demo.routines import RoutineClient, Travel
+from motion_nodes.nodes.task.remote_work import RemoteService, Work
+from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.names import JOINT_CONTROLLER, PLANNER, TASK_SERVER
+from motion_nodes.ros.scene.collision_objects import object_message
+from motion_nodes.tasks.task_runner import SkillFailed
+
+ROBOTS = tuple(arm.word for arm in ARMS)
+CUBES = {
+    "red_cube": ("west", LEFT),
+    "blue_cube": ("west", RIGHT),
+    "green_cube": ("south", LEFT),
+    "yellow_cube": ("north", LEFT),
+}
+"""Owner and place of each cube at the beginning."""
+STACK = ("green_cube", "yellow_cube", "blue_cube", "red_cube")
+"""The stack, from below."""
+LEVEL, OFF_CENTRE = 0.01, 0.02
+"""Max errors of a stacked cube: height, and distance from the centre [m]."""
+TIMEOUT, SETTLING = 900.0, 0.5
+"""Max real time of the show, and time until a changed fence is known to the task server [s]."""
+RESEND_AFTER = 10.0
+"""Time without a response after which a task is sent again: commands are best effort [s]."""
+_MASS = 0.08
+
+
+class FactoryStep(NamedTuple):
+    """What an arm does next."""
+
+    task: tuple[tuple[str, ...], ...]
+    """Skills with their arguments."""
+    turn: int | None = None
+    """Number of the turn in the zone; None: in its own wedge."""
+
+
+def pick(cube: str) -> tuple[str, ...]:
+    """Return the skill that picks a cube."""
+    return "pick", cube
+
+
+def place(cube: str, where: str | tuple[float, float]) -> tuple[str, ...]:
+    """Return the skill that places a cube on another one, or at a point [m]."""
+    return "place", cube, where if isinstance(where, str) else f"{where[0]},{where[1]}"
+
+
+HOME = ("home",)
+STEPS: dict[str, tuple[FactoryStep, ...]] = {
+    "west": (
+        FactoryStep((pick("red_cube"),)),
+        FactoryStep((place("red_cube", MIDDLE), HOME), turn=0),
+        FactoryStep((pick("blue_cube"),)),
+        FactoryStep((place("blue_cube", "yellow_cube"), HOME), turn=4),
+    ),
+    "east": (
+        FactoryStep((pick("red_cube"), HOME), turn=1),
+        FactoryStep((place("red_cube", LEFT), HOME)),
+        FactoryStep((pick("red_cube"),)),
+        FactoryStep((place("red_cube", "blue_cube"), HOME), turn=5),
+    ),
+    "south": (
+        FactoryStep((pick("green_cube"),)),
+        FactoryStep((place("green_cube", MIDDLE), HOME), turn=2),
+    ),
+    "north": (
+        FactoryStep((pick("yellow_cube"),)),
+        FactoryStep((place("yellow_cube", "green_cube"), HOME), turn=3),
+    ),
+}
+"""What each arm does. The turns are the order in which arms enter the zone."""
+
+
+def objects() -> tuple[str, ...]:
+    """Return the cubes as free objects of the simulation."""
+    words = []
+    for name, (owner, where) in CUBES.items():
+        x, y, z = _arm(owner).cube_at(where)[:3, 3]
+        yaw = _arm(owner).angle
+        words.append(f"{name}:=box:{CUBE},{CUBE},{CUBE}:{_MASS}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}")
+    return tuple(words)
+
+
+class ArmTasks:
+    """Client of one arm: its task server, its planning scene, and its motion."""
+
+    ENDED = ("succeeded", "failed", "canceled", "refused")
+
+    def __init__(self, client: RoutineClient, arm: FactoryArm) -> None:
+        """Create the endpoints."""
+        self.arm, self.travel = arm, Travel()
+        self._status: dict[str, Any] = {}
+        server = f"/{arm.name}/{TASK_SERVER}"
+        self._command = client.node.create_publisher(String, f"{server}/command", qos.STREAM)
+        client.subscribe(String, f"{server}/status", self._on_status, qos.STATUS)
+        client.subscribe(JointState, f"/{arm.name}/joint_states", self._on_state, qos.NEWEST)
+        self._joints = load_description("franka").group("arm").joints
+        self._scene = RemoteService(
+            client.node, client.jobs, ApplyPlanningScene, f"/{arm.name}/apply_planning_scene"
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether the task server has reported and sees all cubes."""
+        return set(CUBES) <= set(self._status.get("objects", ()))
+
+    def execute(self, task: tuple[tuple[str, ...], ...]) -> Work:
+        """Execute skills.
+
+        Raises:
+            SkillFailed: with the reason of the task server.
+        """
+        names = {"pick": ("object",), "place": ("object", "location"), "home": ()}
+        plan = [
+            {"skill": skill, "args": dict(zip(names[skill], args, strict=True))}
+            for skill, *args in task
+        ]
+        number, sent = self._status["number"], -math.inf
+        while self._status["number"] == number:
+            if time.monotonic() > sent + RESEND_AFTER:
+                sent = time.monotonic()
+                self._command.publish(String(data=json.dumps(plan)))
+            yield
+        while self._status["state"] not in self.ENDED:
+            yield
+        if self._status["state"] != "succeeded":
+            raise SkillFailed(str(self._status["reason"] or self._status["state"]))
+
+    def set_fence(self, *, open_zone: bool) -> Work:
+        """Replace the fence in the planning scene.
+
+        Raises:
+            SkillFailed: the planner did not accept it.
+        """
+        request = ApplyPlanningScene.Request()
+        request.scene.is_diff = request.scene.robot_state.is_diff = True
+        item = object_message(fence(open_zone=open_zone), "panda_link0")
+        request.scene.world.collision_objects = [item]
+        response = yield from self._scene.call(request, 30.0)
+        if not response.success:
+            raise SkillFailed("the planning scene did not accept the fence")
+        end = time.monotonic() + SETTLING
+        while time.monotonic() < end:
+            yield
+
+    def _on_status(self, message: String) -> None:
+        self._status = json.loads(message.data)
+
+    def _on_state(self, message: JointState) -> None:
+        positions = dict(zip(message.name, message.position, strict=False))
+        q = np.array([positions.get(joint, math.nan) for joint in self._joints])
+        if np.isfinite(q).all():
+            self.travel.update(stamp_ns(message) * 1e-9, q)
+
+
+class FactoryClient(RoutineClient):
+    """Endpoints of all arms and of the cubes."""
+
+    def __init__(self) -> None:
+        """Create the client."""
+        names = (JOINT_CONTROLLER, PLANNER, TASK_SERVER)
+        super().__init__([f"{arm.name}/{name}" for arm in ARMS for name in names])
+        self.arms = {arm.name: ArmTasks(self, arm) for arm in ARMS}
+        self.cubes: dict[str, Array] = {}
+        """True positions of the cubes in the world [m], shape (3,) each."""
+        self.turn = 0
+        """The turn that may enter the zone."""
+        self.subscribe(MarkerArray, "/mujoco_sim/objects", self._on_objects, qos.STREAM)
+        self._placed = self.node.create_publisher(
+            TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether all nodes are ready and all task servers see the cubes."""
+        return super().ready and all(arm.known for arm in self.arms.values())
+
+    def put_back(self) -> None:
+        """Put the cubes at their first places."""
+        for name, (owner, where) in CUBES.items():
+            X = _arm(owner).cube_at(where)
+            message = TransformStamped(child_frame_id=name)
+            move, turn = message.transform.translation, message.transform.rotation
+            move.x, move.y, move.z = map(float, X[:3, 3])
+            turn.x, turn.y, turn.z, turn.w = map(float, to_quat_xyzw(X))
+            self._placed.publish(message)
+
+    def fenced(self, name: str) -> Work:
+        """Close the fence of an arm."""
+        yield from self.arms[name].set_fence(open_zone=False)
+
+    def routine(self, name: str) -> Work:
+        """Return what an arm does."""
+        arm = self.arms[name]
+        for step in STEPS[name]:
+            if step.turn is None:
+                yield from arm.execute(step.task)
+                continue
+            while self.turn != step.turn:
+                yield
+            print(f"  {name} enters the zone: {' '.join(step.task[0])}", flush=True)
+            yield from arm.set_fence(open_zone=True)
+            yield from arm.execute(step.task)
+            # It is at home, behind its fence.
+            yield from arm.set_fence(open_zone=False)
+            self.turn += 1
+
+    def _on_objects(self, message: MarkerArray) -> None:
+        for marker in message.markers:
+            p = marker.pose.position
+            self.cubes[marker.ns] = np.array([p.x, p.y, p.z])
+
+
+def show_factory(client: FactoryClient, findings: DemoFindings) -> None:
+    """Pass and stack the cubes once, and check the stack and the contacts."""
+    contacts, client.turn = client.contacts, 0
+    client.put_back()
+    failures = client.run({name: client.fenced(name) for name in client.arms}, TIMEOUT)
+    for arm in client.arms.values():
+        arm.travel = Travel()
+    if not any(failures.values()):
+        failures = client.run({name: client.routine(name) for name in client.arms}, TIMEOUT)
+    if "stopped" in failures.values():
+        return
+    for name, arm in client.arms.items():
+        length, failure = arm.travel.length, failures[name]
+        done = f"did its {len(STEPS[name])} tasks; its joints moved {length:.1f} rad"
+        findings.check(not failure and length > 1.0, f"{name}: {failure or done}")
+    for text, ok in stack_checks(client.cubes):
+        findings.check(ok, text)
+    client.check_contacts(findings, contacts)
+
+
+def stack_checks(cubes: dict[str, Array]) -> list[tuple[str, bool]]:
+    """Return the text and the result of the checks of the stack.
+
+    Args:
+        cubes: positions of the cubes in the world [m], shape (3,) each.
+    """
+    found = []
+    for k, name in enumerate(STACK):
+        x, y, z = cubes[name]
+        off, height = math.hypot(x, y), z - (k + 0.5) * CUBE
+        ok = off <= OFF_CENTRE and abs(height) <= LEVEL
+        found.append((
+            f"{name} is number {k + 1} of the stack: {1e3 * off:.0f} mm off the centre, "
+            f"{1e3 * height:+.0f} mm from its height", ok,
+        ))  # fmt: skip
+    return found
+
+
+def _arm(name: str) -> FactoryArm:
+    return next(arm for arm in ARMS if arm.name == name)
