@@ -45,7 +45,7 @@ class FloorGoal:
         self._scene, self._base_pose, self._turns, self._go = server.scene, base_pose, turns, go
         self._armed_by: int | None = None
         """Page on which the button was pressed."""
-        self._text = ""
+        self._text, self._driving = "", False
         self.button = server.gui.add_button(
             ARM, icon=viser.Icon.MAP_PIN,
             hint="The base drives there, and to its heading as seen from where it is now.",
@@ -56,12 +56,14 @@ class FloorGoal:
         )
         self.button.on_click(self._pressed)
 
-    def set_message(self, text: str) -> None:
-        """Store the status of the motion, shown below the button."""
-        self._text = text
+    def set_message(self, text: str, *, driving: bool) -> None:
+        """Store the status of the motion; the goal is marked while ``driving``."""
+        self._text, self._driving = text, driving
 
     def refresh(self) -> None:
-        """Update the line; on viser's event loop."""
+        """Update line and mark; on viser's event loop."""
+        if self._mark.visible and not self._driving:
+            self._mark.visible = False
         text = "Click on the floor" if self._armed_by is not None else plain(self._text)
         if text != self.message.content:
             self.message.content, self.message.visible = text, bool(text)
@@ -92,6 +94,7 @@ class FloorGoal:
         self._disarm()
         x, y = map(float, point)
         self._mark.position, self._mark.visible = (x, y, 0.5 * MARKER_HEIGHT), True
+        self._driving = True
         self._go(x, y, heading_to(point, X_WB, turns=self._turns))
         self.refresh()
 

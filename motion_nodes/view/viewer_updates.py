@@ -273,15 +273,20 @@ class ViewerUpdates(ViewerCallbacks):
         if self._simulation is not None and self._simulation.set_state(paused, text):
             self._drawing.request_if_watched()
 
-    def set_drive_message(self, name: str, text: str) -> None:
+    def set_drive_message(self, name: str, text: str, *, driving: bool = False) -> None:
         """Show the status of a motion to a click on the floor; ignored without one.
+
+        Args:
+            name: of the robot.
+            text: the status; empty: none.
+            driving: whether the motion goes on; its goal is marked until it ends.
 
         Raises:
             RobotNotFound: no such robot.
         """
         goal = self._robot(name).floor_goal
         if goal is not None:
-            goal.set_message(text)
+            goal.set_message(text, driving=driving)
             self._drawing.request_if_watched()
 
     def clear_trail(self, name: str) -> None:

@@ -169,6 +169,8 @@ def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishe
     name, x, y, yaw = wishes.seen()[-1]
     assert (name, x, y) == ("jetbot", pytest.approx(0.8, abs=0.03), pytest.approx(-0.3, abs=0.03))
     assert yaw == pytest.approx(np.arctan2(y + 0.5, x - 0.5))
+    viewer.set_drive_message("jetbot", "arrived")
+    page.wait_for_text("arrived")
 
 
 def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:

@@ -75,9 +75,13 @@ def test_the_click_after_the_button_is_the_goal(viewer):
     click(viewer, (2.0, -3.0, 1.0))
     record.wait_for(lambda calls: calls == [("base", 2.0, -3.0, pytest.approx(-0.5 * math.pi))])
     assert goal.button.label == ARM
+    viewer.set_drive_message("base", "driving", driving=True)
+    refresh(viewer)
+    assert goal._mark.visible
     viewer.set_drive_message("base", "arrived")
     refresh(viewer)
     assert goal.message.content == "arrived"
+    assert not goal._mark.visible
 
 
 def test_a_page_that_closes_leaves_no_armed_button(viewer):

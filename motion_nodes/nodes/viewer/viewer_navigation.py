@@ -54,7 +54,7 @@ class WatchedNavigation:
         self._work = self._action.execute(
             NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0))
         )
-        viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m")
+        viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)
 
     def cancel(self) -> None:
         """Cancel the goal under way, if there is one."""
