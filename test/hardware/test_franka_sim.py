@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from patience import Patience
+from patience import LIMIT, Patience
 
 from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
@@ -89,7 +89,7 @@ class Rig:
         self.q = np.array([*READY, 0.02, 0.02])
 
     def run(
-        self, done: Callable[[], bool], what: str, *, command: bool = True, within: float = 6.0
+        self, done: Callable[[], bool], what: str, *, command: bool = True, within: float = LIMIT
     ) -> None:
         patience = Patience(within)
         while not done():
@@ -136,7 +136,7 @@ def rig(simulator: Simulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def test_nothing_that_is_streamed_steps_the_torques(rig: Rig, simulator: Simulator) -> None:
     try:
-        rig.run(lambda: rig.session.state is SessionState.ENABLED, "enabled", within=30.0)
+        rig.run(lambda: rig.session.state is SessionState.ENABLED, "enabled")
         rig.for_cycles(100)
         simulator.torque_steps()
         disturb(rig)
