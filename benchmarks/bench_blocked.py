@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 import rclpy
 from control_msgs.action import FollowJointTrajectory
-from diagnostic_msgs.msg import DiagnosticArray
 from harness import Cell, Record, Recorder, Report, arguments, isolate, motion_up, progress
-from harness.clients import MOVE, TRAJECTORY, Client, move_goal, plan_goal
+from harness.clients import MOVE, TRAJECTORY, Client, SuiteReports, move_goal, plan_goal
 from harness.processes import START
 from moveit_msgs.action import MoveGroup
 
@@ -35,6 +34,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scenery import floor_of
+from motion_nodes.trajectory.joint_trajectory import rest_to_rest_duration
 
 GOAL = 120.0  # [s] How long a goal may take
 ON_THE_WAY = 200  # States that are checked between home and a goal
@@ -77,22 +77,19 @@ class PushingCell:
 
     def __init__(self, robot: Robot, seed: int, speed: float) -> None:
         """Create the endpoints; trajectories use a share ``speed`` of the limits."""
-        self.robot = robot
         self.group: Group = next(g for g in robot.groups.values() if g.tip is not None)
         self.checker = CollisionChecker(robot, self.group.joints, scene=floor_of(robot).scene())
         self.home = robot.home[self.group.indices]
-        self.values: dict[str, str] = {}
         self.returned: list[bool] = []
-        self.ready = False
         self._speed = speed
         self._rng = np.random.default_rng(seed)
         node = rclpy.create_node("bench_blocked")
         self.client = Client(node, **{MOVE: MoveGroup, TRAJECTORY: FollowJointTrajectory})
-        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+        self.reports = SuiteReports(node)
 
     def wait(self) -> None:
         """Wait until the planner plans."""
-        self.client.wait(lambda: self.ready, "the planner", START)
+        self.client.wait(lambda: self.reports.ready, "the planner", START)
         self.client.wait_for_servers()
 
     def go_home(self) -> None:
@@ -107,12 +104,10 @@ class PushingCell:
         """Send a trajectory that ends below the floor."""
         q = self._goal()
         limits, distance = self.group.limits, np.abs(q - self.home)
-        # Peak speed and acceleration of a quintic from rest to rest.
-        fastest = np.maximum(
-            1.875 * distance / (self._speed * limits.velocity),
-            np.sqrt(5.7735 * distance / (self._speed * limits.acceleration)),
+        shortest = rest_to_rest_duration(
+            distance, self._speed * limits.velocity, self._speed * limits.acceleration
         )
-        goal = move_goal(self.group.joints, q, MARGIN * float(fastest.max()))
+        goal = move_goal(self.group.joints, q, MARGIN * shortest)
         begin = time.monotonic_ns()
         ended = self.client.finish(TRAJECTORY, goal, GOAL)
         text = "rejected" if ended.result is None else ended.result.result.error_string
@@ -133,19 +128,13 @@ class PushingCell:
             if {contact.kind for contact in self.checker.explain(way[first + 2])} == {"world"}:
                 return q
 
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            values = {entry.key: entry.value for entry in status.values}
-            if status.name == "mujoco_sim":
-                self.values = values
-            elif status.name == "move_group":
-                self.ready = values.get("ready to plan") == "True"
-
 
 def judge(cell: PushingCell, record: Record, pushes: list[Push]) -> Figures:
     """Return what the recorded states say of the pushes."""
     found = Figures(
-        texts=[push.text for push in pushes], returned=cell.returned[1:], simulation=cell.values
+        texts=[push.text for push in pushes],
+        returned=cell.returned[1:],
+        simulation=cell.reports.simulation,
     )
     columns = [record.names.index(joint) for joint in cell.group.joints]
     for push in pushes:
@@ -157,7 +146,8 @@ def judge(cell: PushingCell, record: Record, pushes: list[Push]) -> Figures:
             continue
         first = int(np.argmax(touching))
         moving = v.max(axis=1) > REST_SPEED
-        stands = first + int(np.argmin(moving[first:]))
+        # A record that ends in motion counts as standing at its end.
+        stands = first + int(np.argmin(np.append(moving[first:-1], False)))
         last = max(int(np.flatnonzero(moving)[-1]), first)
         for times, index in ((found.stands, stands), (found.rest, last)):
             times.append(1e-9 * float(part.stamps[index] - part.stamps[first]))

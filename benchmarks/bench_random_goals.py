@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import Pose
 from harness import Cell, Report, arguments, isolate, motion_up, progress
-from harness.clients import MOVE, Client, plan_goal, validity_request
+from harness.clients import MOVE, Client, SuiteReports, plan_goal, validity_request
 from harness.processes import START
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import CollisionObject, PlanningScene
@@ -99,20 +98,17 @@ class GoalCell:
         self.findings = Findings()
         node = rclpy.create_node("bench_random_goals")
         self.client = Client(node, **{MOVE: MoveGroup})
-        self._planner: dict[str, str] = {}
+        self.reports = SuiteReports(node)
+        self.findings.simulation = self.reports.simulation
         self._indices: dict[tuple[str, ...], list[int]] = {}
         self._limits = robot.limits.select(self.group.joints).velocity
         self._validity = node.create_client(GetStateValidity, "check_state_validity")
         self._scene = node.create_client(ApplyPlanningScene, "apply_planning_scene")
         node.create_subscription(JointState, "joint_states", self._on_state, 100)
-        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
 
     def wait(self) -> None:
         """Wait until the planner plans and the simulation reports."""
-        self.client.wait(
-            lambda: self._planner.get("ready to plan") == "True" and self.findings.simulation,
-            "the planner", START,
-        )  # fmt: skip
+        self.client.wait(lambda: self.reports.ready, "the planner", START)
         self.client.wait_for_servers()
 
     def valid(self, q: np.ndarray) -> bool:
@@ -165,14 +161,6 @@ class GoalCell:
         if speeds.max() > self.findings.peak_ratio:
             self.findings.peak_ratio = float(speeds.max())
             self.findings.peak_joint = self.group.joints[int(speeds.argmax())]
-
-    def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        for status in message.status:
-            values = {entry.key: entry.value for entry in status.values}
-            if status.name == "mujoco_sim":
-                self.findings.simulation = values
-            elif status.name == "move_group":
-                self._planner = values
 
 
 class Separation:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
+from diagnostic_msgs.msg import DiagnosticArray
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints, JointConstraint
 from moveit_msgs.srv import GetStateValidity
@@ -108,6 +109,32 @@ class Client:
         sent = self.send(action, goal)
         self.wait(lambda: sent.ended, f"a result of {action}", within)
         return sent
+
+
+class SuiteReports:
+    """What simulation and planner of one robot report on /diagnostics."""
+
+    def __init__(self, node: Node) -> None:
+        """Subscribe."""
+        self.simulation: dict[str, str] = {}
+        """The last values of the simulation; always the same object."""
+        self.planner: dict[str, str] = {}
+        """The last values of the planner."""
+        node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, 100)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the planner plans, and the simulation has reported."""
+        return self.planner.get("ready to plan") == "True" and bool(self.simulation)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        for status in message.status:
+            values = {entry.key: entry.value for entry in status.values}
+            if status.name == "mujoco_sim":
+                self.simulation.clear()
+                self.simulation.update(values)
+            elif status.name == "move_group":
+                self.planner = values
 
 
 def plan_goal(group: str, joints: Sequence[str], q: np.ndarray, **request: Any) -> Any:

@@ -310,14 +310,8 @@ class JointArbiter:
             residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
-        if self.guard is not None and fresh and self.fault:
-            # A joint that retreats from a contact still pushes for a moment.
-            self.guard.note_preload(residual)
-        elif self.guard is not None and fresh:
-            tolerances = path_tolerances(self.guard.settings.tolerance, self.runs)
-            blocked = self.guard.check(position, tolerances, self._gripping, residual)
-            if blocked is not None:
-                self._stop_blocked(blocked, position)
+        if self.guard is not None and fresh:
+            self._check_blocked(self.guard, position, residual)
         self._resync(dt, position, velocity)
         self._measured, self._effort = (position, velocity), effort
         self.compliance.step(dt, position, velocity, effort if fresh else None)
@@ -448,9 +442,15 @@ class JointArbiter:
         self.controller.stop(joints)
         self.resync.request(joints)
 
-    def _stop_blocked(self, blocked: Blocked, position: Array) -> None:
-        """Stop all guarded joints, and retreat to the positions where they were found blocked."""
-        self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
+    def _check_blocked(self, guard: JointGuard, position: Array, residual: Array | None) -> None:
+        """Stop all guarded joints if one is blocked, and retreat to where they were found so."""
+        if self.fault:  # A joint that retreats from a contact still pushes for a moment.
+            guard.note_preload(residual)
+            return
+        tolerances = path_tolerances(guard.settings.tolerance, self.runs)
+        blocked = guard.check(position, tolerances, self._gripping, residual)
+        if blocked is not None:
+            self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
 
     def stop_in_contact(self, text: str, guarded: NDArray[np.bool_], position: Array) -> None:
         """Stop joints because of a contact, and retreat to where they are.

@@ -183,7 +183,8 @@ class JointGuard:
         self._behind = np.where(far > 1.0, self._behind + 1, 0)
         push = np.zeros_like(far)
         if residual is not None:
-            push = np.abs(residual) / (margin + self._remaining_preload(residual))
+            self._keep_lasting_preload(residual)
+            push = np.abs(residual) / (margin + np.abs(self._preload))
         patience = np.full_like(far, CONFIRMED)
         if residual is not None:
             patience[np.isfinite(margin) & (push < PUSH_SHARE)] = NOT_DRIVEN
@@ -202,12 +203,11 @@ class JointGuard:
             guarded=np.isfinite(bound) | np.isfinite(margin),
         )
 
-    def _remaining_preload(self, residual: Array) -> Array:
-        """Return the part of the preload that never ceased since the joints rested, shape (n,)."""
+    def _keep_lasting_preload(self, residual: Array) -> None:
+        """Reduce the preload to the part that never ceased since the joints rested."""
         lasting = np.minimum(np.abs(residual), np.abs(self._preload))
         same = np.sign(residual) == np.sign(self._preload)
         self._preload = np.where(same, np.copysign(lasting, residual), 0.0)
-        return np.abs(self._preload)
 
     def _error(self, position: Array) -> Array:
         """Return the distances from the recent references, 0 within their range."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -119,9 +119,6 @@ def return_goal(
 ) -> FollowGoal:
     """Return a slow, smooth motion of a reference from rest to rest, without tolerances.
 
-    The max velocity of a quintic is 15/8 d/T, its max acceleration 10/sqrt(3) d/T^2, its max jerk
-    60 d/T^3.
-
     Args:
         names: of the joints.
         start: start positions [rad or m], shape (k,).
@@ -129,13 +126,8 @@ def return_goal(
         limits: of these joints, of which a fraction is used.
     """
     end = end.clip(limits.lower, limits.upper)
-    d = np.abs(end - start)
-    times = (
-        1.875 * d / (SHARE * limits.velocity),
-        np.sqrt(10.0 / np.sqrt(3.0) * d / (SHARE * limits.acceleration)),
-        np.cbrt(60.0 * d / (SHARE * limits.jerk)),
-    )
-    duration = max(SHORTEST, *(float(t.max(initial=0.0)) for t in times))
+    usable = (SHARE * limits.velocity, SHARE * limits.acceleration, SHARE * limits.jerk)
+    duration = max(SHORTEST, rest_to_rest_duration(np.abs(end - start), *usable))
     still = np.zeros((2, len(names)))
     none = Tolerances.uniform(len(names), 0.0)
     trajectory = JointTrajectory(

@@ -23,6 +23,8 @@ from typing import Any
 
 from numba.core.caching import IndexDataCacheFile
 
+from motion_nodes.kernels.private_files import open_private
+
 _LOG = logging.getLogger(__name__)
 _MAGIC = b"motion_nodes numba 1\n"
 _HEAD = len(_MAGIC) + 32
@@ -66,16 +68,15 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
         """Wait until no other process compiles this kernel; return whether that took its lock."""
         with contextlib.suppress(OSError):
             Path(self._cache_path).mkdir(parents=True, exist_ok=True)
-            path = Path(self._index_path).with_suffix(".lock")
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            # Held until the code is saved, or this process ends.
+            self._lock = open_private(Path(self._index_path).with_suffix(".lock"))
             deadline = time.monotonic() + _TURN_TIMEOUT
             while time.monotonic() < deadline:
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    self._lock = lock
+                    fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     return True
                 time.sleep(_POLL)
-            os.close(lock)
+        self._end_turn()
         return False
 
     def _end_turn(self) -> None:

@@ -19,7 +19,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
 from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
-__all__ = ["TrajectorySample", "JointTrajectory"]
+__all__ = ["TrajectorySample", "JointTrajectory", "rest_to_rest_duration"]
 
 Array = NDArray[np.float64]
 
@@ -169,6 +169,27 @@ def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float | Array) -> Sequ
     """Return coefficients, lowest first, of the cubic with these end positions and velocities."""
     d = q1 - q0
     return q0, v0, (3.0 * d - (2.0 * v0 + v1) * T) / T**2, (-2.0 * d + (v0 + v1) * T) / T**3
+
+
+def rest_to_rest_duration(
+    distance: Array, velocity: Array, acceleration: Array, jerk: Array | float = np.inf
+) -> float:
+    """Return the shortest duration of a quintic from rest to rest within limits [s].
+
+    Its max velocity is 15/8 d/T, its max acceleration 10/sqrt(3) d/T^2, its max jerk 60 d/T^3.
+
+    Args:
+        distance: of each joint, 0 or above [rad or m], shape (n,).
+        velocity: limits [rad/s or m/s], shape (n,).
+        acceleration: limits [rad/s^2 or m/s^2], shape (n,).
+        jerk: limits [rad/s^3 or m/s^3], shape (n,).
+    """
+    times = (
+        1.875 * distance / velocity,
+        np.sqrt(10.0 / np.sqrt(3.0) * distance / acceleration),
+        np.cbrt(60.0 * distance / jerk),
+    )
+    return max(float(t.max(initial=0.0)) for t in times)
 
 
 def _quintic(

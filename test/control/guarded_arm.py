@@ -23,7 +23,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory, rest_to_rest_duration
 
 PERIOD = 0.004
 
@@ -99,13 +99,8 @@ class GuardedArm:
         q = self.world.state("arm").position
         limits = self.controller.limits
         q, goal = (x.clip(limits.lower, limits.upper) for x in (q, np.asarray(goal)))
-        d = np.abs(goal - q)
-        duration = max(
-            0.2,
-            float((1.875 * d / (speed * limits.velocity)).max()),
-            float(np.sqrt(5.7736 * d / (speed * limits.acceleration)).max()),
-            float(np.cbrt(60.0 * d / (speed * limits.jerk)).max()),
-        )
+        usable = (speed * limits.velocity, speed * limits.acceleration, speed * limits.jerk)
+        duration = max(0.2, rest_to_rest_duration(np.abs(goal - q), *usable))
         still = np.zeros((2, len(q)))
         path = JointTrajectory(self.joints, np.array([0.0, duration]), np.array([q, goal]), still,
                                still)  # fmt: skip

@@ -7,7 +7,11 @@ from scipy.interpolate import CubicHermiteSpline
 
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
+from motion_nodes.trajectory.joint_trajectory import (
+    JointTrajectory,
+    TrajectorySample,
+    rest_to_rest_duration,
+)
 from motion_nodes.trajectory.trajectory_checks import (
     MAX_POINTS,
     check_point_count,
@@ -182,3 +186,22 @@ def test_counts_and_names_are_checked_first():
         joint_order(["a", "a"], JOINTS)
     with pytest.raises(InvalidCommand):
         joint_order([], JOINTS)
+
+
+@pytest.mark.parametrize(
+    "limits", [(0.5, 99.0, 999.0), (9.0, 0.7, 999.0), (9.0, 99.0, 3.0)], ids=["v", "a", "j"]
+)
+def test_a_motion_from_rest_to_rest_uses_up_its_tightest_limit(limits):
+    distance = np.array([0.4, 1.3])
+    T = rest_to_rest_duration(distance, *(value * np.ones(2) for value in limits))
+    still = np.zeros((2, 2))
+    motion = JointTrajectory(
+        ("a", "b"), np.array([0.0, T]), np.array([0.0 * distance, distance]), still, still
+    )
+    times = np.linspace(0.0, T, 2001)
+    samples = [motion.sample(t) for t in times]
+    v = max(np.abs(sample.velocity).max() for sample in samples)
+    accelerations = np.array([sample.acceleration for sample in samples])
+    j = np.abs(np.diff(accelerations, axis=0)).max() / (times[1] - times[0])
+    shares = np.array([v, np.abs(accelerations).max(), j]) / limits
+    assert shares.max() == pytest.approx(1.0, rel=2e-3)

@@ -51,9 +51,7 @@ class WatchedNavigation:
     def send(self, viewer: BrowserViewer, x: float, y: float, yaw: float) -> None:
         """Drive to a pose in the world [m, m, rad]."""
         goal = pose2_of(self._X_OW).compose(Pose2(x, y, yaw))
-        self._work = self._action.execute(
-            NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0))
-        )
+        self._work = self._drive(NavigateToPose.Goal(pose=stamped_pose(goal, self._frame, 0)))
         viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)
 
     def cancel(self) -> None:
@@ -67,21 +65,17 @@ class WatchedNavigation:
             return
         try:
             next(self._work)
-        except StopIteration as done:
-            viewer.set_drive_message(self._name, _text(done.value))
-            self._work = None
+            return
+        except StopIteration:
+            text = "arrived"
         except SkillFailed as failure:
-            viewer.set_drive_message(self._name, str(failure))
-            self._work = None
+            text = str(failure)
+        self._work = None
+        viewer.set_drive_message(self._name, text)
 
     def destroy(self) -> None:
         """Destroy the client."""
         self._action.destroy()
 
-
-def _text(outcome: tuple[int, Any]) -> str:
-    try:
-        require_success(outcome, "not there")
-    except SkillFailed as failure:
-        return str(failure)
-    return "arrived"
+    def _drive(self, goal: NavigateToPose.Goal) -> Work:
+        require_success((yield from self._action.execute(goal)), "not there")
