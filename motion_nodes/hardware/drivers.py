@@ -22,6 +22,7 @@ _OWN = {
     "franka": "motion_nodes.hardware.franka.driver:FrankaDriver",
     "two_wheels": "motion_nodes.hardware.two_wheels.driver:TwoWheelsDriver",
     "ur": "motion_nodes.hardware.universal_robots.driver:UniversalRobotsDriver",
+    "xarm": "motion_nodes.hardware.xarm.driver:XArmDriver",
 }
 
 
