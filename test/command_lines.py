@@ -10,7 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-_BLOCK = re.compile(r"^```(?:sh|bash)[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -32,10 +31,11 @@ class Line:
         return int(code[1]) if code else 0
 
 
-def lines_of(page: Path) -> list[Line]:
-    """Return the commands of a page; a backslash joins two lines."""
+def lines_of(page: Path, kind: str = r"(?:sh|bash)[^\n]*") -> list[Line]:
+    """Return the commands of a page's blocks of a kind; a backslash joins two lines."""
     name = page.relative_to(ROOT).as_posix()
-    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
+    block = re.compile(rf"^```{kind}\n(.*?)^```", re.DOTALL | re.MULTILINE)
+    blocks = block.findall(page.read_text(encoding="utf-8"))
     texts = [t for block in blocks for t in block.replace("\\\n", " ").splitlines()]
     return [Line(name, text) for text in texts if shlex.split(text, comments=True)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
 import signal
@@ -59,7 +60,9 @@ LATCHED = QoSProfile(
 )
 
 
-def _started(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> Any:
+def _started(
+    command: Sequence[str], log: Path, environment: Mapping[str, str], folder: Path | None
+) -> Any:
     with log.open("wb") as file:
         return subprocess.Popen(
             list(command),
@@ -67,6 +70,7 @@ def _started(command: Sequence[str], log: Path, environment: Mapping[str, str]) 
             stdout=file,
             stderr=subprocess.STDOUT,
             env=dict(environment),
+            cwd=folder,
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -82,13 +86,14 @@ class SuiteProcess:
         environment: Mapping[str, str] | None = None,
         *,
         fork: bool = True,
+        folder: Path | None = None,
     ) -> None:
-        """Start it; a node without ``fork`` imports only what it needs."""
+        """Start it in a folder; a node without ``fork`` imports only what it needs."""
         self.command = list(command)
         self._log = log
         variables = dict(environment or os.environ)
-        made = forked(self.command, log, variables) if fork else None
-        self._process = made or _started(self.command, log, variables)
+        made = forked(self.command, log, variables) if fork and folder is None else None
+        self._process = made or _started(self.command, log, variables, folder)
 
     @property
     def pid(self) -> int:
@@ -146,13 +151,18 @@ class Suite:
         self._folder = folder
         self.environment = dict(environment)
         self.processes: list[SuiteProcess] = []
+        self._numbers = itertools.count()
         self.fork = True
         """Whether nodes are forked from a process that has imported what they import."""
 
-    def run(self, command: Sequence[str], **variables: str) -> SuiteProcess:
-        """Start any command with this run's environment."""
-        log = self._folder / f"process_{len(self.processes)}.log"
-        process = SuiteProcess(command, log, self.environment | variables, fork=self.fork)
+    def run(
+        self, command: Sequence[str], *, folder: Path | None = None, **variables: str
+    ) -> SuiteProcess:
+        """Start any command with this run's environment, in this folder or another one."""
+        log = self._folder / f"process_{next(self._numbers)}.log"
+        process = SuiteProcess(
+            command, log, self.environment | variables, fork=self.fork, folder=folder
+        )
         self.processes.append(process)
         return process
 

@@ -28,9 +28,10 @@ COMPUTING = tuple(
         *("planning", "rmpflow", "robot_setup", "ik", "sim", "scene", "trajectory", "kernels"),
         *("model", "bases", "base_navigation", "control", "compat"),
         *("view", "api", "learning", "policies", "perception", "tasks"),
+        *("mpc", "cli", "packaging", "agent_tools"),
     )
 )
-"""Folders whose tests wait for no loops: they come last, and the last worker does only them."""
+"""Folders whose tests have no loops to keep: they come last, and the last worker does only them."""
 
 LOW_PRIORITY = 10
 """Niceness of the worker that computes."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Collection
@@ -96,11 +95,8 @@ class Reader:
 
     def _program(self, words: list[str]) -> tuple[int, str]:
         program = PROGRAMS.get(words[0], [sys.executable])
-        done = subprocess.run(
-            [*program, *words[1:]], capture_output=True, text=True, check=False,
-            timeout=PATIENCE, cwd=self.folder, env=self._suite.environment,
-        )  # fmt: skip
-        return done.returncode, done.stdout + done.stderr
+        process = self._run([*program, *words[1:]])
+        return process.exit_code(), process.output
 
     def _start(self, command: str, words: list[str]) -> None:
         if command in self._running:
@@ -141,7 +137,7 @@ class Reader:
 
     def _run(self, words: list[str]) -> SuiteProcess:
         # A robot's folder is named as seen from where the pages' files are.
-        return self._suite.run(["/usr/bin/env", "-C", str(self.folder), *words])
+        return self._suite.run(words, folder=self.folder)
 
     def last(self, file: str, name: str) -> float:
         """Return the last value of a number in a recording."""

@@ -4,11 +4,7 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -63,28 +59,6 @@ def test_commands_of_the_readme_that_need_no_ros(motion, tmp_path, monkeypatch):
     for command in found:
         done = motion(command.strip())
         assert done.code == 0, f"{command}: {done.text}"
-
-
-def test_recording_as_the_page_says(tmp_path):
-    first, *recordings = commands("command_line.md", "bash suite")
-    run = [sys.executable, "-m", "motion_nodes.cli.main"]
-    with (tmp_path / "up.log").open("w") as log:
-        suite = subprocess.Popen(
-            [*run, *shlex.split(first[0])[1:]], stdout=log, stderr=log, cwd=tmp_path
-        )
-    try:
-        for command, code in recordings:
-            done = subprocess.run(
-                [*run, *shlex.split(command)[1:]],
-                capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
-            )  # fmt: skip
-            assert done.returncode == code, done.stdout + done.stderr
-    finally:
-        suite.send_signal(signal.SIGINT)
-        assert suite.wait(20.0) == 0
-    assert "/joint_states" in (tmp_path / "run.jsonl").read_text()
-    lines = (tmp_path / "odom.csv").read_text().splitlines()
-    assert any("pose.pose.position.x" in line for line in lines)
 
 
 def test_the_page_names_every_command():

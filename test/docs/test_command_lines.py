@@ -7,8 +7,8 @@ The tutorials' lines are typed by test_tutorials.py, in their order; those of th
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 
 import click
@@ -46,6 +46,8 @@ NEEDS_ANOTHER_SUITE = {
     "topic hz": "does not end by itself",
 }
 """Parts of lines that are not typed beside a Franka without physics, and what they need."""
+AT_ONCE = 3
+"""Pages typed at the same time, for lines mostly wait; those that stop or grip come one by one."""
 LINES = all_lines()
 
 
@@ -116,13 +118,20 @@ def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
     assert len(lines) >= 10
     suite = module_suite.run([*MOTION, "up", "franka", "--backend", "mock", "--viewer", "none"])
     wait_until(lambda: "READY after" in suite.output, str(suite), 240.0)
-    for line in lines:
-        done = subprocess.run(
-            [*MOTION, "ros", *line.words[1:]], capture_output=True, text=True, check=False,
-            timeout=60, env=module_suite.environment, cwd=tmp_path,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
-        assert done.stdout.strip(), line
+
+    def type_page(page):
+        for line in (line for line in lines if line.page == page):
+            process = module_suite.run([*MOTION, "ros", *line.words[1:]], folder=tmp_path)
+            assert process.exit_code() == 0, f"{line}\n{process}"
+            assert process.output.strip(), line
+
+    pages = dict.fromkeys(line.page for line in lines)
+    alone = {line.page for line in lines if line.words[1] == "action" or "/stop" in line.text}
+    with ThreadPoolExecutor(AT_ONCE) as readers:
+        list(readers.map(type_page, (page for page in pages if page not in alone)))
+    for page in pages:
+        if page in alone:
+            type_page(page)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/robot_files.md"])

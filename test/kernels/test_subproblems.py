@@ -5,41 +5,41 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels.ik import subproblems as sp
+from motion_nodes.kernels.jit import kernel
 
 
 # The parts have no form for Python; these have.
-@numba.njit
+@kernel
 def angle_to(k, p, q, usual):
     return sp.angle_to(k, p, q, usual)
 
 
-@numba.njit
+@kernel
 def angles_to_plane(h, k, p, d, usual, slack):
     return sp.angles_to_plane(h, k, p, d, usual, slack)
 
 
-@numba.njit
+@kernel
 def angles_to_distance(k, p, q, d, usual, slack):
     return sp.angles_to_distance(k, p, q, d, usual, slack)
 
 
-@numba.njit
+@kernel
 def common_normal(h1, p1, h2, p2):
     return sp.common_normal(h1, p1, h2, p2)
 
 
-@numba.njit
+@kernel
 def zeros_of_wave(f, out):
     return sp.zeros_of_wave(f, out)
 
 
-@numba.njit
+@kernel
 def within(room, i, angle):
     return sp.within(room, i, angle)
 

@@ -317,6 +317,6 @@ def test_the_commands_stop_and_resume(cell, suite):
 def test_commands_without_a_suite_say_so(suite):
     alone = {"ROS_DOMAIN_ID": "0", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     motion = [sys.executable, "-m", "motion_nodes.cli.main"]
-    for word in ("stop", "resume"):
-        process = suite.run([*motion, word, "--timeout", "1.5"], **alone)
+    commands = [[*motion, word, "--timeout", "1.5"] for word in ("stop", "resume")]
+    for process in [suite.run(command, **alone) for command in commands]:
         assert process.exit_code() == 1, process.output

@@ -4,10 +4,10 @@
 import math
 import re
 
-import numba
 import numpy as np
 import pytest
 
+from motion_nodes.kernels.jit import kernel
 from motion_nodes.kernels.search import rrt_trees
 from motion_nodes.kernels.search.rrt_nearest import LEAF
 from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, make_trees
@@ -15,14 +15,14 @@ from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, mak
 TURN = 2.0 * math.pi
 
 
-@numba.njit
+@kernel
 def insert_all(space, trees, Q):
     rrt_trees.index_roots(space, trees)
     for k in range(len(Q)):
         rrt_trees.add(space, trees, GOAL, Q[k], k)
 
 
-@numba.njit
+@kernel
 def ask_all(space, trees, Q, who, away):
     for k in range(len(Q)):
         who[k], away[k] = rrt_trees.nearest(space, trees, GOAL, Q[k])
