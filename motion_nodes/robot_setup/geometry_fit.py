@@ -10,10 +10,11 @@ import numpy as np
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SphereSet
+from motion_nodes.scene.robot_spheres import rigid_links
 
 Progress = Callable[[str], None]
 
@@ -21,14 +22,21 @@ Progress = Callable[[str], None]
 def link_geometries(
     tree: KinematicTree, search: PackageSearch, findings: Notes
 ) -> dict[str, LinkGeometry]:
-    """Return the geometry of each link with shapes."""
-    links = tree.links.values()
+    """Return the geometry of each link with shapes.
+
+    A body whose links have no collision geometry at all is represented by what is seen of it.
+    """
+    links, rigid = tree.links.values(), rigid_links(tree)
     chosen = {link.name: link.collisions for link in links if link.collisions}
-    if not chosen:
-        chosen = {link.name: link.visuals for link in links if link.visuals}
-        if chosen:
-            text = "fitted to what is seen: no link has collision geometry"
-            findings.add("guessed", "spheres.yaml", text)
+    solid = {rigid[name] for name in chosen}
+    seen = {
+        link.name: link.visuals for link in links if link.visuals and rigid[link.name] not in solid
+    }
+    if seen:
+        which = listed(seen) if solid else "all links"
+        text = f"{which}: fitted to what is seen, without collision geometry in the file"
+        findings.add("guessed", "spheres.yaml", text)
+    chosen |= seen
     if not chosen:
         findings.add("missing", "spheres.yaml", "no link has geometry; nothing can be checked")
     geometries = {}

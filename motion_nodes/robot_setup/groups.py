@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.tree import Joint, JointKind, KinematicTree
+from motion_nodes.model.tree import Joint, KinematicTree
+from motion_nodes.robot_setup.branches import Branches, is_named_finger
 from motion_nodes.robot_setup.notes import Confidence, Notes, listed
 from motion_nodes.robot_setup.questions import Ask, Question, answered, take_guess
 
-_FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _TIPS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -30,7 +30,10 @@ _TIPS = [
 """Names of frames at the end of an arm, in order of preference."""
 _CERTAIN = 3
 """Number of those patterns that name tool centre points; the others also name parts."""
-_SENSOR = re.compile(r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_", re.IGNORECASE)
+_SENSOR = re.compile(
+    r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_|radar|realsense|livox|zed_",
+    re.IGNORECASE,
+)
 """Names of frames that are no tools."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
 
@@ -59,34 +62,6 @@ class Groups:
     grippers: list[GroupGuess] = field(default_factory=list)
 
 
-class _Branches:
-    """The moving joints, each with its children."""
-
-    def __init__(self, tree: KinematicTree, left_out: Collection[str]) -> None:
-        self.tree = tree
-        movable = [
-            joint
-            for link in tree.frame_names[1:]
-            if (joint := tree.parent_joint[link]).movable and joint.name not in left_out
-        ]
-        kept = {joint.name for joint in movable}
-        self.below: dict[str | None, list[Joint]] = {None: []}
-        for joint in movable:
-            self.below[joint.name] = []
-        for joint in movable:
-            above = tree.parent_joint.get(joint.parent)
-            while above is not None and above.name not in kept:
-                above = tree.parent_joint.get(above.parent)
-            self.below[above.name if above else None].append(joint)
-
-    def all_below(self, joints: Iterable[Joint]) -> list[Joint]:
-        """Return joints and all their descendants."""
-        found = []
-        for joint in joints:
-            found += [joint, *self.all_below(self.below[joint.name])]
-        return found
-
-
 def guess_groups(
     tree: KinematicTree,
     left_out: Collection[str],
@@ -106,7 +81,7 @@ def guess_groups(
         base: the robot's base frame, at which chains begin if possible; default: the root.
         ask: answers questions about uncertain tips and hands.
     """
-    branches = _Branches(tree, left_out)
+    branches = Branches(tree, left_out)
     chains: list[list[Joint]] = []
     hands: list[list[Joint]] = []
     _split(branches, branches.below[None], chains, hands)
@@ -128,6 +103,8 @@ def guess_groups(
         if joints:
             one = sum(any(j.mimic is None for j in h) for h in hands) == 1
             name = "gripper" if one else _name(hand, "gripper")
+            if any(group.name == name for group in result.groups):
+                name = f"{name}_hand"
             group = GroupGuess(_unique(name, result.groups), joints)
             group.reason, group.confidence = _hand_evidence(hand)
             result.groups.append(group)
@@ -144,13 +121,13 @@ def guess_groups(
 
 
 def _split(
-    branches: _Branches,
+    branches: Branches,
     joints: Sequence[Joint],
     chains: list[list[Joint]],
     hands: list[list[Joint]],
 ) -> None:
     """Divide joints with a common parent into chains and hands."""
-    fingers = [joint for joint in joints if _is_hand(branches, joint, len(joints) > 1)]
+    fingers = branches.hand(joints)
     if fingers:
         hands.append(branches.all_below(fingers))
     for joint in joints:
@@ -158,29 +135,11 @@ def _split(
             continue
         chain = [joint]
         below = branches.below[joint.name]
-        while len(below) == 1 and not _is_hand(branches, below[0], False):
+        while len(below) == 1 and not branches.is_hand(below[0], False):
             chain.append(below[0])
             below = branches.below[chain[-1].name]
         chains.append(chain)
         _split(branches, below, chains, hands)
-
-
-def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
-    """Return whether a joint and all its descendants are (part of) a hand."""
-    below = branches.all_below([joint])
-    if len(below) > 1 and not several and not _FINGER.search(joint.name):
-        # The wrist that carries a gripper's body, which is called a gripper.
-        return False
-    if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
-        # Independent of names: parallel prismatic or mimic joints.
-        small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
-        return several and small and len(below) <= 3 and joint.parent != branches.tree.root
-    # An arm may be attached to a "gripper_base", but a hand is not a long chain.
-    depth, step = 1, joint
-    while branches.below[step.name]:
-        step = branches.below[step.name][0]
-        depth += 1
-    return depth <= 5
 
 
 def _confirmed(
@@ -213,7 +172,7 @@ def _carries(tree: KinematicTree, joint: Joint, other: Joint) -> bool:
 
 def _hand_evidence(hand: Sequence[Joint]) -> tuple[str, Confidence]:
     """Return why joints are taken as a hand, and how certain that is."""
-    named = sum(bool(_FINGER.search(f"{joint.name} {joint.child}")) for joint in hand)
+    named = sum(is_named_finger(joint) for joint in hand)
     if named == len(hand):
         return "named like parts of a hand", "high"
     if named:
@@ -276,7 +235,9 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
             text = f"the tip is named like {what}"
             return question((frames or fitting)[-1], "high" if sure else "medium", text)
     flanges = [name for name in found if _is_frame(tree, name)]
-    if flanges:
+    # A trunk that carries arms has no tool; frames on it are those of sensors.
+    carries = any(joint.movable and joint.parent in found for joint in tree.joints.values())
+    if flanges and not carries:
         alone: Confidence = "medium" if len(flanges) == 1 else "low"
         return question(flanges[-1], alone, "the tip is the last frame without a body")
     return question(link, "low", "the tip is the last moving link")

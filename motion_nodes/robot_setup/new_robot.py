@@ -29,6 +29,7 @@ from motion_nodes.robot_setup.folder_files import target_folder, write_folder
 from motion_nodes.robot_setup.geometry_fit import Progress, fit_spheres, link_geometries
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.legs import find_legs, standing
+from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
 from motion_nodes.robot_setup.notes import Notes, listed
@@ -164,7 +165,9 @@ class _Making:
         self._say("finding wheels and chains")
         frame = base_frame(self._tree)
         wheels = find_wheels(self._tree, self._geometries, frame)
-        base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask)
+        root, file = self._source.root, self._source.file
+        signs = mecanum_evidence(root, self._tree, wheels, self._search.find, file.name)
+        base = guess_base(wheels, self._tree, findings, frame, self._unstated, self._ask, signs)
         if base.turned:
             _turn_round(self._source.root, base.turned, findings)
         if base.wheel_velocity is not None:

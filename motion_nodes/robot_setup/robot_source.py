@@ -13,7 +13,7 @@ from motion_nodes.model.urdf.robot_xml import robot_root, xml_root
 from motion_nodes.model.urdf.urdf import read_urdf_text
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.package_search import PackageSearch
-from motion_nodes.robot_setup.xacro_expansion import expand
+from motion_nodes.robot_setup.xacro_expansion import declared_macros, expand
 from motion_nodes.robot_setup.xacro_leftovers import needs_xacro
 
 if TYPE_CHECKING:
@@ -107,7 +107,14 @@ def _expanded(
     if expansion.left_out:
         text = f"files of packages that were not found are left out: {listed(expansion.left_out)}"
         findings.add("missing", "xacro", text)
-    return robot_root(expansion.urdf, str(path))
+    root = robot_root(expansion.urdf, str(path))
+    macros = declared_macros(path)
+    if root.find("link") is None and macros:
+        raise InvalidDescription(
+            f"{path}: only defines the macros {listed(macros)}, which the file of a robot calls; "
+            "name that file, or write one."
+        )
+    return root
 
 
 def _only_urdf(folder: Path) -> Path:

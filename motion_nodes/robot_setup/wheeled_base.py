@@ -52,6 +52,7 @@ def guess_base(
     base: str,
     unstated: Collection[str] = (),
     ask: Ask = take_guess,
+    mecanum: str = "",
 ) -> BaseGuess:
     """Return the kind of base given by wheels; that of an arm if it is unknown.
 
@@ -61,7 +62,9 @@ def guess_base(
         findings: notes are added.
         base: the robot's base frame.
         unstated: joints whose velocity limits are not stated by the robot's file.
-        ask: answers whether four wheels are mecanum wheels, where their names do not say it.
+        ask: answers whether four wheels are mecanum wheels, where nothing says it.
+        mecanum: evidence that they are, from
+            :func:`motion_nodes.robot_setup.mecanum_signs.mecanum_evidence`.
     """
     guess = BaseGuess(wheels=tuple(wheels))
     rolling = [wheel for wheel in wheels if wheel.swivel is None]
@@ -72,6 +75,7 @@ def guess_base(
     casters = [wheel for wheel in swivels if wheel not in steered]
     guess.passive = _passive(casters)
     guess.passive = (*_carriers(tree, guess.passive), *guess.passive)
+    suspension = _suspension(tree, wheels)
     if casters:
         findings.add("guessed", "passive_joints", f"casters: {listed(guess.passive)}")
     plain = [wheel for wheel in rolling if wheel.roller_angle_deg is None]
@@ -88,11 +92,14 @@ def guess_base(
     elif rolling and len(across) == len(rolling):
         if len(steered) == 2:
             _ackermann(guess, steered, rolling, findings)
-        elif not steered and not _mecanum(guess, rolling, tree, findings, ask):
+        elif not steered and not _mecanum(guess, rolling, tree, findings, ask, mecanum):
             _differential(guess, rolling, findings)
     elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
         _omni(guess, rolling, findings)
     if guess.kind != "arm":
+        guess.passive = (*dict.fromkeys((*suspension, *guess.passive)),)
+        if suspension:
+            findings.add("guessed", "passive_joints", f"suspension: {listed(suspension)}")
         text = f"up to {guess.speed:.3g} m/s and {_TURN:g} rad/s; look at it"
         if guess.wheel_velocity is not None:
             text += f" (the URDF gives the wheels no speed; taken as {guess.wheel_velocity} rad/s)"
@@ -146,6 +153,18 @@ def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
         if below and name not in passive and all(j in passive for j in below):
             found.append(name)
     return tuple(found)
+
+
+def _suspension(tree: KinematicTree, wheels: Sequence[Wheel]) -> tuple[str, ...]:
+    """Return the joints that carry two wheels or more, and nothing else: rockers and bogies."""
+    rolling = {wheel.joint for wheel in wheels} | set(_rollers(wheels))
+    found: list[str] = []
+    for name in reversed(tree.joint_names):
+        below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
+        carried = sum(wheel.joint in below for wheel in wheels)
+        if carried >= 2 and all(j in rolling or j in found for j in below):
+            found.append(name)
+    return tuple(reversed(found))
 
 
 def _is_below(tree: KinematicTree, joint: str, above: str) -> bool:
@@ -224,21 +243,27 @@ def _ackermann(
 
 
 def _mecanum(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes, ask: Ask
+    guess: BaseGuess,
+    rolling: Sequence[Wheel],
+    tree: KinematicTree,
+    findings: Notes,
+    ask: Ask,
+    evidence: str,
 ) -> bool:
-    """Return whether these are four mecanum wheels, which have no other sign than their name."""
+    """Return whether these are four mecanum wheels, without rollers of their own."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
     if len(rolling) != 4:
         return False
-    named = all("mecanum" in word for word in words)
+    if all("mecanum" in word for word in words):
+        evidence = "named mecanum"
     question = Question(
         "base.wheels",
         f"Are {listed(wheel.joint for wheel in rolling)} plain wheels, which skid in turns, or "
         "mecanum wheels?",
         ("plain", "mecanum"),
-        "mecanum" if named else "plain",
-        "high" if named else "medium",
-        "named mecanum" if named else "no wheel is named mecanum or has rollers",
+        "mecanum" if evidence else "plain",
+        "high" if evidence else "medium",
+        evidence or "no sign of rollers in names, meshes or friction",
     )
     if answered(question, ask) == "plain":
         findings.add("guessed", "base.wheels", f"plain; {question.reason}", question.confidence)
@@ -250,7 +275,8 @@ def _mecanum(
         # The usual mounting: seen from above the rollers on top form an X.
         wheels.append((wheel, 45.0 if x * y > 0.0 else 135.0))
     _holonomic(guess, wheels, "mecanum", findings)
-    findings.add("guessed", "base.wheels", "rollers at 45 degrees that form an X from above")
+    text = f"rollers at 45 degrees that form an X from above; {evidence or 'as answered'}"
+    findings.add("guessed", "base.wheels", text)
     return True
 
 

@@ -31,6 +31,7 @@ _ARGUMENT = re.compile(r"\w+:=")
 _DECLARED = re.compile(
     r"(?:<!--(?P<comment>(?:(?!-->).)*)-->\s*)?<xacro:arg\s(?P<rest>[^>]*)>", re.S
 )
+_MACRO = re.compile(r"<xacro:macro\s[^>]*?name\s*=\s*[\"']([^\"']+)")
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
@@ -103,6 +104,12 @@ def declared_arguments(file: Path) -> tuple[XacroArgument, ...]:
         if name := values.get("name"):
             found.setdefault(name, XacroArgument(name, values.get("default"), comment[:80]))
     return tuple(found.values())
+
+
+def declared_macros(file: Path) -> tuple[str, ...]:
+    """Return the names of the macros that a file defines itself."""
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return tuple(dict.fromkeys(_MACRO.findall(text)))
 
 
 def expand(

@@ -174,9 +174,8 @@ class _Trial:
         start = robot.home[columns]
         sliding = np.array([robot.tree.joints[name].kind is JointKind.PRISMATIC for name in joints])
         reach = np.minimum(np.where(sliding, _SLIDE, _MOVE), 0.5 * limits.velocity * _MOVE_TIME)
-        middle = np.where(
-            np.isfinite(limits.upper - limits.lower), 0.5 * (limits.lower + limits.upper), start
-        )
+        bounded = np.isfinite(limits.upper - limits.lower)
+        middle = np.where(bounded, 0.5 * np.where(bounded, limits.lower + limits.upper, 0.0), start)
         inwards = np.where(middle >= start, 1.0, -1.0)
         signs = np.random.default_rng(0).choice((-1.0, 1.0), (_DIRECTIONS, len(joints)))
         ends = []

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_setup.urdf_samples import LIMIT, arm, joint, link, robot
+from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidConfig
@@ -14,13 +14,15 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
+from motion_nodes.robot_setup.geometry_fit import link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.questions import Ask, Question, take_guess
+from motion_nodes.robot_setup.robot_source import search_from
 from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
-from motion_nodes.robot_setup.wheels import find_wheels
+from motion_nodes.robot_setup.wheels import Wheel, find_wheels
 from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
 
@@ -96,16 +98,20 @@ def mecanum_base(sign: float, rollers: int, word: str = "") -> str:
     return robot(*parts)
 
 
-def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
-    """Return the base that is guessed from a URDF without meshes."""
+def wheels_in(text: str) -> tuple[Wheel, ...]:
+    """Return the wheels of a URDF without meshes."""
     tree = read_urdf(text)
     geometries = {
         name: geometry
         for name, part in tree.links.items()
         if (geometry := LinkGeometry.of_shapes(part.collisions, Path)) is not None
     }
-    wheels = find_wheels(tree, geometries, "base_link")
-    return guess_base(wheels, tree, Notes(), "base_link", ask=ask)
+    return find_wheels(tree, geometries, "base_link")
+
+
+def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
+    """Return the base that is guessed from a URDF without meshes."""
+    return guess_base(wheels_in(text), read_urdf(text), Notes(), "base_link", ask=ask)
 
 
 @pytest.mark.parametrize(
@@ -363,3 +369,76 @@ def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
 def test_skidding_wheels_are_measured() -> None:
     assert effective_separation(load_robot("jetbot")) is None
     assert effective_separation(load_robot("franka")) is None
+
+
+def test_rods_of_a_parallelogram_do_not_part_an_arm() -> None:
+    rods = [
+        link("rod"), link("crank"),
+        joint("rod_joint", "link_1", "rod", inside=LIMIT + '<mimic joint="joint_2"/>'),
+        joint("crank_joint", "rod", "crank", inside=LIMIT + '<mimic joint="joint_3"/>'),
+    ]  # fmt: skip
+    groups = guess_groups(read_urdf(arm(6, *rods)), (), Notes())
+    assert {g.name: len(g.joints) for g in groups.groups} == {"arm": 6}
+    assert groups.main is not None
+    assert groups.main.tip == "tool0"
+
+
+def test_fingers_named_by_ordinary_words_are_one_hand() -> None:
+    fingers = []
+    for name in ("index", "middle", "thumb"):
+        fingers += [link(f"l_{name}_1"), link(f"l_{name}_2")]
+        fingers += [
+            joint(f"l_{name}_proximal", "link_6", f"l_{name}_1"),
+            joint(f"l_{name}_distal", f"l_{name}_1", f"l_{name}_2"),
+        ]
+    groups = guess_groups(read_urdf(arm(6, *fingers)), (), Notes())
+    assert {g.name: len(g.joints) for g in groups.groups} == {"arm": 6, "gripper": 6}
+    assert groups.grippers[0].confidence == "high"
+
+
+def test_two_jaws_without_an_arm_are_a_gripper() -> None:
+    slides = [
+        joint(f"slide_{k}", "base", f"part_{k}", kind="prismatic", axis=f"0 {1 - 2 * k} 0")
+        for k in range(2)
+    ]
+    tree = read_urdf(robot(link("base"), link("part_0"), link("part_1"), *slides))
+    assert [g.joints for g in guess_groups(tree, (), Notes()).grippers] == [("slide_0", "slide_1")]
+
+
+def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip() -> None:
+    parts = [link("base"), link("trunk"), link("left"), link("right"), '<link name="d435_link"/>']
+    parts += [joint("waist", "base", "trunk"), joint("l", "trunk", "left")]
+    parts += [
+        joint("r", "trunk", "right"),
+        joint("fixed", "trunk", "d435_link", kind="fixed", inside=""),
+    ]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert [g.tip for g in groups.groups if g.joints == ("waist",)] == ["trunk"]
+
+
+def test_a_rocker_that_carries_wheels_is_passive() -> None:
+    text = mecanum_base(1.0, 0, "wheel_")
+    rocker = link("rocker") + joint(
+        "rocker_joint", "base_link", "rocker", axis="1 0 0", xyz="0 0 0"
+    )
+    for k in (1, 3):
+        name = f"wheel_wheel_{k}"
+        text = text.replace(
+            f'<parent link="base_link"/><child link="{name}"/>',
+            f'<parent link="rocker"/><child link="{name}"/>',
+        )
+    found = guessed(text.replace("</robot>", rocker + "</robot>"))
+    assert found.kind == "differential"
+    assert "rocker_joint" in found.passive
+
+
+def test_a_body_without_collision_geometry_is_represented_by_what_is_seen() -> None:
+    seen = BAR.replace("collision", "visual")
+    parts = [link("a"), link("b", INERTIAL + seen), link("c"), link("cover", seen)]
+    parts += [joint("ab", "a", "b"), joint("bc", "b", "c")]
+    parts += [joint("on", "c", "cover", kind="fixed", inside="")]
+    findings = Notes()
+    found = link_geometries(read_urdf(robot(*parts)), search_from(Path("x.urdf")), findings)
+    # The cover moves with c, which has collision geometry.
+    assert set(found) == {"a", "b", "c"}
+    assert [note.text[:2] for note in findings] == ["b:"]

@@ -150,3 +150,13 @@ def test_files_are_found_whatever_case_and_slashes_they_are_named_with(tmp_path:
     assert search.find("meshes\\arm.stl").name == "Arm.STL"
     with pytest.raises(InvalidDescription):
         search.find("meshes/leg.stl")
+
+
+def test_a_file_of_macros_only_names_them(tmp_path: Path) -> None:
+    file = tmp_path / "base.urdf.xacro"
+    file.write_text(
+        f'<robot {XMLNS}><xacro:macro name="my_base" params="x"><link name="a"/>'
+        "</xacro:macro></robot>"
+    )
+    with pytest.raises(InvalidDescription, match="macros my_base"):
+        read_source(file)

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The moving joints of a robot as a tree of their own, and what hangs on its branchings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree
+
+_FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
+_DIGIT = re.compile(r"(?<![a-z])(index|middle|ring|pinky|little)(?![a-z])", re.IGNORECASE)
+"""Names of fingers that are ordinary words, too."""
+_DIGITS = 2
+"""Min number of joints so named on one link."""
+_LONGEST_FINGER = 5
+_CONTINUED = 3
+"""Min number of driven joints of the chain beside a linkage."""
+
+
+def is_named_finger(joint: Joint) -> bool:
+    """Return whether a joint or its child is named like part of a hand."""
+    text = f"{joint.name} {joint.child}"
+    return bool(_FINGER.search(text) or _DIGIT.search(text))
+
+
+class Branches:
+    """The moving joints, each with its children; parallel linkages are left out."""
+
+    def __init__(self, tree: KinematicTree, left_out: Collection[str]) -> None:
+        """Create the branches.
+
+        Args:
+            tree: the robot.
+            left_out: joints that are not considered.
+        """
+        self.tree = tree
+        movable = [
+            joint
+            for link in tree.frame_names[1:]
+            if (joint := tree.parent_joint[link]).movable and joint.name not in left_out
+        ]
+        kept = {joint.name for joint in movable}
+        self.below: dict[str | None, list[Joint]] = {None: []}
+        for joint in movable:
+            self.below[joint.name] = []
+        for joint in movable:
+            above = tree.parent_joint.get(joint.parent)
+            while above is not None and above.name not in kept:
+                above = tree.parent_joint.get(above.parent)
+            self.below[above.name if above else None].append(joint)
+        for name, joints in self.below.items():
+            self.below[name] = [joint for joint in joints if not self._is_linkage(joint, joints)]
+
+    def all_below(self, joints: Iterable[Joint]) -> list[Joint]:
+        """Return joints and all their descendants."""
+        found = []
+        for joint in joints:
+            found += [joint, *self.all_below(self.below[joint.name])]
+        return found
+
+    def hand(self, joints: Sequence[Joint]) -> list[Joint]:
+        """Return those of some joints with a common parent that begin parts of a hand."""
+        digits = [j for j in joints if _DIGIT.search(f"{j.name} {j.child}")]
+        digits = digits if len(digits) >= _DIGITS else []
+        several = len(joints) > 1
+        return [
+            joint
+            for joint in joints
+            if self.is_hand(joint, several)
+            or (joint in digits and self._depth(joint) <= _LONGEST_FINGER)
+        ]
+
+    def is_hand(self, joint: Joint, several: bool) -> bool:
+        """Return whether a joint and all its descendants are (part of) a hand.
+
+        Args:
+            joint: the joint.
+            several: whether it has siblings.
+        """
+        below = self.all_below([joint])
+        if len(below) > 1 and not several and not _FINGER.search(joint.name):
+            # The wrist that carries a gripper's body, which is called a gripper.
+            return False
+        if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
+            # Independent of names: parallel prismatic or mimic joints.
+            small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
+            return several and small and len(below) <= 3 and self._ends_something(joint)
+        # An arm may be attached to a "gripper_base", but a hand is not a long chain.
+        return self._depth(joint) <= _LONGEST_FINGER
+
+    def _ends_something(self, joint: Joint) -> bool:
+        """Return whether a joint is at the end of a chain, or of a gripper without an arm."""
+        if joint.parent != self.tree.root:
+            return True
+        every = self.all_below(self.below[None])
+        return len(every) <= 3 and all(
+            j.mimic is not None or j.kind is JointKind.PRISMATIC for j in every
+        )
+
+    def _depth(self, joint: Joint) -> int:
+        """Return the number of joints from one to its first end."""
+        depth = 1
+        while self.below[joint.name]:
+            joint = self.below[joint.name][0]
+            depth += 1
+        return depth
+
+    def _is_linkage(self, joint: Joint, siblings: Sequence[Joint]) -> bool:
+        """Return whether only followers hang on a joint, beside a chain that goes on.
+
+        Such are the rods of a parallelogram: they branch the tree, but not the arm.
+        """
+        below = self.all_below([joint])
+        if any(j.mimic is None or _FINGER.search(f"{j.name} {j.child}") for j in below):
+            return False
+        longest = max(sum(j.mimic is None for j in self.all_below([s])) for s in siblings)
+        return longest >= _CONTINUED
