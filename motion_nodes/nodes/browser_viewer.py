@@ -15,6 +15,8 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 
 from motion_nodes.model.placement import parse_placements
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.viewer.viewer_displays import WatchedDisplays
 from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.nodes.viewer.viewer_simulation import WatchedSimulation
@@ -84,6 +86,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._frames: TransformTree | None = None
         self._executor_jobs: ExecutorQueue | None = None
         self._simulation: WatchedSimulation | None = None
+        self._displays: WatchedDisplays | None = None
         self._watched: dict[str, WatchedRobot] = {}
 
     def configure(self) -> None:
@@ -105,7 +108,9 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             require_token=params.require_token,
             stops=True,
             simulation=bool(params.simulation),
+            displays=True,
         )
+        self._displays = WatchedDisplays(self, frames)
         simulation = WatchedSimulation(self, params.simulation) if params.simulation else None
         self._simulation = simulation
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
@@ -145,6 +150,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         for watched in self._watched.values():
             watched.show(self._viewer)
             self._viewer.set_message(watched.name, watched.status())
+        if self._displays is not None:
+            self._displays.show(self._viewer, self._anchors)
         for message in self._diagnoses.all():
             self._viewer.update_health(health_of(message))
             if self._simulation is not None:
@@ -168,6 +175,9 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         for watched in self._watched.values():
             watched.destroy()
         self._watched = {}
+        if self._displays is not None:
+            self._displays.destroy()
+            self._displays = None
         if self._executor_jobs is not None:
             self._executor_jobs.destroy()
             self._executor_jobs = None
@@ -187,6 +197,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         for watched in self._watched.values():
             if watched.status():
                 report.note("WARN", f"{watched.name}: {watched.status()}")
+
+    def _anchors(self) -> list[tuple[str, Array]]:
+        """Return frames of the robots and their poses in the world, shape (4, 4)."""
+        return [anchor for watched in self._watched.values() for anchor in watched.anchors()]
 
     def _enqueue(self, method: str) -> Callable[..., None]:
         """Return a callback of the page that queues a method call of a robot for the loop."""

@@ -20,9 +20,12 @@ from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
 
 
-class _Link(NamedTuple):
+class TransformLink(NamedTuple):
+    """A frame in its parent."""
+
     parent: str
     X_PC: Array
+    """Shape (4, 4)."""
     stamp_ns: int | None
     """None for a static transform."""
 
@@ -39,7 +42,7 @@ class TransformTree:
         # Not by node.poll: transforms received before the node was active are valid.
         self._static = PolledSubscription(node, TFMessage, "/tf_static", qos.TF_STATIC)
         self._dynamic = PolledSubscription(node, TFMessage, "/tf", qos.TF_READER)
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, TransformLink] = {}
         self._lock = threading.Lock()
 
     def destroy(self) -> None:
@@ -55,6 +58,11 @@ class TransformTree:
             for message in self._dynamic.all():
                 self._read(message.transforms, static=False)
 
+    def links(self) -> dict[str, TransformLink]:
+        """Return the newest transform of each child frame, as of the last :meth:`update`."""
+        with self._lock:
+            return dict(self._links)
+
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
         """Return the pose ``X_PC`` of a frame in another, shape (4, 4), and its oldest stamp [ns].
 
@@ -69,8 +77,7 @@ class TransformTree:
             UnknownFrame: no transform names the frame; lists the known ones.
             MotionError: the frames are not connected.
         """
-        with self._lock:
-            links = dict(self._links)
+        links = self.links()
         known = {*links, *(link.parent for link in links.values())}
         of_child = _ancestors(links, child)
         of_parent = _ancestors(links, parent)
@@ -126,10 +133,10 @@ class TransformTree:
             if np.isfinite(X).all():
                 child = entry.child_frame_id.lstrip("/")
                 parent = entry.header.frame_id.lstrip("/")
-                self._links[child] = _Link(parent, X, None if static else stamp_ns(entry))
+                self._links[child] = TransformLink(parent, X, None if static else stamp_ns(entry))
 
 
-def _ancestors(links: dict[str, _Link], frame: str) -> list[str]:
+def _ancestors(links: dict[str, TransformLink], frame: str) -> list[str]:
     """Return the frame and its ancestors, nearest first."""
     chain = [frame]
     while chain[-1] in links and links[chain[-1]].parent not in chain:
@@ -141,7 +148,7 @@ def _until(chain: list[str], end: str) -> list[str]:
     return chain[: chain.index(end)]
 
 
-def _pose_in(links: dict[str, _Link], frame: str, ancestor: str) -> Array:
+def _pose_in(links: dict[str, TransformLink], frame: str, ancestor: str) -> Array:
     """Return the pose of a frame in an ancestor, shape (4, 4)."""
     X = np.eye(4)
     while frame != ancestor:

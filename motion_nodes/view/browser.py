@@ -12,6 +12,7 @@ import viser
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
 from motion_nodes.view.base_driving import BaseDriving
+from motion_nodes.view.displays import Displays
 from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
@@ -48,6 +49,7 @@ class BrowserViewer(ViewerUpdates):
         require_token: serve only requests with the token of :attr:`url`.
         stops: add a button, and the key Esc, that stop all robots; see ``on_stop``.
         simulation: add buttons that pause and reset the simulation; see ``on_pause``.
+        displays: add a folder that shows frames, a point cloud and an image; see ``displays``.
 
     Raises:
         InvalidConfig: two robots with the same name, or settings out of range.
@@ -68,6 +70,7 @@ class BrowserViewer(ViewerUpdates):
         require_token: bool = True,
         stops: bool = False,
         simulation: bool = False,
+        displays: bool = False,
     ) -> None:
         """Start the server and its threads."""
         self._token = page_token() if require_token else None
@@ -89,6 +92,10 @@ class BrowserViewer(ViewerUpdates):
         self._simulation: SimulationPanel | None = None
         if simulation:
             self._simulation = SimulationPanel(self._server.gui, self._pause, self._reset)
+        self.displays: Displays | None = None
+        """Frames, a point cloud and an image; None without ``displays``."""
+        if displays:
+            self.displays = Displays(self._server, self._drawing, self._on_loop)
         self._server.on_client_connect(self._client_connected)
         self._server.on_client_disconnect(self._client_left)
         self._drawing.start()
@@ -114,6 +121,8 @@ class BrowserViewer(ViewerUpdates):
             for live in self._robots.values():
                 live.draw()
                 live.draw_trail()
+            if self.displays is not None:
+                self.displays.draw()
 
     def close(self) -> None:
         """Stop driving, end all threads and release the port; may be called repeatedly."""
@@ -172,13 +181,15 @@ class BrowserViewer(ViewerUpdates):
                 live.draw()
                 if panel:
                     live.draw_trail()
+            if self.displays is not None:
+                self.displays.draw()
         if panel:
             self._on_loop(self._refresh_panels)
 
     def _refresh_panels(self) -> None:
         """Update all status lines and sliders; on viser's event loop."""
         self._health.refresh()
-        for panel in (self._stop, self._simulation):
+        for panel in (self._stop, self._simulation, self.displays):
             if panel is not None:
                 panel.refresh()
         line = global_line(self.client_count, self._message, self._health.summary())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Click-to-go: a click on the floor is a goal for a base."""
+"""2D Goal Pose: a click on the floor is a goal for a base."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import viser
 from motion_nodes.model.tree import Array
 from motion_nodes.view.status_text import plain
 
-ARM, DISARM = "Go to a click on the floor", "Cancel"
+ARM, DISARM = "2D Goal Pose", "Cancel"
 """Labels of the button."""
 MAX_DISTANCE = 100.0
 """Max distance of a goal from the base [m]; clicks near the horizon are further away."""
@@ -48,7 +48,8 @@ class FloorGoal:
         self._text, self._driving = "", False
         self.button = server.gui.add_button(
             ARM, icon=viser.Icon.MAP_PIN,
-            hint="The base drives there, and to its heading as seen from where it is now.",
+            hint="The next click on the floor is the goal. The base arrives with the heading from "
+            "its present position to the goal; holonomic bases keep their heading.",
         )  # fmt: skip
         self.message = server.gui.add_markdown("", visible=False)
         self._mark = server.scene.add_cylinder(

@@ -87,9 +87,8 @@ class PlanningView:
                     server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
                 )
                 self.files = SceneFilesPanel(
-                    server.gui, viewed.name, lambda: self.objects.shown, events.scene_load,
-                    self.editor.set_message,
-                )  # fmt: skip
+                    server.gui, viewed.name, lambda: self.objects.shown, events.scene_load
+                )
         self.goals: GoalPanel | None = None
         with tabs.add_tab("Plan"):
             if PLANNER in viewed.followers:

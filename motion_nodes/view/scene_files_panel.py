@@ -12,6 +12,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.view.notification import notify
 
 
 class SceneFilesPanel:
@@ -22,7 +23,6 @@ class SceneFilesPanel:
         name: of the robot, and of the file.
         scene: returns the planning scene.
         load: called on viser's event loop with the objects of a file.
-        report: receives a line for the user; empty for none.
     """
 
     def __init__(
@@ -31,10 +31,9 @@ class SceneFilesPanel:
         name: str,
         scene: Callable[[], Scene],
         load: Callable[[tuple[WorldObject, ...]], None],
-        report: Callable[[str], None],
     ) -> None:
         """Add the buttons."""
-        self._name, self._scene, self._load, self._report = name, scene, load, report
+        self._name, self._scene, self._load = name, scene, load
         self.save = gui.add_button(
             "Save scene", icon=viser.Icon.DOWNLOAD,
             hint="Downloads the objects as a .scene file, as RViz's Export does.",
@@ -53,9 +52,10 @@ class SceneFilesPanel:
         try:
             text = scene_text(items, self._name)
         except MotionError as error:
-            self._report(str(error))
+            notify((event.client,), f"{self._name}: the scene cannot be saved", str(error))
             return
-        self._report("" if items else "The saved scene has no objects.")
+        if not items:
+            notify((event.client,), f"{self._name}: the saved scene has no objects", "")
         event.client.send_file_download(
             f"{self._name.replace('/', '_')}{SUFFIX}", text.encode(), save_immediately=True
         )
@@ -65,9 +65,9 @@ class SceneFilesPanel:
         try:
             items = loaded_objects(file.content, file.name, self._scene())
         except MotionError as error:
-            self._report(str(error))
+            if event.client is not None:
+                notify((event.client,), f"{self._name}: no scene was loaded", str(error))
             return
-        self._report("")
         self._load(items)
 
 

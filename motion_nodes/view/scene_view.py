@@ -132,7 +132,7 @@ class SceneView:
             self._add_parts(node.name, body.parts, body.rgba or ATTACHED_RGBA, SOLID)
 
     def _frame(self, kind: str, name: str, parent: str, X: Array) -> viser.FrameHandle:
-        path = f"{parent}/{kind}_{_escaped(name)}"
+        path = f"{parent}/{kind}_{escaped(name)}"
         node = self._scene.add_frame(path, show_axes=False, visible=self._visible)
         _place(node, X)
         self._nodes[kind, name] = node
@@ -214,6 +214,6 @@ def _place(node: viser.FrameHandle, X: Array) -> None:
     node.position = X[:3, 3]
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """Return a name escaped for one component of a node's path; injective."""
     return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in name)

@@ -18,12 +18,15 @@ MAX_MESSAGE = 300
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:])")
 
 
+def shortened(text: str) -> str:
+    """Return text on one line, truncated to ``MAX_MESSAGE`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_MESSAGE else line[: MAX_MESSAGE - 1] + "…"
+
+
 def plain(text: str) -> str:
     """Return text escaped for Markdown, on one line, truncated to ``MAX_MESSAGE`` characters."""
-    line = " ".join(text.split())
-    if len(line) > MAX_MESSAGE:
-        line = line[: MAX_MESSAGE - 1] + "…"
-    return _MARKS.sub(r"\\\1", line)
+    return _MARKS.sub(r"\\\1", shortened(text))
 
 
 @dataclass

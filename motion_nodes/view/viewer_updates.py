@@ -15,13 +15,10 @@ from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.notification import notify
 from motion_nodes.view.simulation_panel import SimulationPanel
-from motion_nodes.view.status_text import plain
 from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.ui_commands import ViewerCallbacks
-
-NOTIFICATION_TIME = 8.0
-"""Time for which a notification is shown [s]."""
 
 
 class ViewerUpdates(ViewerCallbacks):
@@ -173,14 +170,7 @@ class ViewerUpdates(ViewerCallbacks):
             title: of the notification.
             text: one or several lines of plain text.
         """
-
-        def show() -> None:
-            for client in self._server.get_clients().values():
-                client.add_notification(
-                    title, plain(text), auto_close_seconds=NOTIFICATION_TIME, color="red"
-                )
-
-        self._on_loop(show)
+        self._on_loop(lambda: notify(self._server.get_clients().values(), title, text))
 
     def set_scene_message(self, name: str, text: str) -> None:
         """Show one line of text below the object editor of a robot; ignored without one.

@@ -160,7 +160,7 @@ def test_held_drive_button_drives_and_release_stops(
 
 
 def test_a_click_on_the_floor_is_a_goal(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
-    page.click("Go to a click on the floor", "jetbot")
+    page.click("2D Goal Pose", "jetbot")
     page.wait_for_text("Click on the floor")
     page.wait_until_drawn()
     # Once: the button is for one click.

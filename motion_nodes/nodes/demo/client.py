@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,8 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 FRAME = "motion_demo"
 """``frame_id`` of the demo's messages, which identifies them."""
+STOPPED = 130
+"""Exit code after a stop signal, as shells report SIGINT."""
 _POLL_PERIOD = 0.01
 """Period of polling [s]; the fastest topics have a few messages per period."""
 
@@ -25,13 +27,50 @@ class DemoFindings:
     """Results of the checks of a show."""
 
     lines: list[str] = field(default_factory=list)
+    """Of all rounds."""
     ok: bool = True
+    _before: int = 0
+    """Number of lines of the previous rounds."""
+
+    def begin_round(self) -> None:
+        """Begin a round, in which each check runs once more."""
+        self._before = len(self.lines)
 
     def check(self, ok: bool, text: str) -> None:
-        """Record and print the result of a check."""
+        """Record and print the result of a check; not after a stop signal, which cuts motions."""
+        if signals.STOP.is_set():
+            return
         self.ok &= ok
         self.lines.append(f"[{'ok' if ok else 'FAILED'}] {text}")
         print(f"  {self.lines[-1]}", flush=True)
+
+    def missing(self, checks: Sequence[str]) -> list[str]:
+        """Return the checks that have no line in this round; see :meth:`conclude`."""
+        lines = self.lines[self._before :]
+        return [check for check in checks if not any(check in line for line in lines)]
+
+    def conclude(self, checks: Sequence[str], *, headless: bool) -> int:
+        """Print the result of all checks, and which did not run.
+
+        Args:
+            checks: of a round, each by words that its lines contain.
+            headless: whether all checks had to run.
+
+        Returns:
+            Exit code: 0, 1 if a check failed or did not run, 130 after a stop signal before all
+            have run. With a page, a stop signal is the normal end: 0.
+        """
+        missing = self.missing(checks)
+        if not self.ok:
+            print("demo: checks FAILED", flush=True)
+        elif not missing:
+            print("demo: all checks passed", flush=True)
+        if missing:
+            why = "stopped" if signals.STOP.is_set() else "incomplete"
+            print(f"demo: {why}; these checks did not run: {', '.join(missing)}", flush=True)
+        if not self.ok or not (headless and missing):
+            return 0 if self.ok else 1
+        return STOPPED if signals.STOP.is_set() else 1
 
 
 class ClientNode:

@@ -26,6 +26,8 @@ BOUND = 0.2
 """Max deviation of the force, as a share of the wanted one."""
 WITHIN = 0.95
 """Min share of the time within that bound."""
+CHECKS = ("the cup held", "on average", "of the time")
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 _MEAN = 0.05
 """Max deviation of the mean force, as a share."""
 _FRAME = 0.03
@@ -33,7 +35,7 @@ _FRAME = 0.03
 
 
 def run_wipe(*, headless: bool, port: int, output: Path) -> int:
-    """Wipe the table; return 0 if all checks passed.
+    """Wipe the table; return the exit code, see :meth:`DemoFindings.conclude`.
 
     Args:
         headless: as fast as possible and without a page; else in real time, again until Ctrl-C.
@@ -49,24 +51,26 @@ def run_wipe(*, headless: bool, port: int, output: Path) -> int:
         )
     findings = DemoFindings()
     if headless:
-        return _play(findings, None, output)
+        _play(findings, None, output)
+        return findings.conclude(CHECKS, headless=True)
     robot = WipingCell().robot
     with BrowserViewer([ViewedRobot.of(robot, "ur10e", np.eye(4))], port) as viewer:
         print(f"demo: the page is {viewer.url}; Ctrl-C stops", flush=True)
         while not signals.STOP.is_set():
+            findings.begin_round()
             _play(findings, viewer, output)
             signals.STOP.wait(2.0)
-    return 0 if findings.ok else 1
+    return findings.conclude(CHECKS, headless=False)
 
 
-def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) -> int:
-    """Wipe once, check the stroke and write its plot; return the exit code."""
+def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) -> None:
+    """Wipe once, check the stroke and write its plot."""
     cell, began, shown = WipingCell(), time.monotonic(), -1.0
     stroke = None
     for step in cell.wipe():
         stroke = step
         if signals.STOP.is_set():
-            return 0 if findings.ok else 1
+            return
         if viewer is not None and cell.world.time > shown + _FRAME:
             shown = cell.world.time
             _show(viewer, cell)
@@ -85,8 +89,6 @@ def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) ->
     )
     output.write_text(plot(stroke, cell), encoding="utf-8")
     print(f"  plot: {output}", flush=True)
-    print(f"demo: {'all checks passed' if findings.ok else 'checks FAILED'}", flush=True)
-    return 0 if findings.ok else 1
 
 
 def _show(viewer: BrowserViewer, cell: WipingCell) -> None:

@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.viewer.viewer_navigation import WatchedNavigation
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
@@ -79,6 +80,8 @@ class WatchedRobot:
         if by_policy:
             self.viewed = self.viewed.driven_by_policy()
         self._X_WO = place.X_WR
+        self._X_WB: Array = place.X_WR
+        self._namespace = namespace
         states = node.poll(JointState, under(namespace, "joint_states"), qos.STATES)
         self.state = JointStateReader(states, robot.joint_names)
         self._command = node.advertise(
@@ -132,7 +135,8 @@ class WatchedRobot:
             values = (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
             if all(map(math.isfinite, values)):
                 X_OB = from_xyz_quat(values[:3], values[3:])
-                viewer.update_base(self.name, self._X_WO @ X_OB)
+                self._X_WB = self._X_WO @ X_OB
+                viewer.update_base(self.name, self._X_WB)
         q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
         if self.navigation is not None:
             self.navigation.show(viewer)
@@ -144,6 +148,13 @@ class WatchedRobot:
             self.suction.show(viewer)
         if self.task is not None:
             self.task.show(viewer)
+
+    def anchors(self) -> list[tuple[str, Array]]:
+        """Return frames of /tf whose pose in the world is known, X_WF, the best one first."""
+        root = (under(self._namespace, self.robot.tree.frame_names[0]), self._X_WB)
+        if self.robot.base is None:
+            return [root]
+        return [(under(self._namespace, self.robot.description.frames.odom), self._X_WO), root]
 
     def destroy(self) -> None:
         """Destroy the endpoints."""

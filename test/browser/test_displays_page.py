@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Displays and scene files in a real browser, on two pages at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser.chromium import PAGE_LIMIT, Page, chromium_page
+from browser.chromium import wait_for as wait_within
+
+from motion_nodes.compat.moveit_scene_file import read_scene_text
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.scene.scene import WorldObject, world_object
+from motion_nodes.scene.world import World
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.cloud_view import thinned_cloud
+from motion_nodes.view.frame_tree import FrameTree
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(900)
+SMALL = (760, 420)
+"""[pixels] The page is drawn without a graphics card here."""
+CUBE = world_object("cube", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.4, 0.2, 0.05)))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    viewed = ViewedRobot.of(load_robot("jetbot"))
+    arm = ViewedRobot.of(load_robot("so101"), X_WR=from_xyz_rpy((0.4, 0, 0)), edits_scene=True)
+    with BrowserViewer([viewed, arm], port=0, shadows=False, displays=True) as opened:
+        page.open(opened.url)
+        wait(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+def wait(condition: Callable[[], object], what: str) -> None:
+    """Wait for what is drawn, which is slow on a busy machine."""
+    wait_within(condition, what, PAGE_LIMIT)
+
+
+def pixels(page: Page, rgb: tuple[int, int, int]) -> int:
+    """Return how many pixels have about a colour."""
+    return int((np.abs(page.canvas().astype(int) - rgb).max(axis=-1) < 40).sum())
+
+
+def test_frames_a_cloud_and_an_image_are_switched(page: Page, viewer: BrowserViewer) -> None:
+    displays = viewer.displays
+    assert displays is not None
+    page.open_folder("Displays")
+    transforms = {"tip": ("base", from_xyz_rpy((0.2, 0.0, 0.3)))}
+    tree = FrameTree.of(transforms, [("base", np.eye(4))])
+    plain = page.wait_until_drawn()
+    displays.set_frames(tree)
+    page.check("TF", True)
+    # The axis x of a frame is red; nothing else is.
+    wait(lambda: pixels(page, (230, 20, 20)) > 20, "axes are drawn")
+    page.check("TF", False)
+    wait(lambda: np.array_equal(page.canvas(), plain), "the scene is as before")
+    displays.set_topics(["/camera/points"], ["/camera/image"])
+    points = np.random.default_rng(0).uniform(-0.2, 0.2, (3000, 3)).astype(np.float32)
+    magenta = np.full((3000, 3), (255, 0, 255), np.uint8)
+    page.choose("PointCloud2", "/camera/points")
+    wait(lambda: displays.selected.cloud, "the cloud is selected")
+    displays.set_cloud(
+        thinned_cloud("/camera/points", points, magenta, from_xyz_rpy((0.2, 0.3, 0.3)))
+    )
+    wait(lambda: pixels(page, (255, 0, 255)) > 500, "the cloud is drawn")
+    page.choose("PointCloud2", "(off)")
+    wait(lambda: pixels(page, (255, 0, 255)) == 0, "the cloud is gone")
+    page.choose("Image", "/camera/image")
+    wait(lambda: displays.selected.image, "the image is selected")
+    picture = "//img[starts-with(@src, 'blob:')]"
+    displays.set_image("/camera/image", np.full((30, 40, 3), 128, np.uint8))
+    wait(lambda: page.count(picture) == 1, "the image is shown")
+    page.choose("Image", "(off)")
+    wait(lambda: page.count(picture) == 0, "the image is gone")
+
+
+def test_scene_files_are_downloaded_and_uploaded(
+    page: Page, viewer: BrowserViewer, tmp_path: Path
+) -> None:
+    loaded: list[tuple[WorldObject, ...]] = []
+    viewer.on_scene_load = lambda _, items: loaded.append(items)
+    world = World()
+    world.add(CUBE)
+    viewer.update_scene("so101", world.scene)
+    page.driver.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)}
+    )
+    page.tab("Scene", "so101")
+    page.click("Save scene", "so101")
+    file = tmp_path / "so101.scene"
+    wait(lambda: file.exists() and file.stat().st_size, "the file is downloaded")
+    (item,) = read_scene_text(file.read_text(), file.name)
+    assert item.name == "cube"
+    np.testing.assert_allclose(item.X_WO, CUBE.X_WO, atol=1e-6)
+    upload = page.driver.find_element("xpath", "//input[@type='file']")
+    upload.send_keys(str(file))
+    wait(lambda: loaded, "the objects of the file are loaded")
+    assert [item.name for item in loaded[0]] == ["cube"]
+    other = tmp_path / "notes.scene"
+    other.write_text("cell\n* box\nnot a number\n")
+    upload.send_keys(str(other))
+    page.wait_for_text("so101: no scene was loaded", PAGE_LIMIT)
+    page.wait_for_text("notes.scene, line 3")
+    assert len(loaded) == 1
+
+
+def test_a_second_page_shows_and_commands_the_same(page: Page, viewer: BrowserViewer) -> None:
+    twists: list[tuple[float, ...]] = []
+    viewer.on_twist = lambda _, *twist: twists.append(twist)
+    first = page.driver.current_window_handle
+    page.check("TF", True)
+    page.driver.switch_to.new_window("tab")
+    second = page.driver.current_window_handle
+    page.open(viewer.url)
+    wait(lambda: viewer.client_count == 2, "both pages are connected")
+    page.wait_for_text("2 pages open")
+    page.open_folder("Displays")
+    assert page.is_checked("TF"), "what one page has switched on is shown by the other one"
+    page.check("Latch", True, "jetbot")
+    page.click("Forward", "jetbot")
+    wait(lambda: twists and twists[-1][0] > 0.0, "the second page drives")
+    page.driver.switch_to.window(first)
+    wait(lambda: page.is_checked("Latch", "jetbot"), "the first page follows")
+    page.click("Stop", "jetbot")
+    wait(lambda: not any(twists[-1]), "the first page stops what the second one started")
+    page.driver.switch_to.window(second)
+    page.driver.close()
+    page.driver.switch_to.window(first)
+    wait(lambda: viewer.client_count == 1, "one page is left")
+    page.wait_for_text("1 page open")
