@@ -74,5 +74,6 @@ def run_demo_wipe(*, headless: bool, port: int, output: Path) -> int:
     from motion_nodes.nodes.demo.wipe import run_wipe
 
     signals.stop_quietly()
+    signals.nodes_exist()
     say("wiping an uneven table in MuJoCo")
     return run_wipe(headless=headless, port=port, output=output)

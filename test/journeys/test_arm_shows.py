@@ -43,6 +43,7 @@ def test_a_show_checks_what_was_measured(suite_of_one, name, said):
     finally:
         client.node.destroy_node()
     assert findings.ok, findings.lines
+    assert not findings.missing(show.checks)
     assert re.search(said, "\n".join(findings.lines))
 
 

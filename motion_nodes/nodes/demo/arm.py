@@ -29,6 +29,8 @@ STEP = 0.02
 """Step of the retraction [m]."""
 TOOL_POSITION, TOOL_ORIENTATION = 1e-3, 1e-3
 """Max deviations of the tool [m], [rad]."""
+RETRACTION_CHECKS = tuple(f"retracted by {20 * k} mm" for k in range(1, 9))
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 SETTLED = 1e-6
 """Distance of the reference from the last point at which a motion is complete [rad]."""
 REST = 0.4

@@ -24,6 +24,8 @@ from motion_nodes.ros.names import BASE_CONTROLLERS
 
 SIDE = 1.0
 """Side of the square [m]."""
+SQUARE_CHECKS = ("Jetbot drove", "Jetbot is at rest")
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 SQUARE_TOLERANCE = 0.05
 """Max error of the odometry after the square [m]."""
 

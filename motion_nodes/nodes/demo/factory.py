@@ -51,6 +51,8 @@ CUBES = {
 """Owner and place of each cube at the beginning."""
 STACK = ("green_cube", "yellow_cube", "blue_cube", "red_cube")
 """The stack, from below."""
+CHECKS = (*(f"{arm.name}: " for arm in ARMS), *(f"{cube} is number" for cube in STACK), "contact")
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 LEVEL, OFF_CENTRE = 0.01, 0.02
 """Max errors of a stacked cube: height, and distance from the centre [m]."""
 TIMEOUT, SETTLING = 900.0, 0.5

@@ -18,6 +18,8 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 
 ARM_POSES = ("extended", "transport", "ready")
 """Named states of the arm; those that the robot does not have are omitted."""
+ARM_CHECKS = tuple(f"Franka reached '{name}'" for name in ARM_POSES)
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 ARM_TOLERANCE = 0.01
 """Tolerance of named states [rad or m]."""
 

@@ -139,6 +139,8 @@ ROUNDS = {
     ),
 }
 """Rounds of the bases, by robot."""
+CHECKS = (*(f"{name}: " for name in (PLANNING, REACTIVE, *ROUNDS)), "moved at once", "contact")
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 
 
 def rest_of(path: Sequence[Pose2], here: Pose2) -> tuple[Pose2, ...]:

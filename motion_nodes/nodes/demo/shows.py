@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,16 +11,21 @@ import rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError, did_you_mean
-from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
+from motion_nodes.nodes.demo.arm import RETRACTION_CHECKS, ArmClient, show_elbow, show_retraction
+from motion_nodes.nodes.demo.base import SQUARE_CHECKS
 from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.factory import CHECKS as FACTORY_CHECKS
 from motion_nodes.nodes.demo.factory import ROBOTS as FACTORY
 from motion_nodes.nodes.demo.factory import FactoryClient, show_factory
 from motion_nodes.nodes.demo.factory import objects as factory_objects
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
-from motion_nodes.nodes.demo.journey import DemoClient, journey
+from motion_nodes.nodes.demo.journey import ARM_CHECKS, DemoClient, journey
+from motion_nodes.nodes.demo.party import CHECKS as PARTY_CHECKS
 from motion_nodes.nodes.demo.party import ROBOTS as PARTY
 from motion_nodes.nodes.demo.party import PartyClient, show_party
 from motion_nodes.nodes.demo.surprise import CAMERA, OBJECT, SurpriseClient, show_surprise
+from motion_nodes.nodes.demo.surprise import CHECKS as SURPRISE_CHECKS
+from motion_nodes.nodes.demo.walk import CHECKS as WALK_CHECKS
 from motion_nodes.nodes.demo.walk import POLICY, WalkClient, show_walking
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
@@ -46,6 +50,8 @@ class Show:
     """Makes the client."""
     play: Callable[[Any, DemoFindings], None]
     """Plays the show once."""
+    checks: tuple[str, ...]
+    """Checks of a round, see :meth:`DemoFindings.conclude`."""
     parts: frozenset[str]
     """Robots and objects that other clients may command."""
     ready_timeout: float = READY_TIMEOUT
@@ -67,32 +73,39 @@ class Show:
 SHOWS = {
     "follow": Show(
         BOTH, BOTH_TEXT, FollowClient, show_following,
+        ("Franka tracked a target", "between links", "a ball crossed", *SQUARE_CHECKS),
         frozenset({"base", "target", "ball"}), COMPILE_TIMEOUT,
     ),
-    "journey": Show(BOTH, BOTH_TEXT, DemoClient, journey, frozenset({"base", "arm"})),
+    "journey": Show(BOTH, BOTH_TEXT, DemoClient, journey, (*ARM_CHECKS, *SQUARE_CHECKS),
+        frozenset({"base", "arm"}),
+    ),
     "elbow": Show(
-        ("franka:=franka",), "a Franka", ArmClient, show_elbow, frozenset({"arm"})
+        ("franka:=franka",), "a Franka", ArmClient, show_elbow, ("the elbow moved",),
+        frozenset({"arm"}),
     ),
     "retract": Show(
-        ("franka:=franka",), "a Franka", ArmClient, show_retraction, frozenset({"arm"})
+        ("franka:=franka",), "a Franka", ArmClient, show_retraction, RETRACTION_CHECKS,
+        frozenset({"arm"}),
     ),
     "surprise": Show(
-        ("franka:=franka",), "a Franka", SurpriseClient, show_surprise, frozenset({"arm"}),
+        ("franka:=franka",), "a Franka", SurpriseClient, show_surprise, SURPRISE_CHECKS,
+        frozenset({"arm"}),
         COMPILE_TIMEOUT, cameras=(CAMERA,), objects=(OBJECT,),
     ),
     "walk": Show(
-        ("go2:=go2",), "a Go2", WalkClient, show_walking, frozenset({"robot"}),
+        ("go2:=go2",), "a Go2", WalkClient, show_walking, WALK_CHECKS, frozenset({"robot"}),
         policies=(f"go2:={POLICY}",),
     ),
     "party": Show(
         PARTY, "a Franka, an xArm 6, a Jetbot, a Kaya and a Leatherback", PartyClient, show_party,
-        frozenset({"party"}), COMPILE_TIMEOUT,
+        PARTY_CHECKS, frozenset({"party"}), COMPILE_TIMEOUT,
         without=frozenset({
             "trajectory_generator", "controller_manager", "ik_service", "franka/rmpflow_policy",
         }),
     ),
     "factory": Show(
-        FACTORY, "four Frankas", FactoryClient, show_factory, frozenset({"factory"}),
+        FACTORY, "four Frankas", FactoryClient, show_factory, FACTORY_CHECKS,
+        frozenset({"factory"}),
         COMPILE_TIMEOUT, objects=factory_objects(), tasks=True, scene_bodies=False,
         without=frozenset({
             "trajectory_generator", "controller_manager", "ik_service", "rmpflow_policy",
@@ -101,7 +114,10 @@ SHOWS = {
 }  # fmt: skip
 """Shows by name."""
 FOLLOWED_BY_IK = replace(
-    SHOWS["follow"], client=lambda: FollowClient(IK), parts=frozenset({"base", "target"})
+    SHOWS["follow"],
+    client=lambda: FollowClient(IK),
+    checks=("Franka tracked a target", "between links", *SQUARE_CHECKS),
+    parts=frozenset({"base", "target"}),
 )
 """Show "follow" by inverse kinematics, without an obstacle."""
 
@@ -134,7 +150,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
         watch: monitors the suite's processes; returns False once they ended.
 
     Returns:
-        Exit code; 0 if all checks passed.
+        Exit code, see :meth:`DemoFindings.conclude`.
     """
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     findings = DemoFindings()
@@ -149,13 +165,14 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
                     f"the suite was not ready within {timeout:.0f} s"
                     + (f"; waiting for {missing}" if missing else ""),
                 )
-            return 0 if findings.ok else 1
+            return findings.conclude(show.checks, headless=headless)
         if headless and not show.policies and not is_prepared():
             # The compilation would disturb the checked loops.
             print("demo: compiling the planner's kernels, once per machine", flush=True)
             client.wait(lambda: is_prepared() or not watch(), COMPILE_TIMEOUT)
         print(f"demo: {show.robots_text} ready; the show starts", flush=True)
         while watch():
+            findings.begin_round()
             show.play(client, findings)
             if headless or not client.spin(2.0):
                 break
@@ -165,6 +182,4 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
     finally:
         client.node.destroy_node()
         rclpy.try_shutdown()
-    print(f"demo: {'all checks passed' if findings.ok else 'checks FAILED'}", flush=True)
-    sys.stdout.flush()
-    return 0 if findings.ok else 1
+    return findings.conclude(show.checks, headless=headless)

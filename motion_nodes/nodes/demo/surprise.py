@@ -37,6 +37,9 @@ SIDES = (np.array([0.45, 0.35, 0.25]), np.array([0.45, -0.35, 0.25]))
 """Targets of the tool [m]."""
 ARRIVED = 0.02
 """Distance from a target at which it is reached [m]."""
+CHECKS = ("both sides", "is in the octomap", "goes around it", "is not touched", "taken away",
+          "the way is free again")  # fmt: skip
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 WITHIN = 25.0
 """Time for a way [s]."""
 SEEN_WITHIN, GONE_WITHIN = 2.0, 2.0

@@ -41,6 +41,8 @@ SEGMENTS = (
     WalkSegment("backward", (-0.4, 0.0, 0.0), 3.0),
     WalkSegment("on the spot", (0.0, 0.0, 0.9), 4.0),
 )
+CHECKS = (*(f"Go2 walked {segment.text}" for segment in SEGMENTS), "Go2 stands")
+"""Checks of a round, see :meth:`DemoFindings.conclude`."""
 TOLERANCE = np.array((0.15, 0.15, 0.25))
 """Max error of the mean velocity: vx, vy [m/s], wz [rad/s]."""
 MAX_TILT = 0.35
