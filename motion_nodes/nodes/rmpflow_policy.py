@@ -35,6 +35,7 @@ from motion_nodes.nodes.policy.policy_reports import PolicyReports
 from motion_nodes.nodes.policy.policy_robot import PolicyRobot
 from motion_nodes.nodes.policy.policy_services import PolicyServices
 from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
+from motion_nodes.rmpflow.attached_spheres import supported_scene
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
@@ -169,9 +170,9 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._check_preemption()
         self._inputs.take(now)
         robot = None if follower.silent else self._read_robot(now_ns)
-        if follower.silent:
-            self._idle_view = self._robot.idle_view(self._scene_now) or self._idle_view
         self._apply_scene(now)
+        if follower.silent:
+            self._idle_view = self._robot.idle_view(follower.policy.scene) or self._idle_view
         for stamp in self.deadlines:
             targets = follower.step(robot, self.period, stamp * 1e-9)
             robot = None
@@ -293,12 +294,14 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if scene is self._scene_applied:
             return
         self._scene_applied = scene
+        policy = self._follower.policy
         try:
-            self._follower.policy.set_scene(scene, now)
+            supported, self._scene_fault = supported_scene(self.robot, policy.tool, scene)
+            policy.set_scene(supported, now)
             self._follower.scene_changed(now)
-            self._scene_fault = ""
         except MotionError as error:
             self._scene_fault = f"the last valid scene is kept: {error}"
+        if self._scene_fault:
             self.warn("scene", self._scene_fault)
 
     def _make_snapshot(self) -> PolicySnapshot:

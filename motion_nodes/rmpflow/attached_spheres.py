@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import MappingProxyType
+
 import numpy as np
 
 from motion_nodes.errors import InvalidCommand
@@ -13,6 +16,39 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
 from motion_nodes.scene.scene import Scene
+
+SHOWN = 3
+"""Max number of names in a message."""
+
+
+def supported_scene(robot: Robot, tool: str, scene: Scene) -> tuple[Scene, str]:
+    """Return a scene without the attached bodies that are not supported.
+
+    Args:
+        robot: the robot.
+        tool: frame of the tool.
+        scene: scene with attached bodies.
+
+    Returns:
+        The scene, the same object if all are supported, and which bodies are missing and why,
+        empty if none.
+    """
+    top = rigid_links(robot.tree)
+    moving = [name for name, item in scene.attached.items() if top.get(item.link) != top[tool]]
+    rest = [name for name in scene.attached if name not in moving]
+    missing = [*moving, *rest[CARRIED:]]
+    if not missing:
+        return scene, ""
+    reasons = []
+    if moving:
+        reasons.append(
+            f"attached to links that move relative to '{tool}': {', '.join(moving[:SHOWN])}"
+        )
+    if rest[CARRIED:]:
+        reasons.append(f"more than {CARRIED}: {', '.join(rest[CARRIED:][:SHOWN])}")
+    attached = {name: scene.attached[name] for name in rest[:CARRIED]}
+    text = f"attached bodies do not avoid obstacles ({len(missing)}), {'; '.join(reasons)}"
+    return replace(scene, attached=MappingProxyType(attached)), text
 
 
 def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:

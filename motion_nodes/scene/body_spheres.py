@@ -24,6 +24,7 @@ from motion_nodes.scene.voxels import Voxels
 COUNT = 48
 """Max number of spheres per solid."""
 _SAMPLES = 12  # surface samples along the edge of a cell
+_SMALLEST = 1e-9  # [m] cells of a solid that is a point
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +98,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
 
 
 def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
-    spacing = max(float(size.min()), float(size.max()) / 4.0) / _SAMPLES
+    spacing = max(float(size.min()), float(size.max()) / 4.0, _SMALLEST) / _SAMPLES
     surface, inside = _samples(solid, spacing), _inside(solid, 3.0 * spacing)
     # Max distance of any point from the nearest sample.
     gaps = np.repeat([math.sqrt(0.5), 3.0 * math.sqrt(0.75)], (len(surface), len(inside)))
@@ -116,7 +117,7 @@ def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int
 def _row(capsule: Capsule) -> Cover:
     """Return equal spheres along a capsule: enough for an excess of 5 % of its radius, or COUNT."""
     greatest = 2.0 * capsule.radius * math.sqrt(1.05**2 - 1.0)
-    count = 1 + min(COUNT - 1, math.ceil(capsule.length / greatest))
+    count = 1 + math.ceil(capsule.length / max(greatest, capsule.length / (COUNT - 1)))
     radius = math.hypot(capsule.radius, 0.5 * capsule.length / max(1, count - 1))
     z = np.linspace(-0.5, 0.5, count) * capsule.length
     spheres = frozen([[0.0, 0.0, float(h), radius] for h in z])

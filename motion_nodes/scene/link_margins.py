@@ -23,8 +23,8 @@ from motion_nodes.scene.robot_spheres import CollisionBody, bounding_sphere, lin
 from motion_nodes.scene.scene import LinkMargin, Part
 from motion_nodes.scene.shapes import Capsule, Cone, Solid, TriangleMesh
 
-MAX_PADDING, MAX_SCALE = 10.0, 100.0
-"""[m], [1]"""
+MAX_PADDING, MIN_SCALE, MAX_SCALE = 10.0, 0.01, 100.0
+"""[m], [1], [1]"""
 
 
 def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkMargin:
@@ -33,7 +33,7 @@ def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkM
     Args:
         link: its link, for errors.
         padding: distance by which the surface moves outwards [m], not negative.
-        scale: factor of the sizes of each shape about its centre, above 0.
+        scale: factor of the sizes of each shape about its centre.
 
     Raises:
         InvalidCommand: numbers beyond these bounds.
@@ -42,9 +42,9 @@ def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkM
         raise InvalidCommand(
             f"link_padding of '{link}' is {padding} m; allowed is from 0 to {MAX_PADDING:g} m"
         )
-    if not (math.isfinite(scale) and 0.0 < scale <= MAX_SCALE):
+    if not MIN_SCALE <= scale <= MAX_SCALE:
         raise InvalidCommand(
-            f"link_scale of '{link}' is {scale}; allowed is above 0 and up to {MAX_SCALE:g}"
+            f"link_scale of '{link}' is {scale:g}; allowed is from {MIN_SCALE:g} to {MAX_SCALE:g}"
         )
     return LinkMargin(float(padding), float(scale))
 
@@ -92,7 +92,7 @@ def _spheres(robot: Robot, body: CollisionBody, margin: LinkMargin) -> Array:
     if margin.scale != 1.0:
         parts = link_parts(robot, body.link)
         if parts:
-            spheres = np.concatenate([_covered(scaled(part, margin.scale)) for part in parts])
+            spheres = np.concatenate([_covered(part, margin.scale) for part in parts])
         else:
             centre = bounding_sphere(body.spheres)[:3]
             spheres[:, :3] = centre + margin.scale * (spheres[:, :3] - centre)
@@ -101,9 +101,17 @@ def _spheres(robot: Robot, body: CollisionBody, margin: LinkMargin) -> Array:
     return frozen(spheres)
 
 
-def _covered(part: Part) -> Array:
+def _covered(part: Part, scale: float) -> Array:
+    """Return the spheres of a scaled shape: those of the shape, scaled about the same point."""
     spheres, X = cover(part.solid).spheres, part.X_OS
-    return np.column_stack((spheres[:, :3] @ X[:3, :3].T + X[:3, 3], spheres[:, 3]))
+    middle = _middle(part.solid)
+    centres = middle + scale * (spheres[:, :3] - middle)
+    return np.column_stack((centres @ X[:3, :3].T + X[:3, 3], scale * spheres[:, 3]))
+
+
+def _middle(solid: Solid) -> Array:
+    """Return the point about which a shape is scaled, in its own frame [m], shape (3,)."""
+    return solid.vertices.mean(axis=0) if isinstance(solid, TriangleMesh) else np.zeros(3)
 
 
 def scaled(part: Part, scale: float) -> Part:
@@ -112,7 +120,7 @@ def scaled(part: Part, scale: float) -> Part:
         return part
     solid, X_OS = part.solid, part.X_OS
     if isinstance(solid, TriangleMesh):
-        middle = solid.vertices.mean(axis=0)
+        middle = _middle(solid)
         vertices = frozen(middle + scale * (solid.vertices - middle))
         return Part(replace(solid, vertices=vertices), X_OS)
     return Part(_scaled_primitive(solid, scale), X_OS)

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from two_hosts.hosts import NotPermitted
@@ -16,6 +17,8 @@ from motion_nodes.kernels.cache import preferred_folder
 
 SPARE = 24
 """[MB] Size of the disk beyond what the cache of compiled code takes."""
+BUSY = 5.0
+"""[s] How long to wait for files that are being written."""
 DAMAGES = ("cut", "emptied", "flipped", "zeroed", "random")
 
 
@@ -71,9 +74,17 @@ class SmallHome:
         (self.folder / "filler").unlink(missing_ok=True)
 
     def read_only(self, on: bool) -> None:
-        """Refuse changes, or allow them again."""
+        """Refuse changes, or allow them again; waits until no file is being written."""
         access = "ro" if on else "rw"
-        _run("mount", "-o", f"remount,{access},{self._size}", str(self.folder))
+        end = time.monotonic() + BUSY
+        while True:
+            try:
+                _run("mount", "-o", f"remount,{access},{self._size}", str(self.folder))
+                return
+            except NotPermitted:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
     def damage(self, rng: random.Random, count: int) -> list[str]:
         """Damage some files of the cache; return what was done to which."""

@@ -57,10 +57,8 @@ class Tally:
     sent: collections.Counter[str] = field(default_factory=collections.Counter)
     answered: int = 0
     damaged: int = 0
-    worst: dict[str, float] = field(default_factory=dict)
-    """Longest wait for an answer of a service [s]."""
-    lost: list[str] = field(default_factory=list)
-    """Requests that were never answered."""
+    worst: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """Longest wait for an answer of a service [s], and the number of the message."""
 
     @property
     def count(self) -> int:
@@ -129,15 +127,13 @@ class Attacker:
                 self._spun = time.monotonic()
                 return
 
-    def settle(self, patience: float) -> None:
-        """Wait for all answers; what has none after ``patience`` [s] is lost."""
+    def settle(self, patience: float) -> list[Pending]:
+        """Wait for all answers; return what has none after ``patience`` [s]."""
         end = time.monotonic() + patience
         while self._pending and time.monotonic() < end:
             self.spin(0.05)
-        for pending in self._pending:
-            waited = time.monotonic() - pending.sent
-            self.tally.lost.append(f"{pending.name}, message {pending.number}: {waited:.0f} s")
-        self._pending.clear()
+        lost, self._pending = self._pending, []
+        return lost
 
     def drop_publishers(self, name: str) -> None:
         """Leave a topic, on which there may be only one publisher."""
@@ -276,7 +272,8 @@ class Attacker:
                 self._pending.remove(pending)
                 self.tally.answered += 1
                 worst = self.tally.worst
-                worst[pending.name] = max(worst.get(pending.name, 0.0), now - pending.sent)
+                waited = (now - pending.sent, pending.number)
+                worst[pending.name] = max(worst.get(pending.name, waited), waited)
 
 
 def _cancel(future: Any) -> None:

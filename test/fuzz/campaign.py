@@ -28,6 +28,13 @@ PROGRESS_PERIOD = 30.0
 """Time between two reports of progress [s]."""
 READY = 240.0
 """[s] How long the suite may take to come up, for it may have to compile."""
+PATIENCE = 60.0
+"""[s] How long answers may take at the end of a phase before they count as lost."""
+LASTING = ("get_state", "change_state", "get_available_states", "get_available_transitions",
+           "get_transition_graph", "describe_parameters", "get_parameter_types", "get_parameters",
+           "list_parameters", "set_parameters", "set_parameters_atomically",
+           "get_type_description")  # fmt: skip
+"""Services that a node has in every state."""
 RECOVERY = 60.0
 """[s] How long nodes may take to become active again after a phase."""
 
@@ -112,10 +119,10 @@ class Campaign:
             count = int(PHASES[phase] * self._messages)
             self._run_phase(phase, attacker, processes, nodes, chosen, count)
             watcher.exact(False)
+            self._answers(attacker, nodes, phase)
             self._restore(attacker, nodes, phase)
             if self._stopped or self._gone(processes):
                 break
-        attacker.settle(30.0)
         attacker.spin(1.0)
         for name, process in processes.items():
             if process.running:
@@ -150,9 +157,10 @@ class Campaign:
 
     def _probe(self, attacker: Attacker, node: str) -> None:
         label, waited = states_of(attacker, [node])[node]
-        self._worst_probe = max(self._worst_probe, (waited, node))
+        where = f"{node}, message {attacker.tally.count}"
+        self._worst_probe = max(self._worst_probe, (waited, where))
         if label == "no answer":
-            self._fail(f"{node} does not say its state")
+            self._fail(f"{where}: does not say its state")
 
     def _wait_until_active(self, attacker: Attacker) -> list[str]:
         end = time.monotonic() + READY
@@ -178,9 +186,21 @@ class Campaign:
         specs = nodes_for(config)
         return [spec.full_name for spec in specs if spec.executable not in self._without]
 
+    def _answers(self, attacker: Attacker, nodes: list[str], phase: str) -> None:
+        """Wait for the answers that are still missing.
+
+        Nodes that are cleaned up take their own services along, with the requests that wait there.
+        """
+        lost = attacker.settle(PATIENCE)
+        if phase == "lifecycle":
+            stay = [each for each in lost if _stays(each.name, nodes)]
+            self.findings.figures["requests to services that went"] = len(lost) - len(stay)
+            lost = stay
+        for each in lost:
+            self._fail(f"no answer: {each.name}, message {each.number}, phase {phase}")
+
     def _restore(self, attacker: Attacker, nodes: list[str], phase: str) -> None:
         """Take the suite back to where it began, as far as the phase changed it on purpose."""
-        attacker.settle(60.0)
         if phase == "time":
             for name in ("/mujoco_sim/pause", "/mock_sim/pause"):
                 if attacker.node.get_node_names() and name.split("/")[1].startswith(self._backend):
@@ -243,14 +263,14 @@ class Campaign:
         tally, figures = attacker.tally, self.findings.figures
         figures["messages"] = dict(tally.sent) | {"damaged": tally.damaged}
         figures["answers"] = tally.answered
-        waited, node = self._worst_probe
-        figures["longest wait of a probe"] = f"{waited:.2f} s ({node})"
-        slow = sorted(tally.worst.items(), key=lambda item: -item[1])[:5]
-        figures["longest answers"] = {name: f"{seconds:.2f} s" for name, seconds in slow}
+        waited, where = self._worst_probe
+        figures["longest wait of a probe"] = f"{waited:.2f} s ({where})"
+        slow = sorted(tally.worst.items(), key=lambda item: item[1], reverse=True)[:8]
+        figures["longest answers"] = {
+            f"{name}, message {number}": f"{seconds:.2f} s" for name, (seconds, number) in slow
+        }
         if waited > self._longest_wait:
-            self._fail(f"{node} took {waited:.2f} s to say its state")
-        for text in tally.lost:
-            self._fail(f"no answer: {text}")
+            self._fail(f"{where}: took {waited:.2f} s to say its state")
         for name, process in processes.items():
             if not process.running:
                 self._fail(f"process {name} ended with code {process.exit_code()}")
@@ -261,3 +281,8 @@ class Campaign:
     def _fail(self, text: str) -> None:
         if text not in self.findings.failures:
             self.findings.failures.append(text)
+
+
+def _stays(service: str, nodes: Sequence[str]) -> bool:
+    node, _, name = service.rpartition("/")
+    return node in nodes and name in LASTING

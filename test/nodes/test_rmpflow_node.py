@@ -13,7 +13,7 @@ from control_msgs.msg import DynamicJointState
 from geometry_msgs.msg import TransformStamped
 from joint_client import ARM, CONTROLLER, FRANKA, HOME, SUCCEEDED, JointClient, smooth
 from moveit_msgs.msg import ServoStatus
-from moveit_msgs.srv import ServoCommandType
+from moveit_msgs.srv import ApplyPlanningScene, ServoCommandType
 from policy_client import DOWN, POLICY, SERVO, PolicyClient
 from ros_processes import LATCHED
 from tf2_msgs.msg import TFMessage
@@ -234,6 +234,28 @@ def test_an_obstacle_that_appears_inside_the_robot_throws_nothing_about(policy):
     assert policy.fastest < FASTEST
     policy.scene()
     policy.wait_for("arrived")
+
+
+def test_a_body_on_another_link_does_not_end_the_view_of_the_world(policy):
+    scene = requests.diff()
+    body = requests.attached("camera", "panda_link0")
+    body.object = requests.box("camera", (0.05,) * 3, (0.0, 0.0, 0.1))
+    body.object.header.frame_id = "panda_link0"
+    scene.robot_state.attached_collision_objects = [body]
+    scene.world.collision_objects = [requests.sphere("ball", 0.07, (0.42, 0.1, 0.45))]
+    request = ApplyPlanningScene.Request(scene=scene)
+    assert policy.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+    policy.wait_for_warning("camera")
+    policy.wait_for("idle")
+    policy.go((0.4, 0.3, 0.45))
+    policy.wait_for("arrived")
+    values = {v.key: v.value for v in policy.statuses.newest.values}
+    assert float(values["clearance [m]"]) < 0.2, "the ball is known"
+    remove = requests.diff()
+    remove.robot_state.attached_collision_objects = [requests.detached("camera")]
+    assert policy.client.call(ApplyPlanningScene, "/apply_planning_scene",
+                              ApplyPlanningScene.Request(scene=remove)).success  # fmt: skip
+    policy.scene()
 
 
 # ---- servo

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
+from motion_nodes.kernels.rmp.rmp_memory import CARRIED
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.rmpflow_settings import BodyController
 from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.rmpflow.attached_spheres import supported_scene
 from motion_nodes.rmpflow.integration import substeps
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.time_scaling import SmoothingSettings
@@ -177,6 +179,25 @@ def test_what_hangs_on_a_finger_is_refused_and_nothing_changes():
     with pytest.raises(InvalidCommand, match="panda_leftfinger"):
         policy.set_scene(Scene(attached={"pen": body}))
     assert len(policy.sphere_positions()) == before
+
+
+def test_bodies_that_are_not_supported_are_left_out_by_name():
+    parts = (Part(Sphere(0.01), np.eye(4)),)
+
+    def scene(count, link="panda_hand"):
+        names = [f"{link}_{k}" for k in range(count)]
+        return Scene(attached={n: AttachedBody(n, link, np.eye(4), parts) for n in names})
+
+    policy = policy_of()
+    fine = scene(CARRIED)
+    assert supported_scene(policy.robot, policy.tool, fine) == (fine, "")
+    pen = scene(1, "panda_leftfinger").attached
+    some = dataclasses.replace(fine, attached={**pen, **scene(CARRIED + 2).attached})
+    supported, problem = supported_scene(policy.robot, policy.tool, some)
+    assert list(supported.attached) == list(fine.attached)
+    assert "panda_leftfinger_0" in problem
+    assert f"panda_hand_{CARRIED}" in problem
+    policy.set_scene(supported)
 
 
 def test_wrist_stays_out_of_the_base():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.link_margins import scaled
+from motion_nodes.scene.link_margins import checked_margin, scaled, with_margins
+from motion_nodes.scene.robot_spheres import link_bodies, link_parts
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.world import World
 
@@ -107,7 +110,22 @@ def test_scale_enlarges_about_the_centre_and_reduces(placed):
     assert box.solid == Box((0.2, 0.4, 0.6))
 
 
-@pytest.mark.parametrize(("padding", "scale"), [(np.nan, 1), (-1e-3, 1), (0, 0), (0, np.inf)])
+def test_spheres_of_a_scaled_mesh_are_those_of_the_mesh_scaled():
+    bodies = tuple(body for body in link_bodies(FRANKA) if body.link == "panda_link5")
+    covered = replace(FRANKA, spheres={})
+    parts = link_parts(covered, "panda_link5")
+    for scale in (0.01, 1.7, 100.0):
+        larger = with_margins(covered, bodies, {"panda_link5": checked_margin("", scale=scale)})[1]
+        for part in parts:
+            solid, X = scaled(part, scale).solid, part.X_OS
+            corners = solid.vertices @ X[:3, :3].T + X[:3, 3]
+            gaps = np.linalg.norm(corners[:, None] - larger.spheres[:, :3], axis=2)
+            assert (gaps - larger.spheres[:, 3]).min(axis=1).max() < 1e-9 * scale
+
+
+@pytest.mark.parametrize(
+    ("padding", "scale"), [(np.nan, 1), (-1e-3, 1), (0, 0), (0, 1e-160), (0, np.inf)]
+)
 def test_invalid_margins_change_nothing(padding, scale):
     world = World()
     with pytest.raises(InvalidCommand):

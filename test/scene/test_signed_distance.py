@@ -93,6 +93,19 @@ def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
     assert cover(Capsule(0.05, 0.2)).excess < 0.05 * 0.05 + 1e-9
 
 
+@pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-70, 1e-12])
+def test_solids_without_extent_have_a_cover(size: float) -> None:
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1.0]])
+    triangles = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
+    solids = [Capsule(size, 1.0), Cylinder(size, 1.0), Box((size, 1.0, 1.0))]
+    if size > 1e-75:  # smaller ones have no area
+        solids.append(triangle_mesh(size * corners, triangles))
+    for solid in solids:
+        spheres = cover(solid).spheres
+        assert len(spheres)
+        assert np.isfinite(spheres).all()
+
+
 def test_a_half_space_has_no_cover() -> None:
     with pytest.raises(InvalidCommand):
         cover(HalfSpace())
