@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped, TwistStamped
@@ -20,6 +21,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationPlan,
@@ -91,7 +93,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
         )
-        self._server: NavigationServer | None = NavigationServer(self, params.feedback_rate)
+        self._waits = FrameWaits(self)
+        self._server: NavigationServer | None = NavigationServer(
+            self, self._waits, params.feedback_rate
+        )
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
@@ -101,6 +106,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Destroy the actions and the transform buffer."""
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
+            self._waits.destroy()
             self._server.destroy()
             self._server = None
             self.tree.destroy()
@@ -283,12 +289,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     def _on_goal_pose(self, message: PoseStamped) -> None:
         """Start a motion to a pose of RViz's 2D Goal Pose tool."""
-        try:
-            check_age(self, message, "goal_pose")
-            plan = plan_to_pose(self, message)
-            self.in_loop(lambda: self.begin(plan, "goal_pose"))
-        except (NavigationRejected, TimeoutError) as error:
-            self.warn("goal_pose", f"goal_pose refused: {error}")
+        self._waits.begin(_GoalPose(self, message))
 
     def _abort(self, text: str) -> None:
         driving = self.navigator.task is not None
@@ -307,6 +308,22 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._command.header.frame_id = self.base_frame
         set_stamp(self._command, now_ns)
         self._command_out.publish(self._command)
+
+
+@dataclass(frozen=True)
+class _GoalPose:
+    """A goal of the topic; a :class:`NavigationRequest`."""
+
+    node: BaseNavigatorNode
+    message: PoseStamped
+
+    def start(self) -> None:
+        check_age(self.node, self.message, "goal_pose")
+        plan = plan_to_pose(self.node, self.message)
+        self.node.in_loop(lambda: self.node.begin(plan, "goal_pose"))
+
+    def refuse(self, error: Exception) -> None:
+        self.node.warn("goal_pose", f"goal_pose refused: {error}")
 
 
 def main() -> None:

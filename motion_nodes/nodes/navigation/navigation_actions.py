@@ -9,6 +9,7 @@ from typing import Any
 from nav2_msgs.action import FollowPath, NavigateToPose
 
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
+from motion_nodes.nodes.navigation.frame_waits import FrameWaits
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationHost,
     NavigationPlan,
@@ -41,46 +42,57 @@ OUTCOMES = {
 """Outcome by result; others are aborted."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Navigation:
-    """Execution of a goal."""
+    """Execution of a goal; a :class:`NavigationRequest`."""
 
+    server: NavigationServer
     goal: ActionGoal
-    task: NavigationTask
-    frame: str
+    task: NavigationTask | None = None
+    """None: waiting for the transform of its frame."""
+    frame: str = ""
 
     @property
     def ended(self) -> bool:
-        return self.task.ended
+        return self.goal.ended if self.task is None else self.task.ended
+
+    def start(self) -> None:
+        if not self.ended:
+            self.server.begin(self)
+
+    def refuse(self, error: Exception) -> None:
+        code = getattr(error, "code", Codes.CONTROLLER_TIMED_OUT)
+        self.server.end(self.goal, code, str(error))
 
 
 class NavigationServer(LoopActionServer[_Navigation]):
     """Serves ``navigate_to_pose`` and ``follow_path``."""
 
-    def __init__(self, host: NavigationHost, feedback_rate: float) -> None:
+    def __init__(self, host: NavigationHost, waits: FrameWaits, feedback_rate: float) -> None:
         """Create the servers.
 
         Args:
             host: the navigator.
+            waits: of the navigator's goals.
             feedback_rate: publish rate of the feedback [Hz].
         """
-        self._host = host
+        self._host, self._waits = host, waits
         actions = ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
         super().__init__(host.node, actions, feedback_rate)
 
     def start(self, goal: ActionGoal) -> _Navigation | None:
-        """Start the task; abort the goal if it cannot be executed."""
+        """Start the task, now or when its frame is known; abort the goal if it is refused."""
+        navigation = _Navigation(self, goal)
+        self._waits.begin(navigation)
+        return None if goal.ended else navigation
+
+    def begin(self, navigation: _Navigation) -> None:
+        """Plan and start the task of a goal; see :meth:`NavigationRequest.start`."""
+        goal = navigation.goal
         label = f"{goal.action_name} goal {goal.label}"
-        try:
-            plan = self._plan(goal.request)
-            task = self._host.node.in_loop(lambda: self._host.begin(plan, label))
-        except NavigationRejected as error:
-            self._finish(goal, error.code, str(error))
-        except TimeoutError as error:
-            self._finish(goal, Codes.CONTROLLER_TIMED_OUT, str(error))
-        else:
-            return _Navigation(goal, task, plan.frame)
-        return None
+        plan = self._plan(goal.request)
+        navigation.task = self._host.node.in_loop(lambda: self._host.begin(plan, label))
+        navigation.frame = plan.frame
 
     def _plan(self, request: Any) -> NavigationPlan:
         if isinstance(request, FollowPath.Goal):
@@ -95,19 +107,24 @@ class NavigationServer(LoopActionServer[_Navigation]):
 
     def stop(self, navigation: _Navigation) -> None:
         """Cancel a task: bring the base to rest."""
-        self._host.cancel(navigation.task)
+        if navigation.task is None:
+            self.end(navigation.goal, Codes.NONE, "canceled by its client", ActionOutcome.CANCELED)
+        else:
+            self._host.cancel(navigation.task)
 
     def answer(self, navigation: _Navigation) -> None:
         """Send the result."""
         goal, task = navigation.goal, navigation.task
-        if task.ended:
+        if task is not None and task.ended:
             outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
-            self._finish(goal, CODES[task.ending], task.text, outcome)
-        else:
-            self._finish(goal, Codes.UNKNOWN, "the navigator is shutting down")
+            self.end(goal, CODES[task.ending], task.text, outcome)
+        elif not goal.ended:
+            self.end(goal, Codes.UNKNOWN, "the navigator is shutting down")
 
     def feedback(self, navigation: _Navigation) -> Any:
         """Return the feedback message."""
+        if navigation.task is None:
+            return None
         progress = self._host.progress()
         if isinstance(navigation.goal.request, FollowPath.Goal):
             return FollowPath.Feedback(distance_to_goal=progress.remaining, speed=progress.speed)
@@ -118,10 +135,12 @@ class NavigationServer(LoopActionServer[_Navigation]):
         fill_seconds(message.estimated_time_remaining, progress.time_remaining)
         return message
 
-    def _finish(
+    def end(
         self, goal: ActionGoal, code: int, text: str, outcome: ActionOutcome = ActionOutcome.ABORTED
     ) -> None:
+        """Send the result of a goal, and log its text."""
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
         goal.result.error_code, goal.result.error_msg = code, text
         goal.finish(outcome, goal.result)
+        self._jobs.ask(self.finish)

@@ -7,7 +7,6 @@ Paths are planned in the executor; the loop only starts the motions.
 from __future__ import annotations
 
 import dataclasses
-import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,8 +29,6 @@ Codes = FollowPathAction.Result
 
 MAP_FRAME = "map"
 """Frame of a localization, in which clients of Nav2 send goals (REP-105)."""
-TRANSFORM_WAIT = 0.5
-"""Max time that a goal waits for the transform of its frame [s]."""
 
 DEFAULT_LAW = ("", "FollowPath")
 """Values of controller_id for the default tracking law; FollowPath is Nav2's default name."""
@@ -44,6 +41,10 @@ class NavigationRejected(MotionError):
         """Reject with an error code and its description."""
         super().__init__(text)
         self.code = code
+
+
+class FrameNotKnown(NavigationRejected):
+    """No transform connects the goal's frame to odometry; one may still be received."""
 
 
 @dataclass(frozen=True)
@@ -220,20 +221,16 @@ def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
     """Return the pose of a frame on the base; None for other frames connected to odometry.
 
     Raises:
-        NavigationRejected: a frame that is neither, after :data:`TRANSFORM_WAIT`.
+        FrameNotKnown: a frame that is neither.
     """
-    tree, end = host.tree, time.monotonic() + TRANSFORM_WAIT
-    while True:
-        tree.update()
-        try:
-            if tree.is_below(frame, host.base_frame):
-                return pose2_of(tree.pose(host.base_frame, frame)[0])
-            host.frame_pose(frame)
-            return None
-        except MotionError as error:
-            if time.monotonic() > end:
-                raise NavigationRejected(Codes.TF_ERROR, f"{error}{_advice(host, frame)}") from None
-            time.sleep(0.02)
+    host.tree.update()
+    try:
+        if host.tree.is_below(frame, host.base_frame):
+            return pose2_of(host.tree.pose(host.base_frame, frame)[0])
+        host.frame_pose(frame)
+    except MotionError as error:
+        raise FrameNotKnown(Codes.TF_ERROR, f"{error}{_advice(host, frame)}") from None
+    return None
 
 
 def _advice(host: NavigationHost, frame: str) -> str:
