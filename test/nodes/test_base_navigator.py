@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Path
 from navigation_client import (
     ABORTED,
@@ -289,6 +290,26 @@ class TestFrames:
         assert cell.client.set_parameters(NODE, transform_timeout=5.0).successful
         assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
         assert "the newest transform from 'odom' to 'map' is" in result.error_msg
+
+    def test_goals_that_wait_for_their_frame_block_nobody(self, cell, base, navigator):
+        calls = [navigator.go((1.0, 0.0, 0.0), "nowhere") for _ in range(4)]
+        assert all(call.accepted() for call in calls)
+        request = GetState.Request()
+        assert cell.client.call(GetState, f"{NODE}/get_state", request).current_state.label
+        assert not calls[-1].done
+        for call in calls:
+            status, result = call.result()
+            assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
+
+    def test_a_goal_that_waits_for_its_frame_is_canceled(self, cell, base, navigator):
+        for _ in range(5):  # a busy machine may be late
+            call = navigator.go((1.0, 0.0, 0.0), "nowhere")
+            assert call.accepted()
+            canceled = call.cancel()
+            assert call.result()[0] == (CANCELED if canceled else ABORTED)
+            if canceled:
+                return
+        raise AssertionError("no cancel request was accepted in time")
 
     def test_a_path_in_the_map(self, cell, base, navigator):
         base.map_to_odom = Pose2(-1.0, 0.0, math.pi)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Navigation goals whose frame is not known yet."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from motion_nodes.nodes.navigation import frame_waits
+from motion_nodes.nodes.navigation.navigation_requests import (
+    Codes,
+    FrameNotKnown,
+    NavigationRejected,
+)
+
+
+class Goal:
+    """A goal; its frame becomes known at the n-th attempt."""
+
+    def __init__(self, known_at: int, fault: Exception | None = None) -> None:
+        self.known_at, self.fault = known_at, fault
+        self.attempts, self.started, self.refusal = 0, False, None
+
+    def start(self) -> None:
+        self.attempts += 1
+        if self.attempts < self.known_at:
+            raise FrameNotKnown(Codes.TF_ERROR, "frame")
+        if self.fault is not None:
+            raise self.fault
+        self.started = True
+
+    def refuse(self, error: Exception) -> None:
+        self.refusal = error
+
+
+@pytest.fixture
+def waits(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(frame_waits.time, "monotonic", lambda: clock.now)
+    timer = SimpleNamespace(running=True)
+    timer.cancel = lambda: setattr(timer, "running", False)
+    timer.reset = lambda: setattr(timer, "running", True)
+    node = SimpleNamespace(create_timer=lambda *_, **__: timer, destroy_timer=lambda _: None)
+    return SimpleNamespace(queue=frame_waits.FrameWaits(node), clock=clock, timer=timer)
+
+
+def retry(waits, times=1):
+    for _ in range(times):
+        waits.clock.now += frame_waits.RETRY_PERIOD
+        waits.queue._retry()
+
+
+def test_a_known_frame_starts_at_once(waits):
+    goal = Goal(1)
+    waits.queue.begin(goal)
+    assert goal.started
+    assert not waits.timer.running
+
+
+def test_a_frame_that_appears_in_time_starts_then(waits):
+    goal = Goal(4)
+    waits.queue.begin(goal)
+    assert waits.timer.running
+    retry(waits, 3)
+    assert goal.started
+    assert goal.refusal is None
+    assert not waits.timer.running
+
+
+def test_a_frame_that_does_not_appear_is_refused_once(waits):
+    goal = Goal(1000)
+    waits.queue.begin(goal)
+    retry(waits, 30)
+    assert isinstance(goal.refusal, FrameNotKnown)
+    assert waits.clock.now > frame_waits.TRANSFORM_WAIT
+    assert goal.attempts <= 2 + frame_waits.TRANSFORM_WAIT / frame_waits.RETRY_PERIOD
+
+
+@pytest.mark.parametrize("fault", [NavigationRejected(3, "tight"), TimeoutError("loop")])
+def test_other_reasons_refuse_at_once(waits, fault):
+    goal = Goal(1, fault)
+    waits.queue.begin(goal)
+    assert goal.refusal is fault
+    assert not waits.timer.running
+
+
+def test_a_newer_goal_that_started_is_not_preempted_by_one_that_waited(waits):
+    old, new = Goal(3), Goal(1)
+    waits.queue.begin(old)
+    waits.queue.begin(new)
+    retry(waits, 3)
+    assert new.started
+    assert not old.started
+    assert type(old.refusal) is NavigationRejected
+
+
+def test_a_newer_goal_that_is_refused_changes_nothing(waits):
+    old, new = Goal(3), Goal(1, NavigationRejected(3, "tight"))
+    waits.queue.begin(old)
+    waits.queue.begin(new)
+    retry(waits, 3)
+    assert old.started
