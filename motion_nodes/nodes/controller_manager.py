@@ -33,6 +33,7 @@ from controller_manager_msgs.srv import (
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import GetParameters
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.parameter import parameter_value_to_python
 
 from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
@@ -55,6 +56,8 @@ from motion_nodes.ros.run import run_node
 
 BASE_CLASS = "controller_interface::ControllerInterface"
 UNCONFIGURED = "unconfigured"
+MAX_TIMEOUT = 60.0
+"""Max timeout of a request to a controller [s]."""
 TRANSITIONS = {
     "activate": Transition.TRANSITION_ACTIVATE,
     "deactivate": Transition.TRANSITION_DEACTIVATE,
@@ -75,7 +78,7 @@ class ControllerManagerParams(RobotParams):
     )  # fmt: skip
     controller_timeout: float = param(
         5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
-            "requests that give none.", unit="s", gt=0.0, le=60.0,
+            "requests that give none.", unit="s", gt=0.0, le=MAX_TIMEOUT,
     )  # fmt: skip
 
 
@@ -96,20 +99,21 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             self._calls.connect(GetState, f"{name}/get_state")
             self._calls.connect(ChangeState, f"{name}/change_state")
             self._calls.connect(GetParameters, f"{name}/get_parameters")
-        self.serve(ListControllers, "~/list_controllers", self._on_list)
-        self.serve(ListControllerTypes, "~/list_controller_types", self._on_list_types)
-        self.serve(
-            ListHardwareInterfaces, "~/list_hardware_interfaces", self._on_hardware_interfaces
-        )
-        self.serve(
-            ListHardwareComponents, "~/list_hardware_components", self._on_hardware_components
-        )
-        self.serve(SwitchController, "~/switch_controller", self._on_switch)
-        self.serve(ConfigureController, "~/configure_controller", self._on_configure)
-        self.serve(CleanupController, "~/cleanup_controller", self._on_cleanup)
-        self.serve(LoadController, "~/load_controller", self._on_load)
-        self.serve(UnloadController, "~/unload_controller", self._on_unload)
-        self.serve(ReloadControllerLibraries, "~/reload_controller_libraries", self._on_reload)
+        # Coroutines: in the default group they would delay lifecycle and parameter services.
+        changes, reports = MutuallyExclusiveCallbackGroup(), ReentrantCallbackGroup()
+        for kind, name, report in (
+            (ListControllers, "list_controllers", self._on_list),
+            (ListControllerTypes, "list_controller_types", self._on_list_types),
+            (ListHardwareInterfaces, "list_hardware_interfaces", self._on_hardware_interfaces),
+            (ListHardwareComponents, "list_hardware_components", self._on_hardware_components),
+            (LoadController, "load_controller", self._on_load),
+            (UnloadController, "unload_controller", self._on_unload),
+            (ReloadControllerLibraries, "reload_controller_libraries", self._on_reload),
+        ):
+            self.serve(kind, f"~/{name}", report, reports)
+        self.serve(SwitchController, "~/switch_controller", self._on_switch, changes)
+        self.serve(ConfigureController, "~/configure_controller", self._on_configure, changes)
+        self.serve(CleanupController, "~/cleanup_controller", self._on_cleanup, changes)
 
     def release(self) -> None:
         """Destroy the clients."""
@@ -169,7 +173,9 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     async def _on_switch(self, request: Any, response: Any) -> Any:
         """Deactivate and activate controllers."""
         strict = request.strictness == SwitchController.Request.STRICT
-        timeout = seconds(request.timeout) or self.params.controller_timeout
+        timeout = seconds(request.timeout)
+        # Requests wait for each other, so none may wait for ever.
+        timeout = self.params.controller_timeout if timeout <= 0.0 else min(timeout, MAX_TIMEOUT)
         entries = {n: await self._entry(n, s) for n, s in (await self._states()).items()}
         states = {name: entry.state for name, entry in entries.items()}
         claims = {n: tuple(entry.required_command_interfaces) for n, entry in entries.items()}

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
+from rclpy.callback_groups import CallbackGroup
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 
@@ -155,7 +156,13 @@ class EndpointNode(LifecycleNode):
         subscription = self.create_subscription(kind, topic, receive, profile, raw=raw)
         self._entities.append((self.destroy_subscription, subscription))
 
-    def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
+    def serve(
+        self,
+        kind: type[Any],
+        name: str,
+        handler: Callable[[Any, Any], Any],
+        group: CallbackGroup | None = None,
+    ) -> None:
         """Create a service that the executor spins.
 
         A request that exceeds its bounds, or whose handler raises, gets a failure response, as far
@@ -164,10 +171,11 @@ class EndpointNode(LifecycleNode):
         Args:
             kind: service type.
             name: service name.
-            handler: returns the response to a request, given both; may be a coroutine function, in
-                which case the node's other services wait until it has finished.
+            handler: returns the response to a request, given both; may be a coroutine function.
+            group: its callback group; other services of the default group wait until a coroutine
+                has finished.
         """
-        service = self.create_service(kind, name, handler)
+        service = self.create_service(kind, name, handler, callback_group=group)
         self._entities.append((self.destroy_service, service))
 
     def create_service(

@@ -30,6 +30,7 @@ class RemoteCalls:
         self._group = ReentrantCallbackGroup()
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._clients: dict[str, Any] = {}
+        self._pending: set[Any] = set()
 
     def connect(self, kind: Any, name: str) -> None:
         """Create the client of a service in advance, since discovery takes time.
@@ -55,7 +56,9 @@ class RemoteCalls:
         Raises:
             NoAnswer: the service is not available, or did not respond in time.
         """
-        client = self._clients[name]
+        client = self._clients.get(name)
+        if client is None:
+            raise NoAnswer(f"service {name} is not available: the node was cleaned up")
         if not client.service_is_ready():
             raise NoAnswer(f"service {client.srv_name} is not available; is its node running?")
         future = client.call_async(request)
@@ -63,16 +66,20 @@ class RemoteCalls:
             timeout, lambda: future.set_result(None), callback_group=self._group, clock=self._clock
         )
         future.add_done_callback(lambda _: expiry.cancel())
+        self._pending.add(future)
         try:
             response = await future
         finally:
+            self._pending.discard(future)
             self._node.destroy_timer(expiry)
         if response is None:
             raise NoAnswer(f"{client.srv_name} did not respond within {timeout:g} s")
         return response
 
     def destroy(self) -> None:
-        """Destroy the clients."""
+        """Destroy the clients; calls that wait for a response have none."""
+        for future in list(self._pending):
+            future.set_result(None)
         for client in self._clients.values():
             self._node.destroy_client(client)
         self._clients.clear()

@@ -103,7 +103,7 @@ def repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
 
 
 def deliver_late_responses(service: Any, lost: Callable[[], None]) -> None:
-    """Have an rclpy service send its responses by :func:`deliver`.
+    """Have an rclpy service send its responses by :func:`deliver`, until it is destroyed.
 
     Args:
         service: the service.
@@ -112,7 +112,9 @@ def deliver_late_responses(service: Any, lost: Callable[[], None]) -> None:
     send = service.send_response
 
     def send_response(response: Any, header: Any) -> None:
-        deliver(lambda: send(response, header), lost)
+        # A coroutine may respond after its service was destroyed.
+        with contextlib.suppress(InvalidHandle):
+            deliver(lambda: send(response, header), lost)
 
     service.send_response = send_response
 
