@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,10 +53,8 @@ class TransformTree:
     def update(self) -> None:
         """Process received transforms."""
         with self._lock:
-            for message in self._static.all():
-                self._read(message.transforms, static=True)
-            for message in self._dynamic.all():
-                self._read(message.transforms, static=False)
+            self._read(self._static.all(), static=True)
+            self._read(self._dynamic.all(), static=False)
 
     def links(self) -> dict[str, TransformLink]:
         """Return the newest transform of each child frame, as of the last :meth:`update`."""
@@ -120,20 +118,30 @@ class TransformTree:
         with self._lock:
             return ancestor in _ancestors(self._links, frame)
 
-    def _read(self, transforms: Iterable[Any], *, static: bool) -> None:
-        for entry in transforms:
-            if fault_of(entry):
-                continue
-            t, q = entry.transform.translation, entry.transform.rotation
-            values = (t.x, t.y, t.z)
-            try:
-                X = from_xyz_quat(values, (q.x, q.y, q.z, q.w))
-            except ValueError:
-                continue
-            if np.isfinite(X).all():
-                child = entry.child_frame_id.lstrip("/")
-                parent = entry.header.frame_id.lstrip("/")
-                self._links[child] = TransformLink(parent, X, None if static else stamp_ns(entry))
+    def _read(self, messages: Sequence[TFMessage], *, static: bool) -> None:
+        """Keep the newest valid transform of each child frame; most messages are superseded."""
+        done: set[str] = set()
+        for entry in (e for message in reversed(messages) for e in reversed(message.transforms)):
+            child = entry.child_frame_id.lstrip("/")
+            if child not in done:
+                link = _link_of(entry, static=static)
+                if link is not None:
+                    done.add(child)
+                    self._links[child] = link
+
+
+def _link_of(entry: Any, *, static: bool) -> TransformLink | None:
+    """Return a transform; None if it is not valid."""
+    if fault_of(entry):
+        return None
+    t, q = entry.transform.translation, entry.transform.rotation
+    try:
+        X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
+    except ValueError:
+        return None
+    if not np.isfinite(X).all():
+        return None
+    return TransformLink(entry.header.frame_id.lstrip("/"), X, None if static else stamp_ns(entry))
 
 
 def _ancestors(links: dict[str, TransformLink], frame: str) -> list[str]:

@@ -169,6 +169,17 @@ class TestTree:
         assert not tree.is_below("map", "base_link")
         assert not tree.is_below("nowhere", "base_link")
 
+    def test_the_newest_valid_transform_of_a_frame_counts(self, tree):
+        broken = transform("map", "odom", self.map_odom, 9)
+        broken.transform.rotation.w = math.nan
+        messages = [TFMessage(transforms=[transform("map", "odom", np.eye(4), 8)])]
+        moved = transform("/map", "/odom", self.odom_base, 8)
+        messages.append(TFMessage(transforms=[moved, broken]))
+        tree._read(messages, static=False)
+        X, stamp = tree.pose("map", "odom")
+        assert pytest.approx(self.odom_base) == X
+        assert stamp == 8_000_000_000
+
     def test_unknown_and_unconnected_frames(self, tree):
         with pytest.raises(UnknownFrame):
             tree.pose("map", "camra")
