@@ -94,7 +94,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     def configure(self) -> None:
         """Create the services, and clients of the controllers."""
         self.controllers = controllers_of(self.robot)
-        self._calls = RemoteCalls(self)
+        self._calls = RemoteCalls(self, lambda: self.params.controller_timeout)
         for name in self.controllers:
             self._calls.connect(GetState, f"{name}/get_state")
             self._calls.connect(ChangeState, f"{name}/change_state")
@@ -175,7 +175,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         strict = request.strictness == SwitchController.Request.STRICT
         timeout = seconds(request.timeout)
         # Requests wait for each other, so none may wait for ever.
-        timeout = self.params.controller_timeout if timeout <= 0.0 else min(timeout, MAX_TIMEOUT)
+        limited = min(timeout, MAX_TIMEOUT) if timeout > 0.0 else None
         entries = {n: await self._entry(n, s) for n, s in (await self._states()).items()}
         states = {name: entry.state for name, entry in entries.items()}
         claims = {n: tuple(entry.required_command_interfaces) for n, entry in entries.items()}
@@ -190,7 +190,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         except MotionError as error:
             response.ok, response.message = False, str(error)
         else:
-            response.ok, response.message = await self._execute(plan, timeout, strict=strict)
+            response.ok, response.message = await self._execute(plan, limited, strict=strict)
         if response.ok:
             self.get_logger().info(f"switch: {response.message}")
         else:
@@ -235,9 +235,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         states = {}
         for name in self.controllers:
             try:
-                response = await self._calls.ask(
-                    f"{name}/get_state", GetState.Request(), self.params.controller_timeout
-                )
+                response = await self._calls.ask(f"{name}/get_state", GetState.Request())
                 states[name] = response.current_state.label
             except NoAnswer as error:
                 self.warn(f"state of {name}", f"{name} is omitted: {error}")
@@ -277,16 +275,16 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         # Impedance control is a mode of the joint controller, at its rate.
         node = JOINT_CONTROLLER if name == IMPEDANCE_CONTROLLER else name
         try:
-            response = await self._calls.ask(
-                f"{node}/get_parameters", request, self.params.controller_timeout
-            )
+            response = await self._calls.ask(f"{node}/get_parameters", request)
         except NoAnswer as error:
             self.warn(f"parameters of {name}", str(error))
             return {}
         values = map(parameter_value_to_python, response.values)
         return dict(zip(names, values, strict=False))
 
-    async def _execute(self, plan: SwitchPlan, timeout: float, *, strict: bool) -> tuple[bool, str]:
+    async def _execute(
+        self, plan: SwitchPlan, timeout: float | None, *, strict: bool
+    ) -> tuple[bool, str]:
         """Execute a plan; return whether it succeeded, and a summary."""
         done: list[tuple[str, str]] = []
         failed: list[str] = []
@@ -305,7 +303,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         texts = [f"{verb}d {name}" for name, verb in done] + failed + list(plan.skipped)
         return succeeded, "; ".join(texts) or "no change was required"
 
-    async def _undo(self, name: str, verb: str, timeout: float) -> str:
+    async def _undo(self, name: str, verb: str, timeout: float | None) -> str:
         """Undo a transition; return a summary."""
         back = "activate" if verb == "deactivate" else "deactivate"
         undone = await self._change(name, back, timeout)
@@ -318,14 +316,14 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
             problem = f"it does not exist.{did_you_mean(name, states)}"
         elif states[name] != state:
             problem = f"it is {states[name]}, not {state}"
-        elif await self._change(name, verb, self.params.controller_timeout):
+        elif await self._change(name, verb):
             return True
         else:
             problem = "it failed; see its log"
         self.warn(verb, f"cannot {verb} controller '{name}': {problem}")
         return False
 
-    async def _change(self, name: str, verb: str, timeout: float) -> bool:
+    async def _change(self, name: str, verb: str, timeout: float | None = None) -> bool:
         """Trigger a transition; return whether it succeeded."""
         request = ChangeState.Request(transition=Transition(id=TRANSITIONS[verb]))
         try:

@@ -7,6 +7,7 @@ handler must not block: it is a coroutine and awaits the response.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from rclpy.callback_groups import ReentrantCallbackGroup
@@ -14,6 +15,8 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 from motion_nodes.errors import MotionError
+
+CLEANED_UP = "the node was cleaned up"
 
 
 class NoAnswer(MotionError):
@@ -23,9 +26,14 @@ class NoAnswer(MotionError):
 class RemoteCalls:
     """Clients of other nodes' services."""
 
-    def __init__(self, node: Node) -> None:
-        """Create the clients' callback group on ``node``."""
-        self._node = node
+    def __init__(self, node: Node, timeout: Callable[[], float]) -> None:
+        """Create the clients' callback group.
+
+        Args:
+            node: the node.
+            timeout: returns the default timeout of responses [s].
+        """
+        self._node, self._timeout = node, timeout
         # The handler blocks its own group until it returns, so responses need another.
         self._group = ReentrantCallbackGroup()
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
@@ -45,22 +53,23 @@ class RemoteCalls:
         """Return whether a connected service is available now."""
         return bool(self._clients[name].service_is_ready())
 
-    async def ask(self, name: str, request: Any, timeout: float) -> Any:
+    async def ask(self, name: str, request: Any, timeout: float | None = None) -> Any:
         """Call a connected service and return its response.
 
         Args:
             name: service name, as in :meth:`connect`.
             request: the request.
-            timeout: timeout of the response, in wall time [s].
+            timeout: timeout of the response, in wall time [s]; None for the default.
 
         Raises:
             NoAnswer: the service is not available, or did not respond in time.
         """
         client = self._clients.get(name)
         if client is None:
-            raise NoAnswer(f"service {name} is not available: the node was cleaned up")
+            raise NoAnswer(f"service {name} is not available: {CLEANED_UP}")
         if not client.service_is_ready():
             raise NoAnswer(f"service {client.srv_name} is not available; is its node running?")
+        timeout = self._timeout() if timeout is None else timeout
         future = client.call_async(request)
         expiry = self._node.create_timer(
             timeout, lambda: future.set_result(None), callback_group=self._group, clock=self._clock
@@ -79,7 +88,7 @@ class RemoteCalls:
     def destroy(self) -> None:
         """Destroy the clients; calls that wait for a response have none."""
         for future in list(self._pending):
-            future.set_result(None)
+            future.set_exception(NoAnswer(CLEANED_UP))
         for client in self._clients.values():
             self._node.destroy_client(client)
         self._clients.clear()
