@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
+.PHONY: test-lerobot dying-listeners sweep fuzz chaos soak demo test setup setup-test lint types layers kernels unit pytest bench docs pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -68,6 +68,13 @@ chaos: setup-test
 MINUTES ?= 120
 soak: setup-test
 	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
+
+# The LeRobot plugin in LeRobot itself, which needs Torch (gigabytes), in an environment of its own.
+test-lerobot: setup-test
+	@$(PYTHON) -m venv build/lerobot
+	@build/lerobot/bin/python -m pip install -q --disable-pip-version-check 'lerobot>=0.4'
+	@PYTHONPATH="test:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):$(CURDIR)" \
+		build/lerobot/bin/python -m pytest -q test/integrations/test_with_lerobot.py
 
 # Robots of other packages (benchmarks/sweep_packages.txt): created and tried in simulation.
 sweep: setup-test

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of a learned policy, joint positions at a low rate, before they become references.
+
+Each action is brought within the position limits and within what the velocity limits allow in the
+time since the last one. It comes with a velocity, so that the controller follows it as a moving
+target, and with the configurations that must be free of collisions before it is sent: those on the
+way to it, and those that the arm needs to come to rest behind it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.model.limits import JointLimits
+
+Array = NDArray[np.float64]
+
+MAX_PERIODS = 3.0
+"""Max time for which one action advances, after a late one [periods]."""
+CHANGED = 1e-6
+"""Change of an action that is reported [rad or m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredAction:
+    """What is sent instead of an action."""
+
+    position: Array
+    """[rad or m], shape (n,)."""
+    velocity: Array
+    """[rad/s or m/s], shape (n,)."""
+    way: Array
+    """Configurations that must be free of collisions [rad or m], shape (k, n)."""
+    changes: tuple[str, ...] = ()
+    """How it differs from the action; empty if it does not."""
+
+
+class ActionFilter:
+    """The actions of one robot's joints; without collision checks, which its user makes."""
+
+    def __init__(
+        self, limits: JointLimits, rate: float, *, speed: float = 1.0, check_step: float = 0.04
+    ) -> None:
+        """Create the filter; call :meth:`start` first.
+
+        Args:
+            limits: of the joints, in the order of all arrays.
+            rate: of the actions [Hz].
+            speed: fraction of the velocity limits that may be used.
+            check_step: max distance between two checked configurations in any joint [rad or m].
+
+        Raises:
+            InvalidConfig: a value out of its range.
+        """
+        for name, value, top in (("rate", rate, 1000.0), ("speed", speed, 1.0),
+                                 ("check_step", check_step, 1.0)):  # fmt: skip
+            if not 0.0 < value <= top:
+                raise InvalidConfig(f"{name} is {value:g}; allowed are 0 (not itself) to {top:g}")
+        self.limits, self._period = limits, 1.0 / rate
+        self._velocity, self._step = limits.velocity * speed, check_step
+        self._last: Array | None = None
+
+    def start(self, position: ArrayLike) -> None:
+        """Begin where the robot stands.
+
+        Args:
+            position: measured positions [rad or m], shape (n,).
+
+        Raises:
+            InvalidCommand: not finite, or another number of joints.
+        """
+        self._last = self._finite(position, "the measured state")
+
+    def propose(self, action: ArrayLike, elapsed: float) -> FilteredAction:
+        """Return what may be sent for an action; nothing changes before :meth:`accept`.
+
+        Args:
+            action: joint positions [rad or m], shape (n,).
+            elapsed: time since the last one [s].
+
+        Raises:
+            InvalidCommand: not finite, another number of joints, or the filter was not started.
+        """
+        wanted, last = self._finite(action, "an action"), self._started()
+        dt = min(max(elapsed, self._period), MAX_PERIODS * self._period)
+        inside = np.clip(wanted, self.limits.lower, self.limits.upper)
+        most = self._velocity * dt
+        # All joints are slowed down alike, so that the direction of the motion stays.
+        share = float(np.max(np.abs(inside - last) / most, initial=1.0))
+        position = last + (inside - last) / share
+        velocity = (position - last) / dt
+        changes = tuple(
+            f"{name} {value:.4f}: its limits are {low:.4f} to {high:.4f}"
+            for name, value, low, high, clipped in zip(
+                self.limits.names, wanted, self.limits.lower, self.limits.upper, inside, strict=True
+            )
+            if abs(value - clipped) > CHANGED
+        )
+        if share > 1.0 + CHANGED:
+            i = int(np.argmax(np.abs(inside - last) / most))
+            changes += (
+                f"{self.limits.names[i]} would need {share:.1f} times its velocity limit: slower",
+            )
+        return FilteredAction(position, velocity, self._way(last, position, velocity), changes)
+
+    def accept(self, action: FilteredAction) -> None:
+        """Continue from an action that was sent."""
+        self._last = action.position
+
+    def hold(self) -> FilteredAction:
+        """Return the last action that was sent, at rest."""
+        last = self._started()
+        return FilteredAction(last, np.zeros(len(last)), np.empty((0, len(last))))
+
+    # ---- inside
+
+    def _way(self, last: Array, position: Array, velocity: Array) -> Array:
+        """Return configurations to an action, and to where the arm rests if no other follows."""
+        speed, limits = np.abs(velocity), self.limits
+        # Braking at the limit, the ramps of the acceleration, and the period until a hold is sent.
+        rest = (
+            speed**2 / (2.0 * limits.acceleration)
+            + speed * limits.acceleration / limits.jerk
+            + speed * self._period
+        )
+        end = np.clip(position + np.sign(velocity) * rest, limits.lower, limits.upper)
+        corners = [last, position, end]
+        parts = []
+        for begin, finish in itertools.pairwise(corners):
+            count = math.ceil(float(np.max(np.abs(finish - begin), initial=0.0)) / self._step)
+            shares = np.arange(1, count + 1)[:, None] / max(count, 1)
+            parts.append(begin + shares * (finish - begin))
+        return np.concatenate(parts)
+
+    def _started(self) -> Array:
+        if self._last is None:
+            raise InvalidCommand("the filter does not know where the robot stands: start it first")
+        return self._last
+
+    def _finite(self, values: ArrayLike, what: str) -> Array:
+        found = np.array(values, dtype=np.float64)
+        n = len(self.limits.names)
+        if found.shape != (n,) or not np.isfinite(found).all():
+            raise InvalidCommand(
+                f"{what} needs {n} finite positions ({', '.join(self.limits.names)}), got "
+                f"{found.tolist()}"
+            )
+        return found

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link of a policy in another process: collision checks and a stream of actions over DDS."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from patience import wait_until
+from ros_processes import Suite
+
+from motion_nodes.control.action_filter import ActionFilter
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.clients.action_link import ActionLink, LinkFailed
+
+ROBOT = load_robot("franka")
+JOINTS = ROBOT.group("arm").joints
+WITHOUT = (
+    "robot_state", "rmpflow_policy", "trajectory_generator", "controller_manager", "rrt_planner",
+)  # fmt: skip
+FOLDED = [0.0, -1.7, 0.0, -3.0, 0.0, 0.1, 0.0]
+"""The hand in the arm."""
+
+
+def test_a_chunk_moves_the_arm_and_a_collision_is_named(suite: Suite) -> None:
+    link = ActionLink("", "arm", JOINTS)
+    try:
+        with pytest.raises(LinkFailed, match="joint_states"):
+            link.wait(0.1, checked=True)
+        suite.bring_up("franka", backend="mock", without=WITHOUT)
+        link.wait(90.0, checked=True)
+        begin = np.array(list(link.positions().values()))
+        wait_until(lambda: _free(link, begin), "the kinematics service")
+        assert "collision of" in link.problem(np.array([begin, FOLDED]), 30.0)
+        goal, actions = begin + 0.1, ActionFilter(ROBOT.limits.select(JOINTS), 30.0)
+        actions.start(begin)
+        for k in range(30):
+            proposed = actions.propose(begin + 0.1 * (k + 1) / 30, 1.0 / 30.0)
+            link.send(proposed.position, proposed.velocity)
+            actions.accept(proposed)
+            time.sleep(1.0 / 30.0)
+        wait_until(lambda: np.allclose(list(link.positions().values()), goal, atol=5e-3), "there")
+        link._latch.stop("test")
+        with pytest.raises(InvalidCommand, match="stopped by test"):
+            link.send(goal, np.zeros(7))
+    finally:
+        link.close()
+
+
+def _free(link: ActionLink, q: np.ndarray) -> bool:
+    try:
+        return not link.problem(q[None], 5.0)
+    except LinkFailed:
+        return False
