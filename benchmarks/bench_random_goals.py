@@ -163,6 +163,12 @@ class GoalCell:
             self.findings.peak_joint = self.group.joints[int(speeds.argmax())]
 
 
+def _bounds(group: Group) -> tuple[np.ndarray, np.ndarray]:
+    """Return the limits of a group's joints, half a turn where they are endless, shape (n,)."""
+    lower, upper = group.limits.lower, group.limits.upper
+    return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)
+
+
 class Separation:
     """Values of single joints at which the floor is in collision whatever the other joints do.
 
@@ -173,16 +179,15 @@ class Separation:
     def __init__(self, robot: Robot, group: Group) -> None:
         """Check each joint's range."""
         checker = CollisionChecker(robot, robot.joint_names, scene=floor_of(robot).scene())
-        rng, limits = np.random.default_rng(2), group.limits
+        rng = np.random.default_rng(2)
         self._home, self._links = robot.home[group.indices], robot.tree.links
         others = np.tile(robot.home, (OTHERS, 1))
-        others[:, group.indices] = rng.uniform(
-            limits.lower, limits.upper, (OTHERS, len(group.joints))
-        )
+        low, high = _bounds(group)
+        others[:, group.indices] = rng.uniform(low, high, (OTHERS, len(group.joints)))
         self._blocked = [
             np.array([v for v in np.linspace(low, high, VALUES)
                       if self._blocks(checker, others, index, v)])
-            for index, low, high in zip(group.indices, limits.lower, limits.upper, strict=True)
+            for index, low, high in zip(group.indices, low, high, strict=True)
         ]  # fmt: skip
 
     def separates(self, q: np.ndarray) -> bool:
@@ -216,7 +221,7 @@ def measure(name: str, options: Any) -> Findings:
         separation = Separation(cell.robot, cell.group)
         begin = time.monotonic()
         while found.sent < options.goals:
-            q = rng.uniform(cell.group.limits.lower, cell.group.limits.upper)
+            q = rng.uniform(*_bounds(cell.group))
             if not cell.valid(q):
                 continue
             if separation.separates(q):

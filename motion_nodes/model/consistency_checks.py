@@ -109,9 +109,13 @@ class Agreement:
             raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
 
     def simulation(self, base: BaseSpec | None) -> None:
-        """Reject contact settings of unknown links, and rollers on invalid wheels."""
+        """Reject settings of unknown links and joints, and rollers on invalid wheels."""
         for name in self.description.simulation.contact:
             self.link(name, "simulation.contact")
+        for i, loop in enumerate(self.description.simulation.loops):
+            for name in loop.links:
+                self.link(name, f"simulation.loops[{i}]")
+        self.joints(self.description.simulation.springs, "simulation.springs")
         wheels = [] if base is None else list(base.wheel_names)
         for i, rollers in enumerate(self.description.simulation.rollers):
             path = f"simulation.rollers[{i}]"

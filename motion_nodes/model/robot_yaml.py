@@ -113,6 +113,25 @@ class RollerDescription:
 
 
 @dataclass(frozen=True)
+class LoopDescription:
+    """A closed loop: points of two links that coincide in the physics simulation."""
+
+    links: tuple[Name, Name]
+    points: tuple[tuple[float, float, float], tuple[float, float, float]]
+    """The point in the frame of each link [m]."""
+
+
+@dataclass(frozen=True)
+class SpringDescription:
+    """A spring that acts on a joint."""
+
+    stiffness: Positive
+    """[N m/rad or N/m]"""
+    rest: float = 0.0
+    """Position without force [rad or m]."""
+
+
+@dataclass(frozen=True)
 class SimulationDescription:
     """Data for the physics engine that is not in a URDF."""
 
@@ -122,6 +141,10 @@ class SimulationDescription:
     """Contact properties by link; default: those of the engine."""
     rollers: tuple[RollerDescription, ...] = ()
     """Rollers of omni and mecanum wheels; a wheel without them is simulated as a plain one."""
+    loops: tuple[LoopDescription, ...] = ()
+    """Closed loops; joints in them without a drive are passive."""
+    springs: dict[Name, SpringDescription] = field(default_factory=dict)
+    """Springs by joint."""
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,13 @@ from typing import Any
 import mujoco
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
+from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.robot_setup.mjcf_drives import MjcfDrive, joint_drives
+from motion_nodes.robot_setup.mjcf_physics import simulation_block
 from motion_nodes.robot_setup.mjcf_shapes import ShapeWriter, number, numbers, origin, pose_of
 from motion_nodes.robot_setup.notes import Notes, listed
 
@@ -47,6 +49,8 @@ class MjcfSource:
     """Drives by joint."""
     passive: tuple[str, ...] = ()
     """Joints without an actuator, if others have one."""
+    simulation: dict[str, Any] = field(default_factory=dict)
+    """The block ``simulation`` of robot.yaml."""
 
 
 def read_mjcf(file: Path, mesh_folder: Path, findings: Notes) -> MjcfSource:
@@ -84,6 +88,7 @@ class _Conversion:
         self._shapes = ShapeWriter(model, mesh_folder)
         self._drives = joint_drives(model, self._joints)
         self._moving: list[str] = []
+        self._X_LB: dict[int, Array] = {}
 
     def result(self) -> MjcfSource:
         trees = self._robots()
@@ -95,7 +100,12 @@ class _Conversion:
         for body in trees:
             self._add(body, world, None if world is None else self._X_PB(body))
         self._mimic()
-        return MjcfSource(self._root, floating, self._home(), self._drives, self._passive())
+        return MjcfSource(
+            self._root, floating, self._home(), self._drives, self._passive(),
+            simulation_block(
+                self._model, self._bodies, self._joints, self._X_LB, self._findings
+            ),
+        )  # fmt: skip
 
     # ---- bodies
 
@@ -142,7 +152,7 @@ class _Conversion:
         if parent is not None and X_LpB is not None:
             offset = self._add_joints(body, parent, X_LpB)
         link = etree.SubElement(self._root, "link", name=name)
-        X_LB = from_xyz_rpy(-offset)
+        X_LB = self._X_LB[body] = from_xyz_rpy(-offset)
         self._inertial(link, body, X_LB)
         self._shapes.add(link, body, X_LB)
         self._sites(name, body, X_LB)
@@ -273,11 +283,15 @@ class _Conversion:
             return {}
         names = [model.key(k).name.lower() for k in range(model.nkey)]
         q = model.key_qpos[names.index("home") if "home" in names else 0]
-        return {
-            name: float(q[model.jnt_qposadr[self._joints.index(name)]])
-            for name in self._moving
-            if name in self._joints
-        }
+        home = {}
+        for j, name in enumerate(self._joints):
+            at = int(model.jnt_qposadr[j])
+            if name in self._moving:
+                home[name] = float(q[at])
+            elif f"{name}_x" in self._moving:  # a ball joint
+                angles = Rotation.from_quat(np.roll(q[at : at + 4], -1)).as_euler("XYZ")
+                home |= {f"{name}_{c}": float(a) for c, a in zip("xyz", angles, strict=True)}
+        return home
 
     def _passive(self) -> tuple[str, ...]:
         """Return the joints that nothing moves."""

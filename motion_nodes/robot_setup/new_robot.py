@@ -202,7 +202,12 @@ class _Making:
             has_spheres=bool(self._spheres.links),
         )
         contact = floor_contact(base, tree, self._geometries, frame, findings)
-        if contact:
+        if mjcf is not None:
+            # The friction that the file states is preferred to a guess.
+            stated_contact = mjcf.simulation.get("contact", {})
+            contact = {**contact, **mjcf.simulation}
+            contact["contact"] = {**contact.get("contact", {}), **stated_contact}
+        if contact := {key: value for key, value in contact.items() if value}:
             data["simulation"] = contact
         self._data = data
 

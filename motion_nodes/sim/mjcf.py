@@ -203,6 +203,24 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
             _add_joint(spec, body, robot, joint, prefix)
         _add_link(spec, body, robot, link, prefix, meshes)
     _add_all_rollers(spec, bodies, robot)
+    _add_loops(spec, bodies, robot, prefix)
+
+
+def _add_loops(
+    spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], robot: Robot, prefix: str
+) -> None:
+    """Add the constraints of closed loops: sites that coincide, whatever the joints' zeros are."""
+    for i, loop in enumerate(robot.description.simulation.loops):
+        names = [f"{prefix}/loop{i}_{k}" for k in range(2)]
+        for name, link, point in zip(names, loop.links, loop.points, strict=True):
+            bodies[link].add_site(name=name, pos=point)
+        spec.add_equality(
+            name=f"{prefix}/loop{i}",
+            type=mujoco.mjtEq.mjEQ_CONNECT,
+            objtype=mujoco.mjtObj.mjOBJ_SITE,
+            name1=names[0],
+            name2=names[1],
+        )
 
 
 def _add_link(
@@ -296,6 +314,10 @@ def _add_joint(
         frictionloss=joint.friction,
     )
     made.damping[0] = joint.damping
+    spring = robot.description.simulation.springs.get(joint.name)
+    if spring is not None:
+        made.stiffness[0] = spring.stiffness
+        made.springref = spring.rest
     if np.isfinite(joint.lower) and np.isfinite(joint.upper):
         made.limited = mujoco.mjtLimited.mjLIMITED_TRUE
         made.range = (joint.lower, joint.upper)
