@@ -61,9 +61,15 @@ def set_wheel_separation(folder: Path, separation: float) -> None:
 
 
 def write_folder(
-    target: Path, texts: Mapping[str, str], root: Any, search: PackageSearch
+    target: Path, files: Mapping[str, str | bytes], root: Any, search: PackageSearch
 ) -> Path | None:
     """Write a temporary folder, check that it loads, then rename it.
+
+    Args:
+        target: the folder.
+        files: contents by name, beside the URDF and its meshes.
+        root: the URDF's <robot>.
+        search: locates mesh files.
 
     Returns:
         New path of the folder that was there before.
@@ -75,8 +81,9 @@ def write_folder(
         etree.indent(root)
         urdf = etree.tostring(root, encoding="unicode")
         (draft / URDF_FILE).write_text(f'<?xml version="1.0"?>\n{urdf}\n', encoding="utf-8")
-        for name, text in texts.items():
-            (draft / name).write_text(text, encoding="utf-8")
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            (draft / name).write_bytes(data)
         load_robot(draft)
         kept = None
         if target.exists():

@@ -33,6 +33,7 @@ from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
 from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.picture import PICTURE_FILE, robot_picture
 from motion_nodes.robot_setup.questions import Ask, take_guess
 from motion_nodes.robot_setup.readme import report
 from motion_nodes.robot_setup.rmpflow_defaults import rmpflow_settings
@@ -52,7 +53,7 @@ from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
 from motion_nodes.robot_setup.urdf_repair import repair
 from motion_nodes.robot_setup.wheeled_base import guess_base
-from motion_nodes.robot_setup.wheels import find_wheels
+from motion_nodes.robot_setup.wheels import find_wheels, link_poses
 from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
@@ -251,7 +252,7 @@ class _Making:
     def write(self) -> NewRobot:
         """Write the folder."""
         file, name, findings = self._source.file, self._name, self._findings
-        texts = {
+        texts: dict[str, str | bytes] = {
             ROBOT_FILE: yaml_text(
                 self._data,
                 f"{_LICENCE}{name}: made from {file.name}; README.md lists what was guessed.",
@@ -271,6 +272,10 @@ class _Making:
                 rmpflow_settings(self._tree, main, limits, links, findings),
                 f"{_LICENCE}RMPflow: docs/rmpflow.md describes the parameters.",
             )
+        if links:
+            self._say("drawing a picture")
+            X_BL = link_poses(self._tree, self._tree.root, self._robot.home)
+            texts[PICTURE_FILE] = robot_picture(self._geometries, links, X_BL)
         texts["README.md"] = report(
             name, file, self._robot, findings, self._coverage, self._found, self._free
         )

@@ -16,6 +16,7 @@ _FILES = {
     "robot.urdf": "the URDF, with the changes below; its meshes are in `meshes/`",
     "spheres.yaml": "collision spheres; edit them with `motion spheres`",
     "rmpflow.yaml": "settings of the reactive policy",
+    "robot.png": "the robot at `home`, and its collision spheres",
 }
 _HEADINGS = {
     "guessed": ("Guesses", "Not stated in the source; check them before moving a robot."),
@@ -54,7 +55,7 @@ def report(
         free_share: fraction of random configurations that are collision-free.
     """
     has = {"robot.yaml", "robot.urdf"}
-    has |= {"spheres.yaml"} if coverage else set()
+    has |= {"spheres.yaml", "robot.png"} if coverage else set()
     has |= {"rmpflow.yaml"} if any(item.topic == "rmpflow.yaml" for item in findings) else set()
     lines = [
         f"# {name}",
@@ -68,6 +69,7 @@ def report(
         *(f"| `{file_name}` | {what} |" for file_name, what in _FILES.items() if file_name in has),
         "",
     ]
+    lines += ["![The robot and its collision spheres](robot.png)", ""] if coverage else []
     for kind, (heading, words) in _HEADINGS.items():
         items = [item for item in findings if item.kind == kind]
         if items or kind == "guessed":

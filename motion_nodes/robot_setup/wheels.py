@@ -108,10 +108,10 @@ def _radius(points: Array, axis: Array, uneven: float) -> float | None:
     return radius if radius > 0.0 and reach.min() > (1.0 - uneven) * radius else None
 
 
-def link_poses(tree: KinematicTree, base: str) -> dict[str, Array]:
-    """Return the pose of each link in the base frame, joints at zero."""
+def link_poses(tree: KinematicTree, base: str, q: Array | None = None) -> dict[str, Array]:
+    """Return the pose of each link in the base frame; ``q``: joint positions, default zero."""
     kinematics = Kinematics(tree, base=base, generic=True)
-    poses = kinematics.frames(np.zeros(len(tree.joint_names)))
+    poses = kinematics.frames(np.zeros(len(tree.joint_names)) if q is None else q)
     return dict(zip(kinematics.frame_names, poses, strict=True))
 
 
