@@ -30,7 +30,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> NewRobot:
 
 def test_the_folder_is_whole(made: NewRobot) -> None:
     names = sorted(path.name for path in made.directory.iterdir())
-    assert names == ["README.md", "rmpflow.yaml", "robot.urdf", "robot.yaml", "spheres.yaml"]
+    texts = ["README.md", "rmpflow.yaml", "robot.urdf", "robot.yaml", "spheres.yaml"]
+    assert names == sorted([*texts, "robot.png"])
     assert made.robot.name == "my_robot"
     assert made.robot.group("manipulator").tip == made.robot.tool_frame == "tool0"
     for heading in ("## Guesses", "## Collision spheres", "## Self-collisions"):
