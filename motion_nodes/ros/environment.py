@@ -11,6 +11,8 @@ import sys
 import time
 from dataclasses import dataclass
 
+from motion_nodes.ros.log_folder import init_arguments
+
 MESSAGE_PACKAGES = (
     "ackermann_msgs", "control_msgs", "controller_manager_msgs", "moveit_msgs", "nav2_msgs",
     "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs",
@@ -94,7 +96,7 @@ def check_two_processes(timeout: float = 10.0) -> Check:
         stderr=subprocess.DEVNULL,
     )
     context = Context()
-    rclpy.init(context=context)
+    rclpy.init(args=init_arguments([]), context=context)
     begin = time.monotonic()
     received: list[str] = []
     try:
@@ -125,7 +127,7 @@ def _publish(topic: str, seconds: float) -> None:
     import rclpy
     from std_msgs.msg import String
 
-    rclpy.init()
+    rclpy.init(args=init_arguments([]))
     node = rclpy.create_node("motion_doctor_publisher")
     publisher = node.create_publisher(String, topic, 1)
     end = time.monotonic() + seconds

@@ -31,6 +31,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
 from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.dds_security import check_security, explained
+from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
@@ -70,7 +71,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     nodes: list[MotionNode[Any]] = []
     try:
         check_security()
-        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        rclpy.init(args=init_arguments(args), signal_handler_options=SignalHandlerOptions.NO)
         signals.nodes_exist()
         for create in make:
             if signals.STOP.is_set():

@@ -157,7 +157,8 @@ class Campaign:
             work.tick()
             self._probes.look(well)
             self.scene.client.spin(0.02)
-        if self.scene.suite.simulation in fault.hit and fault.seconds >= TOLD:
+        away = fault.leaves and self.scene.suite.simulation in fault.hit
+        if away and fault.seconds >= TOLD:
             self._is_told(fault, well, label)
         for name in well:
             if self.scene.suite.pid(name) is None and not self.scene.suite.supervised:

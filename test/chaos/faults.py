@@ -53,6 +53,8 @@ class Fault:
     """Factor of the longest wait of a probe while it lasts."""
     time_jumps: bool = False
     """Whether ROS time goes back, or two clocks compete."""
+    leaves = True
+    """Whether processes that it ends are away until it is healed."""
     ends_goals = False
     """Whether every goal ends for it."""
 
@@ -149,6 +151,8 @@ class Starve(Fault):
 
 class _HomeFault(Fault):
     """Something is wrong with the disk while a process starts."""
+
+    leaves = False
 
     def strike(self) -> None:
         """Spoil the disk, then start a process anew."""

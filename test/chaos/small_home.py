@@ -30,7 +30,11 @@ def _copy_if_there(source: str, target: str) -> str:
 
 
 class SmallHome:
-    """A tmpfs that holds home, cache, logs and temporary files of the suite."""
+    """A tmpfs that holds home and cache of the suite.
+
+    A disk with files that are open for writing cannot be made read-only. Processes keep logs and
+    locks open, so those lie elsewhere, except for processes that start while it is read-only.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Mount it, and copy the cache of compiled code into it.
@@ -45,8 +49,12 @@ class SmallHome:
         size = f"size={cached // 2**20 + SPARE}m,mode=0700"
         _run("mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder))
         self._size = size
-        for part in ("log", "tmp", "cache"):
-            (folder / part).mkdir(mode=0o700)
+        self._elsewhere, self._here = Path(f"{folder}_elsewhere"), folder / "here"
+        for part in ("log", "tmp"):
+            for root in (self._elsewhere, self._here):
+                (root / part).mkdir(parents=True, mode=0o700)
+            (folder / part).symlink_to(self._elsewhere / part)
+        (folder / "cache").mkdir(mode=0o700)
         self.cache = folder / "cache" / "kernels"
         if cached and source is not None:
             shutil.copytree(source, self.cache, copy_function=_copy_if_there)
@@ -74,17 +82,13 @@ class SmallHome:
         (self.folder / "filler").unlink(missing_ok=True)
 
     def read_only(self, on: bool) -> None:
-        """Refuse changes, or allow them again; waits until no file is being written."""
-        access = "ro" if on else "rw"
-        end = time.monotonic() + BUSY
-        while True:
-            try:
-                _run("mount", "-o", f"remount,{access},{self._size}", str(self.folder))
-                return
-            except NotPermitted:
-                if time.monotonic() > end:
-                    raise
-                time.sleep(0.02)
+        """Refuse changes, or allow them again."""
+        if on:
+            self._point_to(self._here)
+            self._remount("ro")
+        else:
+            self._remount("rw")
+            self._point_to(self._elsewhere)
 
     def damage(self, rng: random.Random, count: int) -> list[str]:
         """Damage some files of the cache; return what was done to which."""
@@ -110,6 +114,25 @@ class SmallHome:
     def close(self) -> None:
         """Unmount it."""
         _run("umount", "-l", str(self.folder))
+        shutil.rmtree(self._elsewhere, ignore_errors=True)
+
+    def _point_to(self, root: Path) -> None:
+        """Put logs and temporary files of processes that start from now on into a folder."""
+        for part in ("log", "tmp"):
+            (self.folder / part).unlink()
+            (self.folder / part).symlink_to(root / part)
+
+    def _remount(self, access: str) -> None:
+        """Remount with an access; waits until no file is being written."""
+        end = time.monotonic() + BUSY
+        while True:
+            try:
+                _run("mount", "-o", f"remount,{access},{self._size}", str(self.folder))
+                return
+            except NotPermitted:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
 
 
 def _size(folder: Path) -> int:

@@ -26,6 +26,7 @@ from std_msgs.msg import UInt64
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import LEVELS
+from motion_nodes.ros.log_folder import init_arguments
 from motion_nodes.ros.supervision.heartbeat import echo_topics, quiet_node
 from motion_nodes.ros.supervision.records import (
     CONTROL_VARIABLE,
@@ -164,7 +165,7 @@ def main() -> None:
         print("the probe is started by `motion up`, with its pipes", file=sys.stderr)
         sys.exit(2)
     signals.stop_quietly()
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(args=init_arguments([]), signal_handler_options=SignalHandlerOptions.NO)
     node = quiet_node("supervisor")
     signals.nodes_exist()
     run(Probe(node, word), int(control))

@@ -29,6 +29,7 @@ from motion_nodes.nodes.demo.walk import CHECKS as WALK_CHECKS
 from motion_nodes.nodes.demo.walk import POLICY, WalkClient, show_walking
 from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
+from motion_nodes.ros.log_folder import init_arguments
 
 READY_TIMEOUT = 30.0
 """Timeout of the suite's start [s]."""
@@ -152,7 +153,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
     Returns:
         Exit code, see :meth:`DemoFindings.conclude`.
     """
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(args=init_arguments([]), signal_handler_options=SignalHandlerOptions.NO)
     findings = DemoFindings()
     client = show.client()
     try:

@@ -12,6 +12,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.ros import signals
+from motion_nodes.ros.log_folder import init_arguments
 
 
 @contextmanager
@@ -24,7 +25,7 @@ def client_node(name: str) -> Iterator[Node]:
     signals.stop_quietly()
     signals.nodes_exist()
     # The block handles Ctrl-C; it may still use the middleware, for example to cancel a goal.
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(args=init_arguments([]), signal_handler_options=SignalHandlerOptions.NO)
     node = Node(f"{name}_{os.getpid()}", use_global_arguments=False)
     try:
         yield node
