@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
+import hashlib
 import os
+import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import IO
 
 from motion_nodes.errors import MotionError
 from motion_nodes.kernels.private_files import is_private, open_private
+
+_CANNOT_BE_WRITTEN = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 class SecondInstance(MotionError):
@@ -33,25 +40,10 @@ class InstanceLock:
             MotionError: the folder of lock files cannot be used.
         """
         domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
-        folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
-        path = folder / f"{domain}{full_name.replace('/', '.')}.lock"
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if not is_private(folder):
-                raise OSError(0, "others can write to it, or it belongs to another user")
-            self._file: IO[str] | None = os.fdopen(open_private(path), "r+", encoding="ascii")
-        except OSError as error:
-            raise MotionError(
-                f"{path} cannot be used as the lock that keeps a node from running twice "
-                f"({error.strerror}). Remove {folder}, or set TMPDIR to a folder of this user."
-            ) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._file.seek(0)
-            owner = self._file.read().strip() or "unknown"
-            self._file.close()
-            self._file = None
+            self._lock: IO[str] | socket.socket | None = _lock(f"{domain}{full_name}")
+        except _Locked as error:
+            owner = error.owner
             if refusal:
                 raise SecondInstance(refusal.format(domain=domain, owner=owner)) from None
             raise SecondInstance(
@@ -59,12 +51,62 @@ class InstanceLock:
                 "Stop that one, or give this one another name or namespace "
                 "(--ros-args -r __node:=NAME, -r __ns:=/NAMESPACE)."
             ) from None
-        self._file.truncate(0)
-        self._file.write(str(os.getpid()))
-        self._file.flush()
 
     def release(self) -> None:
         """Release the lock; the file remains, since others may wait for it."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class _Locked(Exception):
+    """Another process holds the lock."""
+
+    def __init__(self, owner: str) -> None:
+        super().__init__(owner)
+        self.owner = owner
+
+
+def _lock(name: str) -> IO[str] | socket.socket:
+    """Return a locked file; a socket where files cannot be written."""
+    try:
+        folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
+    except OSError:  # none can be written
+        return _locked_socket(name)
+    path = folder / f"{name.replace('/', '.')}.lock"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not is_private(folder):
+            raise OSError(0, "others can write to it, or it belongs to another user")
+        file = os.fdopen(open_private(path), "r+", encoding="ascii")
+    except OSError as error:
+        if error.errno in _CANNOT_BE_WRITTEN and sys.platform == "linux":
+            return _locked_socket(name)
+        raise MotionError(
+            f"{path} cannot be used as the lock that keeps a node from running twice "
+            f"({error.strerror}). Remove {folder}, or set TMPDIR to a folder of this user."
+        ) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read().strip() or "unknown"
+        file.close()
+        raise _Locked(owner) from None
+    with contextlib.suppress(OSError):  # a full disk: the lock holds without the number
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+    return file
+
+
+def _locked_socket(name: str) -> socket.socket:
+    """Return a socket with an abstract address, which one process can have; see unix(7)."""
+    digest = hashlib.sha256(name.encode()).hexdigest()[:32]
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        found.bind(f"\0motion_nodes-{os.getuid()}-{digest}")
+    except OSError:
+        found.close()
+        raise _Locked("unknown") from None
+    return found

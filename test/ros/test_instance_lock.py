@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tempfile
 import pytest
 
 from motion_nodes.errors import MotionError
+from motion_nodes.ros import instance_lock
 from motion_nodes.ros.instance_lock import InstanceLock, SecondInstance
 
 
@@ -107,3 +109,29 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
     folder.symlink_to(elsewhere)
     with pytest.raises(MotionError, match=str(folder)):
         InstanceLock("/anyone")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC])
+def test_names_are_locked_where_nothing_can_be_written(monkeypatch, number):
+    def refuse(*_args, **_kwargs):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(instance_lock, "open_private", refuse)
+    name = f"/a/base{os.getpid()}"
+    first, other = InstanceLock(name), InstanceLock(f"{name}2")
+    with pytest.raises(SecondInstance):
+        InstanceLock(name)
+    first.release()
+    InstanceLock(name).release()
+    other.release()
+
+
+def test_names_are_locked_without_any_temporary_folder(monkeypatch):
+    def none():
+        raise FileNotFoundError(errno.ENOENT, "no usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    first = InstanceLock(f"/b/base{os.getpid()}")
+    with pytest.raises(SecondInstance):
+        InstanceLock(f"/b/base{os.getpid()}")
+    first.release()
