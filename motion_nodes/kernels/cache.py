@@ -3,8 +3,8 @@
 
 The folder is ``$MOTION_NODES_CACHE_DIR/kernels`` if that variable is set, else
 ``$XDG_CACHE_HOME/motion_nodes/kernels``, else ``~/.cache/motion_nodes/kernels``. If it is not
-writable, new entries go to a private folder of the user in the system's temporary folder, or are
-not stored; existing entries of the first folder are still used.
+writable, new entries go to a private folder of the user in the system's temporary folder or shared
+memory, or are not stored; existing entries of the first folder are still used.
 
 The key of an entry is a hash of everything its content depends on, so entries never become stale.
 Entries are written to a temporary file and renamed, so several processes may write concurrently;
@@ -32,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 _SUFFIX = ".code"
 _MAGIC = b"motion_nodes code 1\n"
 _MAX_ENTRIES = 2000
+SHARED_MEMORY = Path("/dev/shm")
+"""Can be written in containers whose file systems are read-only; the middleware needs it, too."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,11 @@ def preferred_folder() -> Path | None:
 
 def writable_folder() -> Path | None:
     """Return the folder for new entries, created if necessary; None if there is none."""
-    return _writable_folder(preferred_folder(), _temporary_folder())
+    return _writable_folder(preferred_folder(), _temporary_folders())
 
 
 @functools.cache  # Cached: a folder is probed, and a problem logged, once per process.
-def _writable_folder(preferred: Path | None, temporary: Path) -> Path | None:
+def _writable_folder(preferred: Path | None, temporary: tuple[Path, ...]) -> Path | None:
     problem = "there is no home folder" if preferred is None else _problem(preferred)
     if preferred is not None and problem is None and not is_private(preferred):
         problem = "others can write to it, and could have code run"
@@ -76,11 +78,16 @@ def _writable_folder(preferred: Path | None, temporary: Path) -> Path | None:
         return preferred
     wanted = preferred or "~/.cache"
     advice = "set MOTION_NODES_CACHE_DIR to a folder that can be written"
-    if _problem(temporary) is None and is_private(temporary):
-        _LOG.warning(
-            "no cache of compiled code in %s (%s): using %s; %s", wanted, problem, temporary, advice
-        )
-        return temporary
+    for folder in temporary:
+        if _problem(folder) is None and is_private(folder):
+            _LOG.warning(
+                "no cache of compiled code in %s (%s): using %s; %s",
+                wanted,
+                problem,
+                folder,
+                advice,
+            )
+            return folder
     _LOG.warning(
         "no cache of compiled code in %s (%s): each start compiles anew; %s",
         wanted,
@@ -90,9 +97,15 @@ def _writable_folder(preferred: Path | None, temporary: Path) -> Path | None:
     return None
 
 
-def _temporary_folder() -> Path:
+def _temporary_folders() -> tuple[Path, ...]:
+    """Return private folders in temporary storage, whether they exist or not."""
     owner = os.getuid() if hasattr(os, "getuid") else "user"
-    return Path(tempfile.gettempdir()) / f"motion_nodes-{owner}" / "kernels"
+    roots = []
+    with contextlib.suppress(OSError):  # raised where none can be written
+        roots.append(Path(tempfile.gettempdir()))
+    if SHARED_MEMORY.is_dir():
+        roots.append(SHARED_MEMORY)
+    return tuple(root / f"motion_nodes-{owner}" / "kernels" for root in roots)
 
 
 def _problem(folder: Path) -> str | None:
@@ -106,15 +119,15 @@ def _problem(folder: Path) -> str | None:
         return error.strerror or str(error)
 
 
-def _readable_folders() -> list[Path]:
+def readable_folders() -> list[Path]:
     """Return the folders of which the content can be trusted."""
-    folders = (preferred_folder(), _temporary_folder())
+    folders = (preferred_folder(), *_temporary_folders())
     return [folder for folder in folders if folder is not None and is_private(folder)]
 
 
 def read_entry(key: str) -> bytes | None:
     """Return the payload stored under a key; None if it is missing or damaged."""
-    for folder in _readable_folders():
+    for folder in readable_folders():
         with contextlib.suppress(OSError):
             content = (folder / f"{key}{_SUFFIX}").read_bytes()
             head = len(_MAGIC) + 32
@@ -167,7 +180,7 @@ def _files(folder: Path) -> Iterator[Path]:
 def cache_state() -> CacheState:
     """Return location, number of entries and size of the cache."""
     entries = size = 0
-    for folder in _readable_folders():
+    for folder in readable_folders():
         for path in _files(folder):
             entries += path.suffix == _SUFFIX
             with contextlib.suppress(OSError):

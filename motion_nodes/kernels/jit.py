@@ -82,7 +82,7 @@ def _kept(function: Function, **options: bool) -> Function:
             config.CACHE_DIR = str(folder)
         jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy", **options)
         dispatcher = jit(function)
-        with_checksums(dispatcher)
+        with_checksums(dispatcher, () if folder is None else _elsewhere(folder))
         return cast(Function, dispatcher)
     finally:
         config.CACHE_DIR = before
@@ -105,6 +105,13 @@ def _folder() -> Path | None:
     for source in sorted(ROOM.rglob("*.py")):
         sha.update(source.name.encode() + source.read_bytes())
     return root / f"numba-{sha.hexdigest()[:16]}"
+
+
+@functools.cache
+def _elsewhere(folder: Path) -> tuple[Path, ...]:
+    """Return other folders in which kernels may be found, such as a home that is read-only."""
+    others = (root / folder.name for root in cache.readable_folders())
+    return tuple(other for other in others if other != folder and other.is_dir())
 
 
 def is_compiled(name: str) -> bool | None:

@@ -17,7 +17,7 @@ import logging
 import os
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +38,35 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
 
     _lock: int | None
     """Open lock file while this process compiles the kernel."""
+    _elsewhere: tuple[CheckedCacheFile, ...]
+    """Files of the same kernel in other folders, which are only read."""
 
     @classmethod
-    def of(cls, before: IndexDataCacheFile) -> CheckedCacheFile:
-        """Return one for the same files as one of Numba's."""
+    def of(
+        cls, before: IndexDataCacheFile, root: Path | None = None, elsewhere: Sequence[Path] = ()
+    ) -> CheckedCacheFile:
+        """Return one for the same files as one of Numba's.
+
+        Args:
+            before: that of Numba.
+            root: another folder of cached kernels; None for Numba's.
+            elsewhere: other folders, which are only read.
+        """
         made = cls.__new__(cls)
         made.__dict__.update(before.__dict__)
+        if root is not None:
+            # Numba has one folder per folder of sources.
+            made._cache_path = str(root / Path(before._cache_path).name)
+            made._index_path = str(Path(made._cache_path) / before._index_name)
         made._lock = None
+        made._elsewhere = tuple(cls.of(before, other) for other in elsewhere)
         return made
 
     def load(self, key: Any) -> Any:
         """Return what was saved under a key; None if this process has to compile it."""
         found = super().load(key)
+        for other in self._elsewhere:
+            found = IndexDataCacheFile.load(other, key) if found is None else found
         if found is None and self._lock is None and self._take_turn():
             # Another process may have compiled it meanwhile.
             found = super().load(key)
@@ -105,11 +122,16 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
 
 
-def with_checksums(dispatcher: Callable[..., object]) -> None:
-    """Have a dispatcher of Numba keep its compiled code in files with checksums."""
+def with_checksums(dispatcher: Callable[..., object], elsewhere: Sequence[Path] = ()) -> None:
+    """Have a dispatcher of Numba keep its compiled code in files with checksums.
+
+    Args:
+        dispatcher: of the kernel.
+        elsewhere: other folders from which code is loaded.
+    """
     cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "_cache_file"):
-        cache._cache_file = CheckedCacheFile.of(cache._cache_file)
+        cache._cache_file = CheckedCacheFile.of(cache._cache_file, None, elsewhere)
 
 
 def _read(path: Path) -> Any:

@@ -19,6 +19,7 @@ from motion_nodes.kernels import cache
 def _own_folders(tmp_path, monkeypatch):
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path / "own"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    monkeypatch.setattr(cache, "SHARED_MEMORY", tmp_path / "shm")
     (tmp_path / "temp").mkdir()
     cache._writable_folder.cache_clear()
     yield
@@ -106,6 +107,17 @@ def test_code_that_others_could_have_put_there_is_not_trusted(tmp_path):
     assert cache.writable_folder() is None
 
 
+def test_shared_memory_serves_where_no_disk_can_be_written(tmp_path):
+    _make_unwritable(tmp_path / "own")
+    _make_unwritable(tmp_path / "temp" / f"motion_nodes-{os.getuid()}")
+    (tmp_path / "shm").mkdir(mode=0o700)
+    cache.write_entry("a", b"code")
+    assert cache.read_entry("a") == b"code"
+    folder = cache.writable_folder()
+    assert folder is not None
+    assert folder.is_relative_to(tmp_path / "shm")
+
+
 def test_without_any_folder_all_goes_on_without_a_cache(tmp_path, caplog):
     _make_unwritable(tmp_path / "own")
     (tmp_path / "temp").rmdir()
@@ -130,6 +142,7 @@ def test_the_oldest_entries_go_first(tmp_path, monkeypatch):
 
 _START = """
 import sys
+from pathlib import Path
 import numpy as np
 from kernels.random_trees import random_tree
 from motion_nodes.kernels import cache, native
@@ -137,6 +150,7 @@ compiled = native.compiled
 calls = []
 native.compiled = lambda *a: calls.append(1) or compiled(*a)
 from motion_nodes.model.kinematics import Kinematics
+cache.SHARED_MEMORY = Path(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
 k = Kinematics(random_tree(int(sys.argv[1]), 4))
@@ -151,7 +165,7 @@ def _start(tmp_path: Path) -> subprocess.Popen[str]:
     test_folder = Path(__file__).parents[1]
     path = os.pathsep.join([str(test_folder), str(test_folder.parent)])
     process = subprocess.Popen(
-        [sys.executable, "-c", _START, "3"],
+        [sys.executable, "-c", _START, "3", str(tmp_path / "shm")],
         env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(tmp_path / "temp")},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -44,6 +44,15 @@ def hits():
     return sum(made.stats.cache_hits.values())
 
 
+def test_a_kernel_in_a_read_only_folder_is_loaded_from_there(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(jit, "_folder", lambda: tmp_path / "new")
+    monkeypatch.setattr(jit, "_elsewhere", lambda _: (tmp_path / "none", folder))
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert hits() == 1
+    assert not list((tmp_path / "new").rglob("*.nbc"))
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
 def files(folder, suffix):
     found = sorted(folder.rglob(f"*{suffix}"))
     assert found
@@ -129,6 +138,7 @@ def test_folders_that_others_can_write_to_are_not_used(tmp_path, monkeypatch, mo
     (own / "kernels").mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(own))
     monkeypatch.setattr(cache.tempfile, "gettempdir", lambda: str(tmp_path / "tmp"))
+    monkeypatch.setattr(cache, "SHARED_MEMORY", tmp_path / "none")
     key = "0" * 64
     cache.write_entry(key, b"code")
     assert cache.read_entry(key) == b"code"
