@@ -69,12 +69,10 @@ MINUTES ?= 120
 soak: setup-test
 	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
-# The LeRobot plugin in LeRobot itself, which needs Torch (gigabytes), in an environment of its own.
+# The LeRobot plugin in LeRobot itself, which needs Torch (gigabytes).
 test-lerobot: setup-test
-	@$(PYTHON) -m venv build/lerobot
-	@build/lerobot/bin/python -m pip install -q --disable-pip-version-check 'lerobot>=0.4'
-	@PYTHONPATH="test:$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])'):$(CURDIR)" \
-		build/lerobot/bin/python -m pytest -q test/integrations/test_with_lerobot.py
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade --target build/lerobot 'lerobot>=0.4'
+	@PYTHONPATH=build/lerobot $(BIN)/python -m pytest -q test/integrations/test_with_lerobot.py
 
 # Robots of other packages (benchmarks/sweep_packages.txt): created and tried in simulation.
 sweep: setup-test

@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """A controller of Universal Robots on loopback: RTDE, script port and dashboard server.
 
-One thread: programs that are sent run in it, and serve the sockets once per period.
+One thread: programs that are sent run in it, and serve the sockets once per period. A real
+controller is never late. On a busy machine this one catches up, and commands take effect at the
+time that they carry, so that it neither takes its own delay for silence nor falls behind.
+
+``python fake_ur_controller.py 127.0.0.5`` runs it at the vendor's ports, for a suite.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
+import sys
 import threading
 import time
+from collections import deque
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from hardware.urscript import ProgramStopped, ScriptArm
 
@@ -19,8 +29,13 @@ TYPES = {
     "output_int_register_25": "i",
 }  # fmt: skip
 NAMES = {"6d": "VECTOR6D", "d": "DOUBLE", "i": "INT32", "I": "UINT32"}
-MAX_DELAY = 0.02
+MAX_DELAY = 1.0
 """Time that is caught up [s]."""
+STAMP = "input_double_register_36"
+"""Input in which commands carry their time on the monotonic clock [s]."""
+PORTS = {"rtde": 30004, "script": 30002, "dashboard": 29999}
+KEPT = 20_000
+"""Number of remembered commands and targets."""
 GREETING = b"Connected: Universal Robots Dashboard Server\n"
 
 
@@ -44,7 +59,14 @@ class RtdeSession:
 class FakeUrController:
     """The controller with its arm; the attributes may be changed at any time."""
 
-    def __init__(self, *, period: float = 0.002, major: int = 5) -> None:
+    def __init__(
+        self,
+        *,
+        period: float = 0.002,
+        major: int = 5,
+        host: str = "127.0.0.1",
+        ports: dict[str, int] | None = None,
+    ) -> None:
         self.model, self.remote, self.major = "UR5", True, major
         self.robot_mode, self.safety, self.runtime = 7, 1, 1
         self.accepts_version = True
@@ -60,10 +82,13 @@ class FakeUrController:
         """What the dashboard was asked."""
         self.received: list[dict[str, float]] = []
         """Inputs of all clients."""
+        self._commands: deque[tuple[float, dict[str, float]]] = deque()
+        """Inputs that have not taken effect, with their time."""
         self.stop_program = False
         """Stops it as the button of the pendant does."""
         self.arm = ScriptArm(self._program_cycle, period)
-        self._listening = {name: self._listen() for name in ("rtde", "script", "dashboard")}
+        chosen = ports or dict.fromkeys(PORTS, 0)
+        self._listening = {name: _listen(host, port) for name, port in chosen.items()}
         self.ports = {name: s.getsockname()[1] for name, s in self._listening.items()}
         self._clients: dict[socket.socket, str] = {}
         self._rtde: dict[socket.socket, RtdeSession] = {}
@@ -96,12 +121,6 @@ class FakeUrController:
 
     # ---- the controller's thread
 
-    @staticmethod
-    def _listen() -> socket.socket:
-        made = socket.create_server(("127.0.0.1", 0))
-        made.setblocking(False)
-        return made
-
     def _run(self) -> None:
         self._next = time.monotonic()
         while not self._stop.is_set():
@@ -123,7 +142,6 @@ class FakeUrController:
     def _cycle(self) -> None:
         """Wait for the next period and serve all clients."""
         now = time.monotonic()
-        # On a busy machine the controller becomes slower; it never takes its own delay for silence.
         self._next = max(self._next + self.arm.period, now - MAX_DELAY)
         time.sleep(max(self._next - now, 0.0))
         self._cycles += 1
@@ -138,6 +156,7 @@ class FakeUrController:
                 self._rtde[made] = RtdeSession()
             elif name == "dashboard":
                 made.send(GREETING)
+        self._apply_commands()
         for client, name in list(self._clients.items()):
             try:
                 self._serve(client, name)
@@ -234,9 +253,15 @@ class FakeUrController:
         form = ">B" + "".join(input_type(name) for name in session.inputs)
         values = dict(zip(session.inputs, struct.unpack(form, payload)[1:], strict=True))
         self.received.append(values)
-        for name, value in values.items():
-            registers = self.arm.floats if "double" in name else self.arm.integers
-            registers[int(name.rsplit("_", 1)[1])] = value
+        self._commands.append((min(values.get(STAMP, 0.0), time.monotonic()), values))
+        self._apply_commands()
+
+    def _apply_commands(self) -> None:
+        """Write the registers of commands whose time has come."""
+        while self._commands and self._commands[0][0] <= self._next:
+            for name, value in self._commands.popleft()[1].items():
+                registers = self.arm.floats if "double" in name else self.arm.integers
+                registers[int(name.rsplit("_", 1)[1])] = value
 
     def _send_outputs(self, client: socket.socket, session: RtdeSession) -> None:
         if self.garbage:
@@ -255,3 +280,28 @@ class FakeUrController:
         form = ">B" + "".join(TYPES[name] for name in session.outputs)
         payload = struct.pack(form, 1, *values)
         client.send(struct.pack(">HB", 3 + len(payload), ord("U")) + payload)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    made = socket.create_server((host, port))
+    made.setblocking(False)
+    return made
+
+
+def main() -> None:
+    """Run it until it is killed; print when programs start and end."""
+    controller = FakeUrController(host=sys.argv[1], ports=PORTS)
+    controller.arm.q = [0.0, -1.571, 1.571, -1.571, -1.571, 0.0]
+    print(f"listening on {sys.argv[1]}", flush=True)
+    last = (0, 1, 0)
+    while True:
+        time.sleep(0.2)
+        del controller.received[:-KEPT], controller.arm.targets[:-KEPT]
+        now = (len(controller.programs), controller.runtime, controller.arm.outputs[25])
+        if now != last:
+            print(f"program {now[0]}, runtime {now[1]}, ended {now[2]}", flush=True)
+            last = now
+
+
+if __name__ == "__main__":
+    main()
