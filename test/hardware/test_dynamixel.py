@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from motion_nodes.control.stream_resampler import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
-from motion_nodes.hardware.drivers import available_drivers
+from motion_nodes.hardware.drivers import available_drivers, make_driver
 from motion_nodes.hardware.dynamixel import packets
 from motion_nodes.hardware.dynamixel.driver import DynamixelDriver
 from motion_nodes.hardware.hardware_check import check_robot
@@ -249,3 +249,17 @@ def test_unusable_settings(changes: dict[str, object], kind: type[Exception]) ->
     with pytest.raises(kind):
         DynamixelDriver.create(ROBOT, DriverOptions(settings=SETTINGS | changes))
     assert "dynamixel" in available_drivers()
+
+
+def test_open_manipulator_x_has_its_servos() -> None:
+    robot = load_robot("open_manipulator_x")
+    fake = FakeDynamixelBus({number: FakeDynamixel() for number in range(11, 16)})
+    driver = make_driver(robot, device=fake.device)
+    driver.connect()
+    assert driver.joint_names == robot.joint_names
+    fake.servos[12].position = 2048 + 1024
+    fake.servos[15].position = 2048 - 1000
+    position = driver.read().position
+    assert position == pytest.approx([0.0, math.pi / 2, 0.0, 0.0, 0.01763], abs=1e-5)
+    driver.close()
+    fake.close()

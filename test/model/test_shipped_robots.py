@@ -51,7 +51,7 @@ def random_configurations(robot: Robot, count: int) -> Array:
 
 def test_all_promised_robots_are_shipped() -> None:
     promised = "franka fr3 ur5e ur10e xarm6 xarm7 so101 jetbot nova_carter turtlebot3_burger kaya"
-    assert {*promised.split(), "leatherback", "ur3e", "ur16e"} <= set(SHIPPED)
+    assert {*promised.split(), "leatherback", "ur3e", "ur16e", "open_manipulator_x"} <= set(SHIPPED)
 
 
 def test_name_and_folder_agree(robot: Robot) -> None:
