@@ -49,6 +49,16 @@ def random_configurations(robot: Robot, count: int) -> Array:
     return rng.uniform(lower, upper, (count, len(robot.joint_names)))
 
 
+def all_values(robot: Robot, q: Array) -> dict[str, float]:
+    """Return the positions of all joints, also of those that follow another."""
+    values = dict(zip(robot.joint_names, q.tolist(), strict=True))
+    for name, joint in robot.tree.joints.items():
+        if joint.mimic is not None:
+            follows = joint.mimic
+            values[name] = follows.multiplier * values[follows.joint] + follows.offset
+    return values
+
+
 def test_all_promised_robots_are_shipped() -> None:
     promised = "franka fr3 ur5e ur10e xarm6 xarm7 so101 jetbot nova_carter turtlebot3_burger kaya"
     assert {*promised.split(), "leatherback", "ur3e", "ur16e", "open_manipulator_x"} <= set(SHIPPED)
@@ -113,7 +123,7 @@ def test_frames_equal_those_of_mujocos_urdf_importer(robot: Robot) -> None:
     model = imported(robot)
     data = mujoco.MjData(model)
     for q in random_configurations(robot, 10):
-        for name, value in zip(robot.joint_names, q, strict=True):
+        for name, value in all_values(robot, q).items():
             data.qpos[model.joint(name).qposadr[0]] = value
         mujoco.mj_kinematics(model, data)
         poses = frame_poses(robot.tree, q)
@@ -187,7 +197,7 @@ def test_package_holds_readme_and_licence_line(robot: Robot) -> None:
 def _pinocchio_q(model: pin.Model, robot: Robot, q: Array) -> Array:
     """Bring positions to pinocchio's order; it stores a continuous joint as cosine and sine."""
     result = pin.neutral(model)
-    for name, value in zip(robot.joint_names, q, strict=True):
+    for name, value in all_values(robot, q).items():
         joint = model.joints[model.getJointId(name)]
         both = (np.cos(value), np.sin(value))
         result[joint.idx_q : joint.idx_q + joint.nq] = both if joint.nq == 2 else value
