@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the suite: each says what was given, what is allowed, where, and what to do."""
+"""Errors of the suite: each names what was given, what is allowed, where, and what to do."""
 
 from __future__ import annotations
 
@@ -74,13 +74,26 @@ class UnknownState(_UnknownName):
     kind = "named state"
 
 
-class InvalidDescription(MotionError, ValueError):
+class _InvalidInput(MotionError, ValueError):
+    """Input that is not allowed.
+
+    Args:
+        text: what was given, what is allowed, and what to do.
+        field: name of the offending parameter, field or joint; empty where there is not one.
+    """
+
+    def __init__(self, text: str, *, field: str = "") -> None:
+        self.field = field
+        super().__init__(text)
+
+
+class InvalidDescription(_InvalidInput):
     """A robot description (YAML or URDF) that cannot be used; the text names file and field."""
 
 
-class InvalidCommand(MotionError, ValueError):
+class InvalidCommand(_InvalidInput):
     """A command that was rejected whole; nothing moved."""
 
 
-class InvalidConfig(MotionError, ValueError):
+class InvalidConfig(_InvalidInput):
     """Settings that contradict themselves or lie outside what is allowed."""

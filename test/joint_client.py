@@ -234,6 +234,12 @@ class JointClient:
         status, result = self.follow(smooth(HOME, max(0.2, arm, 32.0 * fingers))).result()
         assert status == SUCCEEDED, f"{result.error_string}; measured: {self.joints}"
 
+    def rest_at_home(self) -> None:
+        """Bring it home if it is elsewhere, and wait for rest."""
+        if self.away(HOME) > 1e-6:
+            self.go_home()
+        self.rest(1e-6)
+
     def publisher(self, kind: Any, topic: str) -> Any:
         """Return a publisher to one of the controller's topics."""
         if topic not in self._publishers:

@@ -23,15 +23,16 @@ FIRST = ("test/journeys", "test/browser", "test/nodes", "test/contracts", "test/
 """Folders whose tests take longest, mostly waiting."""
 
 COMPUTING = tuple(
-    f"test/{room}"
-    for room in (
+    f"test/{place}"
+    for place in (
         *("planning", "rmpflow", "robot_setup", "ik", "sim", "scene", "trajectory", "kernels"),
         *("model", "bases", "base_navigation", "control", "compat"),
         *("view", "api", "learning", "policies", "perception", "tasks"),
         *("mpc", "cli", "packaging", "agent_tools"),
+        *("contracts/test_interface_pages.py", "docs/test_notebook.py", "docs/test_pages.py"),
     )
 )
-"""Folders whose tests have no loops to keep: they come last, and the last worker does only them."""
+"""Places whose tests have no loops to keep: they come last, and the last worker does only them."""
 
 LOW_PRIORITY = 10
 """Niceness of the worker that computes."""

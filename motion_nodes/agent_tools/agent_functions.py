@@ -34,7 +34,8 @@ class AgentConfig:
         """Check the limits."""
         if not 0.0 < self.max_velocity <= 1.0:
             raise InvalidConfig(
-                f"max_velocity is {self.max_velocity:g}; allowed: above 0, at most 1"
+                f"max_velocity is {self.max_velocity:g}; allowed: above 0, at most 1",
+                field="max_velocity",
             )
 
 
@@ -254,7 +255,7 @@ class AgentFunctions:
         for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
             if factor > allowed:
                 raise InvalidCommand(
-                    f"{name} is {factor:g}; this server allows at most {allowed:g}"
+                    f"{name} is {factor:g}; this server allows at most {allowed:g}", field=name
                 )
         path = self._link.plan(group.name, goal, velocity, acceleration)
 

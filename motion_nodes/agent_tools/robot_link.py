@@ -55,7 +55,7 @@ class PlannedJointMotion:
     message: Any
     """What the link executes."""
     note: str = ""
-    """What the planner said of it."""
+    """Note of the planner."""
 
 
 class RobotLink(Protocol):

@@ -67,7 +67,8 @@ class GroupInputs:
         joints = self.group.joints
         if q.shape != (len(joints),):
             raise InvalidCommand(
-                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r}."
+                f"{what} must be {len(joints)} positions ({', '.join(joints)}), got {value!r}.",
+                field=what,
             )
         return q
 

@@ -120,6 +120,7 @@ def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (len(names),) or not np.isfinite(array).all():
         raise InvalidCommand(
-            f"{what} must be {len(names)} finite numbers ({', '.join(names)}), got {values!r:.80}."
+            f"{what} must be {len(names)} finite numbers ({', '.join(names)}), got {values!r:.80}.",
+            field=what,
         )
     return array

@@ -122,5 +122,6 @@ class ReactivePolicy:
         else:
             raise InvalidCommand(
                 "target must be a pose of shape (4, 4) or a position of shape (3,), got shape "
-                f"{values.shape}."
+                f"{values.shape}.",
+                field="target",
             )

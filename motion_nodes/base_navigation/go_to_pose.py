@@ -34,7 +34,8 @@ def refuse_cars(kind: BaseKind, what: str) -> None:
     if kind == "ackermann":
         raise InvalidCommand(
             f"{what} needs a base that turns on the spot; an Ackermann base goes to a pose along a "
-            "path (dubins)"
+            "path (dubins)",
+            field=what,
         )
 
 

@@ -178,7 +178,9 @@ def plan_quintic(
         ("max_duration", max_duration),
     ):
         if not (math.isfinite(value) and value > 0.0):
-            raise InvalidCommand(f"{name} is {value}; it must be a finite number above 0")
+            raise InvalidCommand(
+                f"{name} is {value}; it must be a finite number above 0", field=name
+            )
     if start.pose.distance(goal.pose) == 0.0 and start.velocity == goal.velocity == 0.0:
         raise InvalidCommand(
             "start and goal are at one place and at rest; there is no path to plan"

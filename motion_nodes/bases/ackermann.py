@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
-from motion_nodes.bases.base import NO_STEERING, Array, Twist2
+from motion_nodes.bases.base import NO_STEERING, Array, Twist2, check_finite, check_wheel_count
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.setting import check_settings, setting
@@ -74,7 +74,8 @@ class AckermannConfig:
             given = getattr(self, name)
             if len(given) != 2 and (given or name == "steering_joint_names"):
                 raise InvalidConfig(
-                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one"
+                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one",
+                    field=name,
                 )
         if not self.front_wheel_names + self.rear_wheel_names:
             raise InvalidConfig(
@@ -143,8 +144,7 @@ class AckermannBase:
         Raises:
             InvalidCommand: a twist that is not finite.
         """
-        if not twist.finite:
-            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
+        check_finite(twist)
         fastest = self.max_curvature * abs(twist.vx)
         return self._twist(twist.vx, min(max(twist.wz, -fastest), fastest))
 
@@ -230,8 +230,7 @@ class AckermannBase:
             InvalidCommand: a twist that is not finite, or with a lateral velocity other than that
                 of a base frame off the unsteered axle during a turn.
         """
-        if not twist.finite:
-            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
+        check_finite(twist)
         slip = twist.vy + twist.wz * self.config.fixed_axle_x
         if abs(slip) > SIDEWAYS * (1.0 + abs(twist.vy)):
             raise InvalidCommand(
@@ -252,10 +251,7 @@ class AckermannBase:
         Raises:
             InvalidCommand: wrong lengths.
         """
-        if len(wheels) != len(self._wheels):
-            raise InvalidCommand(
-                f"{len(wheels)} wheel values given; the base has {len(self._wheels)}"
-            )
+        check_wheel_count(wheels, len(self._wheels))
         angles = self.geometry.rolling_angles(*_two(steering))
         x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
         # Normal equations of the rows (velocity, yaw rate, right side) [m/s].

@@ -104,10 +104,11 @@ class CarCommand:
 def _check(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not math.isfinite(value):
-            raise InvalidCommand(f"{name} is {value}; it must be finite")
+            raise InvalidCommand(f"{name} is {value}; it must be finite", field=name)
         if abs(value) > ABSURD_SPEED:
             raise InvalidCommand(
-                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; such a value is taken for an error"
+                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; such a value is taken for an error",
+                field=name,
             )
 
 

@@ -83,7 +83,9 @@ class AckermannDriveConfig:
         ):
             value = getattr(self, name)
             if not math.isfinite(value):
-                raise InvalidConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
+                raise InvalidConfig(
+                    f"{name} is {value}; give a finite number, or 0 for no limit", field=name
+                )
 
     @classmethod
     def from_isaac(
@@ -262,7 +264,9 @@ class AckermannDrive:
     def _check(**numbers: float) -> None:
         for name, value in numbers.items():
             if not math.isfinite(value):
-                raise InvalidCommand(f"{name} is {value}; it must be finite. Nothing changes")
+                raise InvalidCommand(
+                    f"{name} is {value}; it must be finite. Nothing changes", field=name
+                )
 
 
 def _bound(limit: float) -> float:

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidCommand
 
 Array = NDArray[np.float64]
 
@@ -37,6 +40,28 @@ class Twist2(NamedTuple):
             factor: of all three components.
         """
         return Twist2(self.vx * factor, self.vy * factor, self.wz * factor)
+
+
+def check_finite(twist: Twist2) -> None:
+    """Check that all components of a twist are numbers.
+
+    Raises:
+        InvalidCommand: one is NaN or infinite.
+    """
+    if not twist.finite:
+        raise InvalidCommand(f"twist {tuple(twist)} is not finite", field="twist")
+
+
+def check_wheel_count(wheels: Array | Sequence[float], count: int) -> None:
+    """Check that there is one value for each driven wheel.
+
+    Raises:
+        InvalidCommand: there are more or fewer.
+    """
+    if len(wheels) != count:
+        raise InvalidCommand(
+            f"{len(wheels)} wheel values given; the base has {count}", field="wheels"
+        )
 
 
 class WheeledBase(Protocol):

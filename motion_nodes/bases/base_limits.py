@@ -73,7 +73,8 @@ class BodyAxisLimits:
         check_settings(self)
         if math.isfinite(self.jerk) and math.isinf(self.steepest):
             raise InvalidConfig(
-                "max_jerk needs max_acceleration or max_velocity of its axis beside it"
+                "max_jerk needs max_acceleration or max_velocity of its axis beside it",
+                field="max_jerk",
             )
 
     @cached_property

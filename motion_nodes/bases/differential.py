@@ -8,7 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
+from motion_nodes.bases.base import (
+    NO_STEERING,
+    Array,
+    Twist2,
+    Unsteered,
+    check_finite,
+    check_wheel_count,
+)
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.base_settings import WHEEL_RADIUS, WHEEL_SEPARATION
 from motion_nodes.model.bounds import repeated
@@ -84,8 +91,7 @@ class DifferentialBase(Unsteered):
         Raises:
             InvalidCommand: a twist that is not finite.
         """
-        if not twist.finite:
-            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
+        check_finite(twist)
         return Twist2(twist.vx, 0.0, twist.wz)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
@@ -94,8 +100,7 @@ class DifferentialBase(Unsteered):
         Raises:
             InvalidCommand: a twist that is not finite or has a lateral component.
         """
-        if not twist.finite:
-            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
+        check_finite(twist)
         if twist.vy != 0.0:
             raise InvalidCommand(f"vy is {twist.vy} m/s; a differential base cannot move sideways")
         half = 0.5 * self._separation * twist.wz
@@ -112,8 +117,7 @@ class DifferentialBase(Unsteered):
         Raises:
             InvalidCommand: wrong length.
         """
-        if len(wheels) != self._n:
-            raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+        check_wheel_count(wheels, self._n)
         k = self._n_left
         left = sum(wheels[:k]) / k * self._left_radius
         right = sum(wheels[k:]) / (self._n - k) * self._right_radius

@@ -10,9 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
+from motion_nodes.bases.base import (
+    NO_STEERING,
+    Array,
+    Twist2,
+    Unsteered,
+    check_finite,
+    check_wheel_count,
+)
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, WheelLayout, projected
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +60,10 @@ def moved(
         InvalidConfig: values that are not finite.
     """
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(theta)):
-        raise InvalidConfig(f"base_frame_offset is ({x}, {y}, {theta}); it must be finite")
+        raise InvalidConfig(
+            f"base_frame_offset is ({x}, {y}, {theta}); it must be finite",
+            field="base_frame_offset",
+        )
     c, s = math.cos(theta), math.sin(theta)
     return tuple(
         HolonomicWheel(
@@ -118,7 +128,7 @@ class HolonomicBase(Unsteered):
         Raises:
             InvalidCommand: a twist that is not finite.
         """
-        self._check(twist)
+        check_finite(twist)
         return projected(twist, self.layout.nearest) if self.layout.undriven.size else twist
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
@@ -127,7 +137,7 @@ class HolonomicBase(Unsteered):
         Raises:
             InvalidCommand: for a twist that is not finite.
         """
-        self._check(twist)
+        check_finite(twist)
         wheels: Array = self._inverse.dot(twist)
         return wheels
 
@@ -139,10 +149,5 @@ class HolonomicBase(Unsteered):
         Raises:
             InvalidCommand: wrong length.
         """
-        if len(wheels) != self._n:
-            raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+        check_wheel_count(wheels, self._n)
         return Twist2(*self._forward.dot(wheels).tolist())
-
-    def _check(self, twist: Twist2) -> None:
-        if not twist.finite:
-            raise InvalidCommand(f"twist {tuple(twist)} is not finite")

@@ -43,7 +43,8 @@ class HolonomicDrive:
         """
         if math.isinf(max_wheel_speed):
             raise InvalidConfig(
-                f"max_wheel_speed is {max_wheel_speed}; give a finite number, or 0 for no limit"
+                f"max_wheel_speed is {max_wheel_speed}; give a finite number, or 0 for no limit",
+                field="max_wheel_speed",
             )
         self.base = base
         self.shape = shape or CommandShape()
@@ -142,7 +143,7 @@ def _for_each(values: float | Sequence[float], n: int, name: str) -> Array:
     given = np.asarray(values, dtype=np.float64).reshape(-1)
     if given.size not in (1, n):
         raise InvalidConfig(
-            f"{name} has {given.size} entries for {n} wheels; give {n}, or 1 for all"
+            f"{name} has {given.size} entries for {n} wheels; give {n}, or 1 for all", field=name
         )
     return np.broadcast_to(given, (n,))
 
@@ -152,7 +153,8 @@ def _to_z(up: Array) -> Array:
     length = float(np.linalg.norm(up)) if up.shape == (3,) else math.nan
     if not (math.isfinite(length) and length > 0.0):
         raise InvalidConfig(
-            f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed"
+            f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed",
+            field="up_axis",
         )
     up = up / length
     # From straight down the rotation is not unique; use x.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Array, Twist2, check_finite
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import projected
 
@@ -55,7 +55,7 @@ class HolonomicQpBase(HolonomicBase):
         Raises:
             InvalidCommand: a twist that is not finite.
         """
-        self._check(twist)
+        check_finite(twist)
         return projected(twist, self._feasible) if self.layout.undriven.size else twist
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
@@ -64,6 +64,6 @@ class HolonomicQpBase(HolonomicBase):
         Raises:
             InvalidCommand: for a twist that is not finite.
         """
-        self._check(twist)
+        check_finite(twist)
         wheels: Array = self._solve.dot(twist)
         return wheels

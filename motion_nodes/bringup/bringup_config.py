@@ -117,7 +117,8 @@ class BringupConfig:
         for name in ("scene_bodies", "suction", "objects"):
             if getattr(self, name) and self.backend != "mujoco":
                 raise InvalidConfig(
-                    f"{name} needs the backend mujoco; '{self.backend}' has no MuJoCo model"
+                    f"{name} needs the backend mujoco; '{self.backend}' has no MuJoCo model",
+                    field=name,
                 )
 
     @property

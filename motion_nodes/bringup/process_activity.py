@@ -10,7 +10,7 @@ from motion_nodes.bringup.process_health import Activity
 
 
 def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
-    """Return what /proc knows of a process; an empty record where it has ended.
+    """Return the data of a process in /proc; an empty record where it has ended.
 
     Args:
         pid: process id.

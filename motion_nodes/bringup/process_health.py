@@ -35,7 +35,7 @@ class Condition(Enum):
     STARVED = "starved"
     """No heartbeat, and threads wait for a processor."""
     STALLED = "stalled"
-    """The loop of a node no longer ticks, or the executor serves nobody."""
+    """The loop of a node no longer ticks, or its executor no longer serves requests."""
     UNREACHABLE = "unreachable"
     """Heartbeats on the pipe, but no echo over DDS."""
 
@@ -120,14 +120,14 @@ class ProcessHealth:
         """
         self._limits = limits
         self._started = now
-        self._heard: float | None = None
+        self._last_beat: float | None = None
         self._heartbeat = Heartbeat()
         self._samples: list[tuple[float, Activity]] = []
         self._unanswered = 0.0
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Note a heartbeat at this time [s]."""
-        self._heard, self._heartbeat = now, heartbeat
+        self._last_beat, self._heartbeat = now, heartbeat
         self._samples.clear()
 
     def echo(self, age: float) -> None:
@@ -135,13 +135,13 @@ class ProcessHealth:
         self._unanswered = age
 
     @property
-    def heard(self) -> bool:
+    def responded(self) -> bool:
         """Whether there was a heartbeat."""
-        return self._heard is not None
+        return self._last_beat is not None
 
     def silence(self, now: float) -> float:
         """Return the time since the newest heartbeat, or since the start [s]."""
-        return now - (self._started if self._heard is None else self._heard)
+        return now - (self._started if self._last_beat is None else self._last_beat)
 
     def finding(self, activity: Callable[[], Activity], now: float) -> HealthFinding | None:
         """Return what is wrong with the process, None where nothing is.
@@ -151,7 +151,7 @@ class ProcessHealth:
             now: time [s].
         """
         silent, limits = self.silence(now), self._limits
-        if self._heard is None:
+        if self._last_beat is None:
             return self._starting(silent, activity)
         if silent > 0.5 * limits.silence:
             self._samples.append((now, activity()))

@@ -63,7 +63,7 @@ class ProcessGroup:
         say: Callable[[str], None],
         *,
         environment: Mapping[str, str] | None = None,
-        hear: Callable[[str, Report], None] | None = None,
+        on_report: Callable[[str, Report], None] | None = None,
         on_end: Callable[[str, int], None] | None = None,
         template: ProcessTemplate | None = None,
     ) -> None:
@@ -73,7 +73,7 @@ class ProcessGroup:
             commands: a name for each process, and its command line.
             say: prints one line.
             environment: of the processes; None: that of this process.
-            hear: called by :meth:`watch` with the name of a process and what it reports.
+            on_report: called by :meth:`watch` with the name of a process and what it reports.
             on_end: called by :meth:`watch` with the name and the exit code of a process that ended
                 by itself; None: print it and note it in :attr:`failed`.
             template: forks the processes; None: each is started by its command line.
@@ -84,7 +84,7 @@ class ProcessGroup:
         # A viewer that is restarted keeps the address of its page.
         self._environment.setdefault(TOKEN_VARIABLE, page_token())
         self._template, self._fork_timeout = template, IMPORT_TIMEOUT
-        self._hear = hear
+        self._on_report = on_report
         self._on_end = on_end or self._note_end
         self._reports: tuple[int, int] | None = None
         self._unread = b""
@@ -238,9 +238,9 @@ class ProcessGroup:
         name = None if report is None else self._names.get(report.pid)
         # What a process reported before it was killed says nothing of the one that replaces it.
         current = name in self._running and self._running[name].process.pid
-        if report is None or name is None or current != report.pid or self._hear is None:
+        if report is None or name is None or current != report.pid or self._on_report is None:
             return
-        self._hear(name, report)
+        self._on_report(name, report)
 
 
 def _signal(process: Process, number: signal.Signals) -> None:

@@ -27,9 +27,9 @@ class RestartLimits:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if self.burst < 0:
-            raise InvalidConfig(f"burst is {self.burst}; it must be 0 or more")
+            raise InvalidConfig(f"burst is {self.burst}; it must be 0 or more", field="burst")
         if not 0.0 < self.window < float("inf"):
-            raise InvalidConfig(f"window is {self.window:g} s; it must be above 0")
+            raise InvalidConfig(f"window is {self.window:g} s; it must be above 0", field="window")
         if not self.delays or not all(0.0 <= delay < float("inf") for delay in self.delays):
             raise InvalidConfig(f"delays are {self.delays}; give one or more of at least 0 s")
 

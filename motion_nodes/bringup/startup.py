@@ -59,7 +59,7 @@ class Startup:
         known = (self._states.get(name) for name in names)
         return all(news is not None and news.state != FAILED for news in known)
 
-    def hear(self, news: News, process: Iterable[str] = ()) -> None:
+    def report(self, news: News, process: Iterable[str] = ()) -> None:
         """Note what a node reports.
 
         Args:

@@ -62,7 +62,7 @@ def run_suite(
         commands_for(specs, composed=composed),
         say,
         respawn=respawn,
-        hear=lambda process, news: startup.hear(news, supervisor.nodes_of(process)),
+        on_report=lambda process, news: startup.report(news, supervisor.nodes_of(process)),
         template=template,
     )
     with supervisor.group:

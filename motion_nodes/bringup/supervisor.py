@@ -41,7 +41,7 @@ from motion_nodes.ros.supervision.records import (
 )
 
 PROBE = "supervisor_probe"
-"""Name of the process that asks over DDS."""
+"""Name of the process that pings over DDS."""
 PROBE_COMMAND = [sys.executable, "-m", "motion_nodes.nodes.clients.dds_probe"]
 PROBE_AFTER = 10.0
 """[s] The probe is started when all nodes are ready, or after this time."""
@@ -52,7 +52,7 @@ REPORT_PERIOD = 1.0
 
 
 class Watched:
-    """What the supervisor knows of one process."""
+    """State of one supervised process."""
 
     def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
         """Begin for a process of these nodes."""
@@ -88,7 +88,7 @@ class Supervisor:
         say: Callable[[str], None],
         *,
         respawn: bool = True,
-        hear: Callable[[str, News], None] = lambda _name, _news: None,
+        on_report: Callable[[str, News], None] = lambda _name, _news: None,
         health: HealthLimits | None = None,
         budget: RestartLimits | None = None,
         activity: Callable[[int], Activity] = read_activity,
@@ -102,14 +102,14 @@ class Supervisor:
             commands: their command lines.
             say: prints one line.
             respawn: replace processes; False: only report.
-            hear: called with the name of a process and what a node of it reports.
+            on_report: called with the name of a process and what a node of it reports.
             health: timeouts.
             budget: how often a process is replaced.
             activity: returns the process accounting of a process id.
             clock: returns the time [s].
             template: forks the processes.
         """
-        self._respawn, self._say, self._hear = respawn, say, hear
+        self._respawn, self._say, self._on_report = respawn, say, on_report
         self._limits = health or HealthLimits()
         self._activity, self._clock = activity, clock
         budget = budget or RestartLimits()
@@ -124,7 +124,7 @@ class Supervisor:
             commands,
             say,
             environment=environment,
-            hear=self._take,
+            on_report=self._take,
             on_end=self._ended,
             template=template,
         )
@@ -174,7 +174,7 @@ class Supervisor:
         if isinstance(report, Beat):
             if watched.health is not None:
                 beat = Heartbeat(report.overdue, report.loop.strip("/"), report.executor)
-                first = not watched.health.heard
+                first = not watched.health.responded
                 watched.health.heartbeat(beat, self._now)
                 if first:
                     self._send_targets()
@@ -186,7 +186,7 @@ class Supervisor:
         else:
             if report.state == FAILED:
                 watched.failed_start = True
-            self._hear(name, report)
+            self._on_report(name, report)
             if report.state in (READY, ASLEEP) and report.node in watched.unready:
                 self._node_back(name, watched, report.node)
 
@@ -351,7 +351,7 @@ class Supervisor:
     def _send_targets(self) -> None:
         # A process that starts has no endpoints to answer with before its first heartbeat.
         watched = self._watched.items()
-        running = [n for n, w in watched if w.health is not None and w.health.heard]
+        running = [n for n, w in watched if w.health is not None and w.health.responded]
         self.group.send(PROBE, {"targets": {str(self.group.pid(n)): n for n in running}})
 
     # ---- reports

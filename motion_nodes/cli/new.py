@@ -137,7 +137,7 @@ def _without_warnings() -> Iterator[None]:
 
 
 def _ask_user(question: Question) -> str:
-    """Ask on the terminal; Enter takes the guess."""
+    """Prompt on the terminal; Enter accepts the guess."""
     say(f"{question.topic}: {question.text}")
     for number, choice in enumerate(question.choices, start=1):
         mark = f"  [{question.confidence}: {question.reason}]" if choice == question.guess else ""

@@ -61,7 +61,7 @@ def tune(
     if apply and target.exists():
         raise InvalidConfig(f"{target} already exists; choose another file by --output.")
     if trials < 1:
-        raise InvalidConfig(f"trials is {trials}; it must be 1 or more.")
+        raise InvalidConfig(f"trials is {trials}; it must be 1 or more.", field="trials")
     robot = load_description(name)
     console = Console(quiet=as_json)
     settings, origin = _initial_settings(robot, group, start)

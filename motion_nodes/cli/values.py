@@ -127,7 +127,7 @@ class Subject:
             q = self._radians(numbers(text, len(names), what, f"joints: {', '.join(names)}"))
         outside = self.group.limits.violations(q, tolerance=1e-6)
         if outside and inside:
-            raise InvalidCommand(f"{what} is outside the limits: {'; '.join(outside)}.")
+            raise InvalidCommand(f"{what} is outside the limits: {'; '.join(outside)}.", field=what)
         return q
 
     @property
@@ -254,5 +254,7 @@ def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "")
     if len(values) not in counts:
         needed = " or ".join(map(str, counts))
         about = f" ({meaning})" if meaning else ""
-        raise InvalidCommand(f"{what} needs {needed} numbers{about}; given: {len(values)}.")
+        raise InvalidCommand(
+            f"{what} needs {needed} numbers{about}; given: {len(values)}.", field=what
+        )
     return np.array(values)

@@ -49,7 +49,9 @@ class ArticulationTrajectory:
             physics_dt: default time step of sequences [s].
         """
         if not (math.isfinite(physics_dt) and physics_dt > 0.0):
-            raise InvalidConfig(f"physics_dt is {physics_dt} s; it must be finite and above 0")
+            raise InvalidConfig(
+                f"physics_dt is {physics_dt} s; it must be finite and above 0", field="physics_dt"
+            )
         self.robot_joints = tuple(robot_joints)
         self.trajectory = trajectory
         self._step = physics_dt

@@ -40,7 +40,7 @@ def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float =
     if at.ndim != 1 or not np.isfinite(at).all():
         raise InvalidCommand(f"joint values must be a vector of finite numbers, got {q!r}.")
     if not 0.0 < step < np.inf:
-        raise InvalidCommand(f"step is {step}; it must be above 0.")
+        raise InvalidCommand(f"step is {step}; it must be above 0.", field="step")
     J = np.empty((6, at.size))
     for k in range(at.size):
         shift = np.zeros(at.size)

@@ -75,7 +75,7 @@ class Deadlines:
         return Due(stamps, stamps[0], skipped)
 
     def take(self) -> int:
-        """Serve the next deadline ahead of time, for work that goes on while the clock stands."""
+        """Serve the next deadline early, for work that continues while the clock is paused."""
         self._next += 1
         return self._stamp(self._next - 1)
 

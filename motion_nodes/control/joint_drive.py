@@ -257,7 +257,7 @@ def _checked(what: str, values: ArrayLike, n: int, *, infinite: bool = False) ->
     array = np.asarray(values, dtype=np.float64)
     if array.shape not in ((), (n,)):
         raise InvalidCommand(
-            f"{what} has shape {array.shape}; give one number for each of {n} joints"
+            f"{what} has shape {array.shape}; give one number for each of {n} joints", field=what
         )
     array = np.broadcast_to(array, (n,)).copy()
     good = (array >= 0.0) & (np.isfinite(array) | infinite)

@@ -39,7 +39,7 @@ class _Sender:
     topic: str
     name: str
     number: int | None
-    heard: float
+    last_time: float
     stream: Stream
 
 
@@ -69,7 +69,7 @@ class StreamSenders:
         """
         known = self._known(topic, name, number)
         if known is None or (
-            SESSION_MARK not in name and not 0.0 <= sent - known.heard < STREAM_PAUSE
+            SESSION_MARK not in name and not 0.0 <= sent - known.last_time < STREAM_PAUSE
         ):
             if known is not None:
                 self._senders.remove(known)
@@ -78,7 +78,7 @@ class StreamSenders:
             known = _Sender(topic, name, number, sent, stream)
             self._senders.insert(0, known)
             del self._senders[_KEPT:]
-        known.number, known.heard = number, sent
+        known.number, known.last_time = number, sent
         return known.stream
 
     def _known(self, topic: str, name: str, number: int | None) -> _Sender | None:

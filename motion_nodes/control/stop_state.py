@@ -18,7 +18,7 @@ MAX_TIME = 2**63 - 1
 MAX_REASON = 200
 """Characters of a reason that are kept."""
 REST_TIME = 0.05
-"""[s] A robot must have stood still for so long to be reported at rest."""
+"""[s] Min time at rest before a robot is reported at rest."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class StopState:
         """Return the state after a stop.
 
         Args:
-            now_ns: when the stop was sent [ns], so that all who hear it agree; one that is known
+            now_ns: when the stop was sent [ns], so that all receivers agree; one that is known
                 already changes nothing, and a clock that was set back does no harm.
             reason: who stopped; the first one stays until a resume.
         """
@@ -76,7 +76,7 @@ class StopState:
 
 
 class RestTimer:
-    """How long a robot takes from a stop until it stands still."""
+    """Time of a robot from a stop to rest."""
 
     def __init__(self) -> None:
         """Begin without a stop."""
@@ -97,7 +97,7 @@ class RestTimer:
         self._begin, self._still, self.seconds, self.fault = now, None, None, ""
 
     def look(self, now: float, *, still: bool, fault: str = "") -> None:
-        """Note whether the robot stands still.
+        """Update whether the robot is at rest.
 
         Args:
             now: time, on the clock of :meth:`start` [s].

@@ -71,7 +71,9 @@ class ResamplerSettings:
         for name in ("latency", "extrapolation", "longest_gap", "blending", "max_lag"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
-                raise InvalidConfig(f"{name} is {value} s; it must be 0 or above, and finite")
+                raise InvalidConfig(
+                    f"{name} is {value} s; it must be 0 or above, and finite", field=name
+                )
 
 
 @dataclass(frozen=True, eq=False)

@@ -297,8 +297,8 @@ class DriverSession:
         return min(max((now_ns - before) * 1e-9, 0.5 * period), longest)
 
     def _fresh(self, now_ns: int) -> bool:
-        heard = self._command_ns
-        return heard is not None and now_ns - heard <= self.config.command_timeout * 1e9
+        received = self._command_ns
+        return received is not None and now_ns - received <= self.config.command_timeout * 1e9
 
     def _advance(self, now_ns: int) -> None:
         """Compute and send the reference of this cycle."""

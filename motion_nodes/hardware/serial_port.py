@@ -55,18 +55,20 @@ class SerialPort:
         """Send bytes.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         try:
             self._opened().write(data)
         except OSError as error:
-            raise LinkLost(f"{self._device} is gone ({error}); is the cable plugged in?") from None
+            raise LinkLost(
+                f"{self._device} is disconnected ({error}); is the cable plugged in?"
+            ) from None
 
     def read(self, timeout: float) -> bytes:
         """Return received bytes as soon as there are some; empty after a timeout [s].
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         port, end = self._opened(), time.monotonic() + timeout
         try:
@@ -76,13 +78,15 @@ class SerialPort:
                     return data
                 time.sleep(2e-4)
         except OSError as error:
-            raise LinkLost(f"{self._device} is gone ({error}); is the cable plugged in?") from None
+            raise LinkLost(
+                f"{self._device} is disconnected ({error}); is the cable plugged in?"
+            ) from None
 
     def discard_input(self) -> None:
         """Discard received bytes.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         while self.read(0.0):
             pass

@@ -114,7 +114,7 @@ class ServoBus:
         """Return whether a servo answers.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         try:
             self._ask(self._packets.ping(servo), [servo], None)
@@ -132,7 +132,7 @@ class ServoBus:
             advice: what to do if one does not.
 
         Raises:
-            DriverFault: names those that do not, or the port is gone.
+            DriverFault: names those that do not, or the port is disconnected.
         """
         missing = [f"{joint} (servo {servo})" for joint, servo in servos if not self.ping(servo)]
         if missing:
@@ -142,7 +142,7 @@ class ServoBus:
         """Read consecutive registers of a servo.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
             DriverFault: no answer, or a damaged one.
         """
         return self._ask(self._packets.read(servo, address, length), [servo], length)[servo]
@@ -151,7 +151,7 @@ class ServoBus:
         """Read the same registers of several servos by one request.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
             DriverFault: a servo does not answer, or its answer is damaged.
         """
         return self._ask(self._packets.sync_read(address, length, servos), servos, length)
@@ -160,7 +160,7 @@ class ServoBus:
         """Write registers of a servo; return its error byte.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
             DriverFault: no answer, or a damaged one.
         """
         return self._ask(self._packets.write(servo, address, data), [servo])[servo].error
@@ -169,7 +169,7 @@ class ServoBus:
         """Write registers of several servos by one packet, which is not acknowledged.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         self._port.write(self._packets.sync_write(address, values))
 
@@ -177,7 +177,7 @@ class ServoBus:
         """Send a packet whose answer is not waited for.
 
         Raises:
-            LinkLost: the port is gone.
+            LinkLost: the port is disconnected.
         """
         self._port.write(packet)
 

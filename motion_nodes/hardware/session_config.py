@@ -53,8 +53,7 @@ class SessionConfig:
     )
     max_jump: float = setting(
         0.1,
-        doc="Max step of a reference beyond what the velocity limits allow; a larger one is a "
-        "fault.",
+        doc="Max step of a reference in excess of the velocity limits; a larger one is a fault.",
         unit="rad or m",
         gt=0.0,
         le=10.0,

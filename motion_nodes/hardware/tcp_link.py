@@ -56,7 +56,7 @@ class TcpLink:
         """Send bytes.
 
         Raises:
-            LinkLost: the connection is gone.
+            LinkLost: the connection is lost.
         """
         try:
             self._opened().sendall(data)
@@ -67,7 +67,7 @@ class TcpLink:
         """Return received bytes as soon as there are some; empty after a timeout [s].
 
         Raises:
-            LinkLost: the connection is gone.
+            LinkLost: the connection is lost.
         """
         opened = self._opened()
         try:
@@ -88,7 +88,7 @@ class TcpLink:
             timeout: max time to wait [s].
 
         Raises:
-            LinkLost: the connection is gone.
+            LinkLost: the connection is lost.
             DriverFault: no line arrives.
         """
         end = time.monotonic() + timeout

@@ -126,7 +126,9 @@ class Batch:
             return None
         starts = as_configurations(seeds, self.chain.joint_names, "seeds")
         if len(starts) not in (1, m):
-            raise InvalidCommand(f"seeds must be one configuration or {m}, got {len(starts)}.")
+            raise InvalidCommand(
+                f"seeds must be one configuration or {m}, got {len(starts)}.", field="seeds"
+            )
         return np.ascontiguousarray(np.broadcast_to(starts, (m, starts.shape[1])))
 
     def _solve_chunk(self, X: Array, starts: Array | None, q: Array, report: Array) -> None:
@@ -180,5 +182,7 @@ def _as_poses(targets: ArrayLike) -> Array:
         X = np.empty(0)
     if X.ndim != 3 or X.shape[1:] != (4, 4):
         shape = np.shape(targets) if isinstance(targets, np.ndarray) else type(targets).__name__
-        raise InvalidCommand(f"targets must be poses in an array of shape (m, 4, 4), got {shape}.")
+        raise InvalidCommand(
+            f"targets must be poses in an array of shape (m, 4, 4), got {shape}.", field="targets"
+        )
     return X

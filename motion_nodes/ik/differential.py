@@ -106,7 +106,9 @@ class VelocityIk:
         now, desired = _vector(q, n, "q"), _vector(twist, 6, "twist")
         aside = np.zeros(n) if secondary is None else _vector(secondary, n, "secondary")
         if not 0.0 < period < np.inf:
-            raise InvalidCommand(f"period is {period} s; it must be above 0 and finite.")
+            raise InvalidCommand(
+                f"period is {period} s; it must be above 0 and finite.", field="period"
+            )
         X, J = chain.kinematics.pose_and_jacobian(now, chain.tip)
         if axes == "tip":
             R_TB = X[:3, :3].T
@@ -193,5 +195,5 @@ def _vector(value: ArrayLike, size: int, what: str) -> Array:
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.shape != (size,) or not np.isfinite(array).all():
-        raise InvalidCommand(f"{what} must be {size} finite numbers, got {value!r}.")
+        raise InvalidCommand(f"{what} must be {size} finite numbers, got {value!r}.", field=what)
     return array

@@ -58,10 +58,10 @@ def distance(
     w = np.asarray(weights, np.float64)
     if not norm >= 1.0:
         raise InvalidConfig(
-            f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint)."
+            f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint).", field="norm"
         )
     if not (w >= 0.0).all():
-        raise InvalidConfig(f"weights must not be negative, got {weights!r}.")
+        raise InvalidConfig(f"weights must not be negative, got {weights!r}.", field="weights")
     d = w * difference(q2, q1, continuous)
     return np.asarray(np.linalg.norm(np.atleast_1d(d), ord=norm, axis=-1))
 

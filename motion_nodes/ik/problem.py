@@ -121,22 +121,30 @@ class IkSettings:
     def __post_init__(self) -> None:
         """Validate the numbers."""
         if not isinstance(self.tolerance, IkTolerance):
-            raise InvalidConfig(f"tolerance must be an IkTolerance, got {self.tolerance!r}.")
+            raise InvalidConfig(
+                f"tolerance must be an IkTolerance, got {self.tolerance!r}.", field="tolerance"
+            )
         for name in ("attempts", "sampling_order"):
             _check_count(name, getattr(self, name), 1)
         if self.max_iterations is not None:
             _check_count("max_iterations", self.max_iterations, 1)
         _check_count("random_seed", self.random_seed, 0)
         if not self.timeout > 0.0:
-            raise InvalidConfig(f"timeout is {self.timeout} s; it must be above 0.")
+            raise InvalidConfig(
+                f"timeout is {self.timeout} s; it must be above 0.", field="timeout"
+            )
         if self.prefer not in ("first", "closest"):
-            raise InvalidConfig(f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.")
+            raise InvalidConfig(
+                f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.", field="prefer"
+            )
 
 
 def _check_count(name: str, value: object, least: int) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise InvalidConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        raise InvalidConfig(
+            f"{name} is {value!r}; it must be a whole number of at least {least}.", field=name
+        )
 
 
 class IkRequest(NamedTuple):
@@ -253,7 +261,9 @@ def as_pose(value: ArrayLike, what: str) -> Array:
         X = np.empty(0)
     if X.shape != (4, 4):
         shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
-        raise InvalidCommand(f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.")
+        raise InvalidCommand(
+            f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.", field=what
+        )
     return X
 
 
@@ -284,7 +294,7 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
     if Q.ndim != 2 or Q.shape[1] != len(joints):
         names = ", ".join(joints)
         raise InvalidCommand(
-            f"{what} must hold {len(joints)} joint values ({names}), got {value!r}."
+            f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.", field=what
         )
     if not math.isfinite(sum(Q.ravel().tolist())):
         names = ", ".join(joints)

@@ -127,5 +127,5 @@ def _inside(chain: IkChain, q: ArrayLike) -> Array:
 
 def _checked_step(step: float) -> float:
     if not 0.0 < abs(step) <= 0.5:
-        raise InvalidConfig(f"step is {step}; allowed is more than 0 up to 0.5.")
+        raise InvalidConfig(f"step is {step}; allowed is more than 0 up to 0.5.", field="step")
     return step

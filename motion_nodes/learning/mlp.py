@@ -38,7 +38,8 @@ class Mlp:
             raise InvalidConfig(f"sizes are {self.sizes}; two or more sizes of at least 1 needed.")
         if self.activation not in ACTIVATIONS:
             raise InvalidConfig(
-                f"activation is '{self.activation}'; allowed: {', '.join(ACTIVATIONS)}"
+                f"activation is '{self.activation}'; allowed: {', '.join(ACTIVATIONS)}",
+                field="activation",
             )
 
     @property

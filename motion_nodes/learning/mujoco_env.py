@@ -44,9 +44,9 @@ class MujocoEnv:
             InvalidConfig: ``num_envs`` is less than 1, or ``assisted`` not 0 to 1.
         """
         if num_envs < 1:
-            raise InvalidConfig(f"num_envs is {num_envs}; it must be at least 1.")
+            raise InvalidConfig(f"num_envs is {num_envs}; it must be at least 1.", field="num_envs")
         if not 0.0 <= assisted <= 1.0:
-            raise InvalidConfig(f"assisted is {assisted}; it must be 0 to 1.")
+            raise InvalidConfig(f"assisted is {assisted}; it must be 0 to 1.", field="assisted")
         self.task, self.num_envs, self.name = task, num_envs, task.name
         self.observation_size, self.action_size = task.observation_size, task.action_size
         self._rng, self._assisted = np.random.default_rng(seed), assisted

@@ -135,7 +135,7 @@ def check_count(count: int, most: int, what: str) -> None:
         InvalidCommand: with the length and the max.
     """
     if count > most:
-        raise InvalidCommand(f"{what} has {count} entries; allowed are {most}")
+        raise InvalidCommand(f"{what} has {count} entries; allowed are {most}", field=what)
 
 
 def repeated(names: Any) -> list[str]:

@@ -75,10 +75,14 @@ class InverseDynamics:
         n = len(self.joint_names)
         g = np.asarray(gravity, dtype=np.float64)
         if g.shape != (3,) or not np.isfinite(g).all():
-            raise InvalidConfig(f"gravity must be three finite numbers [m/s^2], got {gravity}")
+            raise InvalidConfig(
+                f"gravity must be three finite numbers [m/s^2], got {gravity}", field="gravity"
+            )
         rotor = np.asarray(armature, dtype=np.float64)
         if rotor.shape not in ((), (n,)) or not (np.isfinite(rotor) & (rotor >= 0.0)).all():
-            raise InvalidConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
+            raise InvalidConfig(
+                f"armature must be {n} numbers of 0 or above, got {armature!r}", field="armature"
+            )
         arrays = pack(tree.packed, self.joint_names, {})
         bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
         self._run, self._run_many, self.generated = dynamics_calls(bodies, generic=generic)

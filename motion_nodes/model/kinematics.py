@@ -286,6 +286,10 @@ def _check_out(out: Array, shape: tuple[int, ...]) -> None:
     """Raise an error unless results of that shape can be written to ``out``."""
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64:
         given = f"{out.shape} of {out.dtype}" if isinstance(out, np.ndarray) else repr(type(out))
-        raise InvalidCommand(f"out must be a float64 array of shape {shape}, got {given}.")
+        raise InvalidCommand(
+            f"out must be a float64 array of shape {shape}, got {given}.", field="out"
+        )
     if not out.flags.writeable or not out.flags.c_contiguous:
-        raise InvalidCommand("out must be writable and C-contiguous: no slice, no transpose.")
+        raise InvalidCommand(
+            "out must be writable and C-contiguous: no slice, no transpose.", field="out"
+        )

@@ -48,10 +48,10 @@ def check_number(name: str, value: object, *, above_zero: bool = False) -> float
         InvalidConfig: not a finite number, negative, or zero for a divisor.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidConfig(f"{name} is {value!r}; a number is needed.")
+        raise InvalidConfig(f"{name} is {value!r}; a number is needed.", field=name)
     if not math.isfinite(value) or value < 0.0 or (above_zero and value == 0.0):
         allowed = "above 0" if above_zero else "0 or more"
-        raise InvalidConfig(f"{name} is {value}; it must be finite and {allowed}.")
+        raise InvalidConfig(f"{name} is {value}; it must be finite and {allowed}.", field=name)
     return float(value)
 
 
@@ -96,7 +96,8 @@ class JointVelocityCap(_Checked):
             raise InvalidConfig(
                 f"joint_velocity_cap_rmp.velocity_damping_region is "
                 f"{self.velocity_damping_region}; it must be at most max_velocity, "
-                f"{self.max_velocity}."
+                f"{self.max_velocity}.",
+                field="joint_velocity_cap_rmp.velocity_damping_region",
             )
 
 
@@ -119,7 +120,8 @@ class TargetSettings(_Checked):
         super().__post_init__()
         if self.min_metric_alpha > 1.0:
             raise InvalidConfig(
-                f"target_rmp.min_metric_alpha is {self.min_metric_alpha}; it must be 0 to 1."
+                f"target_rmp.min_metric_alpha is {self.min_metric_alpha}; it must be 0 to 1.",
+                field="target_rmp.min_metric_alpha",
             )
 
 

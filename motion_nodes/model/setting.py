@@ -123,7 +123,7 @@ def check_settings(config: Any, prefix: str = "") -> None:
             value = getattr(config, field.name)
             problem = _wrong_type(field, value) or entry.problem(field.name, value)
             if problem:
-                raise InvalidConfig(f"{prefix}{problem}")
+                raise InvalidConfig(f"{prefix}{problem}", field=field.name)
 
 
 def _wrong_type(field: dataclasses.Field[Any], value: Any) -> str | None:

@@ -39,17 +39,21 @@ def _convert(data: object, into: Any, where: str, prefix: str) -> Any:
     try:
         return msgspec.convert(data, into)
     except msgspec.ValidationError as error:
-        raise InvalidDescription(f"{where}: {_reworded(str(error), data, prefix)}") from None
+        path, text = _reworded(str(error), data, prefix)
+        raise InvalidDescription(f"{where}: {path or 'the file'}: {text}", field=path) from None
 
 
 def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:
     """Reject unknown fields and numbers that are not finite, recursively."""
     if isinstance(data, float) and not math.isfinite(data):
-        raise InvalidDescription(f"{where}: {path} is {data}; a finite number is needed.")
+        raise InvalidDescription(
+            f"{where}: {path} is {data}; a finite number is needed.", field=path
+        )
     kind = _bare(kind)
     if typing.get_origin(kind) is typing.Literal and data not in typing.get_args(kind):
         allowed = [str(word) for word in typing.get_args(kind)]
-        raise InvalidDescription(f"{where}: {path} is {data!r}.{did_you_mean(str(data), allowed)}")
+        hint = did_you_mean(str(data), allowed)
+        raise InvalidDescription(f"{where}: {path} is {data!r}.{hint}", field=path)
     if isinstance(data, dict):
         _refuse_unknown_in_mapping(data, kind, where, path)
     elif isinstance(data, list):
@@ -69,7 +73,8 @@ def _refuse_unknown_in_mapping(
     for key in data:
         if not isinstance(key, str):
             raise InvalidDescription(
-                f"{where}: {prefix}{key} is not text; write names in quotes: '{key}'."
+                f"{where}: {prefix}{key} is not text; write names in quotes: '{key}'.",
+                field=f"{prefix}{key}",
             )
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind, include_extras=True)
@@ -77,7 +82,8 @@ def _refuse_unknown_in_mapping(
         for key in data:
             if key not in fields:
                 hint = did_you_mean(key, fields).replace(" Available:", " Fields:")
-                raise InvalidDescription(f"{where}: {prefix}{key} is not a field.{hint}")
+                field = f"{prefix}{key}"
+                raise InvalidDescription(f"{where}: {field} is not a field.{hint}", field=field)
         for key, value in data.items():
             _refuse_unknown(value, hints[key], where, prefix + key)
         return
@@ -117,8 +123,8 @@ _FRIENDLY = {
 }
 
 
-def _reworded(message: str, data: object, prefix: str) -> str:
-    """Return a message of msgspec in our format: path first, then the problem and the value."""
+def _reworded(message: str, data: object, prefix: str) -> tuple[str, str]:
+    """Return path, and problem with the value, of a message of msgspec in our words."""
     text, _, path = message.partition(" - at `")
     path = path.rstrip("`").removeprefix("$").removeprefix(".")
     for word, friendly in _FRIENDLY.items():
@@ -137,7 +143,7 @@ def _reworded(message: str, data: object, prefix: str) -> str:
     if isinstance(given, str) and re.fullmatch(r"[-+0-9.eE]+", given):
         hint = " Write numbers without quotes."
     joint = "" if not prefix or not path or path.startswith("[") else "."
-    return f"{prefix + joint + path or 'the file'}: {text}{shown}.{hint}"
+    return prefix + joint + path, f"{text}{shown}.{hint}"
 
 
 def _value_at(data: Any, path: str) -> object:

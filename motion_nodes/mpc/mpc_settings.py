@@ -35,13 +35,13 @@ class MpcSettings:
     )
     seed: int = setting(0, doc="Seed of the random numbers.", ge=0)
     margin: float = setting(
-        0.04, doc="Distance from obstacles below which there is a cost.", unit="m", gt=0.0, le=0.5
+        0.04, doc="Obstacle distance below which a cost is added.", unit="m", gt=0.0, le=0.5
     )
     self_margin: float = setting(
         0.015, doc="The same for links of the robot.", unit="m", gt=0.0, le=0.5
     )
     clearance: float = setting(
-        0.008, doc="Min predicted distance of a chosen motion from obstacles, where there is one.",
+        0.008, doc="Min predicted obstacle clearance of the selected motion, if one has it.",
         unit="m", ge=0.0, le=0.2,
     )  # fmt: skip
 

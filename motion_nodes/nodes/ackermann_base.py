@@ -256,7 +256,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         message = self._drives.newest()
         if message is None:
             return
-        self._inputs.senders.heard(self._drives.topic, self._drives.number, now)
+        self._inputs.senders.received(self._drives.topic, self._drives.number, now)
         goes_on = self._inputs.goes_on(self._drives, self._drives.sent, self.params.cmd_vel_timeout)
         if refused := hindrance or goes_on:
             self.warn("refused", f"command refused: {refused}")

@@ -129,7 +129,8 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
         for name in PER_WHEEL:
             if len(getattr(params, name)) != n:
                 raise InvalidConfig(
-                    f"{name} has {len(getattr(params, name))} entries for {n} wheel_names"
+                    f"{name} has {len(getattr(params, name))} entries for {n} wheel_names",
+                    field=name,
                 )
         if params.solver == "qp" and (params.clip_wheels or params.open_loop):
             raise InvalidConfig(

@@ -149,7 +149,8 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         numbers = params.surface_gripper_points
         if not numbers or len(numbers) % 3:
             raise InvalidConfig(
-                f"surface_gripper.points has {len(numbers)} values; it must have x, y, z of each"
+                f"surface_gripper.points has {len(numbers)} values; it must have x, y, z of each",
+                field="surface_gripper.points",
             )
         points = tuple((x, y, z) for x, y, z in zip(*[iter(numbers)] * 3, strict=True))
         made, settings = [], settings_from(params, SurfaceGripperSettings, "surface_gripper_")

@@ -144,7 +144,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._known_from = None
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Clear the map: what it shows may be gone."""
+        """Clear the map, which may be outdated."""
         self._map.clear()
         for camera in self._cameras:
             camera.restart()

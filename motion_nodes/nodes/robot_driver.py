@@ -131,7 +131,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         """Report state, faults, failed reads and deviation."""
         session = self.session
         if session.fault:
-            report.note("ERROR", f"{session.fault} (call ~/reset when the cause is gone)")
+            report.note("ERROR", f"{session.fault} (call ~/reset when the cause is removed)")
         elif session.waiting:
             report.note("WARN", f"waiting for {session.waiting}")
         report.value("driver state", session.state.value)

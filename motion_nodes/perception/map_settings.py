@@ -63,7 +63,7 @@ class MapSettings:
     )
     decay_time: float = setting(
         0.0,
-        doc="Time without hits after which any voxel is removed; 0: what is out of view is kept.",
+        doc="Time without hits after which any voxel is removed; 0: voxels out of view are kept.",
         unit="s",
         ge=0.0,
         le=86400.0,

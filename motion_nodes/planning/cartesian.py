@@ -84,11 +84,15 @@ class CartesianOptions:
         for name in ("max_step", "max_angle", "max_deviation"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be finite and above 0.")
+                raise InvalidConfig(
+                    f"{name} is {value}; it must be finite and above 0.", field=name
+                )
         for name in ("revolute_jump", "prismatic_jump", "jump_factor"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
-                raise InvalidConfig(f"{name} is {value}; it must be finite, 0 for no such check.")
+                raise InvalidConfig(
+                    f"{name} is {value}; it must be finite, 0 for no such check.", field=name
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +348,7 @@ def with_tool_speed(
         InvalidConfig: the velocity is not above 0.
     """
     if not max_speed > 0.0:
-        raise InvalidConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
+        raise InvalidConfig(f"max_speed is {max_speed} m/s; it must be above 0.", field="max_speed")
     times = motion.sample_times(max(1e-3, motion.duration / 1000.0))
     q, v, _, _ = motion.states(times)
     J = checker_kinematics(checker).jacobian_batch(q, link)[:, :3]

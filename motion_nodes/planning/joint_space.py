@@ -147,7 +147,7 @@ class JointSpace:
         """
         points = self._checked(path, what, 2)
         if not len(points):
-            raise InvalidCommand(f"{what} has no waypoint.")
+            raise InvalidCommand(f"{what} has no waypoint.", field=what)
         return points
 
     def _checked(self, value: ArrayLike, what: str, dimensions: int) -> Array:
@@ -159,7 +159,8 @@ class JointSpace:
         if array.ndim != dimensions or array.shape[-1] != len(self.names):
             rows = "rows of " if dimensions == 2 else ""
             raise InvalidCommand(
-                f"{what} must be {rows}{len(self.names)} joint values ({names}), got {value!r}."
+                f"{what} must be {rows}{len(self.names)} joint values ({names}), got {value!r}.",
+                field=what,
             )
         if not np.isfinite(array).all():
             raise InvalidCommand(

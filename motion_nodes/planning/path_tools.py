@@ -46,7 +46,7 @@ def refine(space: JointSpace, path: ArrayLike, num_steps: int) -> Array:
     """
     points = space.unwrapped(space.checked_path(path))
     if num_steps < 1:
-        raise InvalidCommand(f"num_steps is {num_steps}; it must be at least 1.")
+        raise InvalidCommand(f"num_steps is {num_steps}; it must be at least 1.", field="num_steps")
     return _cut(points, [num_steps] * (len(points) - 1))
 
 

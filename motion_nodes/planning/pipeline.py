@@ -95,13 +95,18 @@ class PlanOptions:
         """Validate the numbers."""
         if not isinstance(self.attempts, int) or self.attempts < 1:
             raise InvalidConfig(
-                f"attempts is {self.attempts!r}; it must be a whole number from 1 on."
+                f"attempts is {self.attempts!r}; it must be a whole number from 1 on.",
+                field="attempts",
             )
         for name in ("velocity_scaling", "acceleration_scaling"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise InvalidConfig(f"{name} is {getattr(self, name)}; it must be from 0 to 1.")
+                raise InvalidConfig(
+                    f"{name} is {getattr(self, name)}; it must be from 0 to 1.", field=name
+                )
         if not (math.isfinite(self.time_step) and self.time_step > 0.0):
-            raise InvalidConfig(f"time_step is {self.time_step} s; it must be above 0.")
+            raise InvalidConfig(
+                f"time_step is {self.time_step} s; it must be above 0.", field="time_step"
+            )
         check_settings(self)
 
 

@@ -124,7 +124,7 @@ def _value(word: str, like: Any, name: str) -> Any:
         fits = isinstance(value, list)
         value = _frozen(value)
     if not fits:
-        raise InvalidConfig(f"{name} is '{word}'; it must be like {_word(like)}")
+        raise InvalidConfig(f"{name} is '{word}'; it must be like {_word(like)}", field=name)
     return value
 
 

@@ -92,7 +92,8 @@ class ShorteningSettings:
         weights = np.ones(joints) if not given else np.array(given, dtype=np.float64)
         if weights.shape != (joints,) or not (np.isfinite(weights) & (weights > 0.0)).all():
             raise InvalidConfig(
-                f"distance_metric_weights is {given}; it must hold {joints} finite numbers above 0."
+                f"distance_metric_weights is {given}; give {joints} finite numbers above 0.",
+                field="distance_metric_weights",
             )
         return weights
 

@@ -126,6 +126,6 @@ def configuration(checker: CollisionChecker, q: ArrayLike, what: str) -> Array:
         values = np.empty(0)
     if values.shape != (len(names),):
         raise InvalidCommand(
-            f"{what} must be {len(names)} joint values ({', '.join(names)}): {q!r}."
+            f"{what} must be {len(names)} joint values ({', '.join(names)}): {q!r}.", field=what
         )
     return values

@@ -97,7 +97,9 @@ class TaskSpacePathSpec:
         pose = self.final_pose.copy()
         R = np.asarray(rotation, dtype=np.float64)
         if R.shape != (3, 3):
-            raise InvalidCommand(f"rotation has shape {R.shape}; it must be a (3, 3) matrix")
+            raise InvalidCommand(
+                f"rotation has shape {R.shape}; it must be a (3, 3) matrix", field="rotation"
+            )
         pose[:3, :3] = R
         line = Line(self.final_pose, _checked_pose(pose, "rotation"))
         if float(np.linalg.norm(line.turn)) <= NO_TURN:
@@ -224,5 +226,7 @@ def _checked_pose(value: ArrayLike, what: str) -> Array:
 def _checked_point(value: ArrayLike, what: str) -> Array:
     point = np.asarray(value, dtype=np.float64)
     if point.shape != (3,) or not np.isfinite(point).all():
-        raise InvalidCommand(f"{what} is {point.tolist()}; it must be three finite numbers [m]")
+        raise InvalidCommand(
+            f"{what} is {point.tolist()}; it must be three finite numbers [m]", field=what
+        )
     return point

@@ -298,4 +298,4 @@ def check_number(name: str, value: float, least: float, most: float = math.inf) 
     """Raise InvalidConfig unless a setting is a finite number within bounds."""
     if not (least <= value <= most) or not math.isfinite(value):
         allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-        raise InvalidConfig(f"{name} is {value!r}; it must be {allowed}.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be {allowed}.", field=name)

@@ -173,7 +173,7 @@ def write_mlp(
     if std is not None:
         scale = _row(std, n_in, "std")
         if not (scale > 0.0).all():
-            raise InvalidConfig("std must be above zero")
+            raise InvalidConfig("std must be above zero", field="std")
         h = graph.add_node("Div", [h, graph.add_constant("std", scale)])
     if input_clip is not None:
         bounds = [graph.add_constant(f"clip_{i}", s * input_clip) for i, s in enumerate((-1, 1))]
@@ -220,7 +220,7 @@ def _check_layers(weights: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
 def _row(values: ArrayLike, n: int, name: str) -> np.ndarray:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (n,):
-        raise InvalidConfig(f"{name} must have shape ({n},), got {array.shape}")
+        raise InvalidConfig(f"{name} must have shape ({n},), got {array.shape}", field=name)
     return array
 
 

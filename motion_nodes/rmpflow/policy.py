@@ -75,7 +75,8 @@ class RmpflowPolicy(TargetedPolicy):
         """
         if not (math.isfinite(maximum_substep_size) and maximum_substep_size > 0.0):
             raise InvalidConfig(
-                f"maximum_substep_size is {maximum_substep_size} s; it must be above 0 and finite."
+                f"maximum_substep_size is {maximum_substep_size} s; it must be above 0 and finite.",
+                field="maximum_substep_size",
             )
         active = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
         frame = tool or robot.tool_frame
@@ -266,7 +267,7 @@ class RmpflowPolicy(TargetedPolicy):
         return self._advance(state, count, dt)
 
     def hold_reference(self, q: ArrayLike, qd: ArrayLike | None = None) -> None:
-        """Reset the reference to previously commanded positions, at rest unless told otherwise.
+        """Reset the reference to previously commanded positions, at rest by default.
 
         Args:
             q: positions [rad or m], shape (n,).

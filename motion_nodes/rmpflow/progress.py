@@ -28,7 +28,7 @@ class StuckSettings:
     )
     progress: float = setting(
         0.01,
-        doc="Min decrease of the target error that is progress; 1 rad of orientation error "
+        doc="Min decrease of the target error that counts as progress; 1 rad of orientation error "
         "is weighted as 0.1 m.",
         unit="m or rad/10",
         gt=0.0,

@@ -125,7 +125,8 @@ def buffered_limits(
     if len(buffers) not in (1, len(names)):
         raise InvalidConfig(
             f"joint_limit_buffers has {len(buffers)} numbers; {len(names)} joints are active: "
-            f"{', '.join(names)}."
+            f"{', '.join(names)}.",
+            field="joint_limit_buffers",
         )
     endless = 1e3 * 2.0 * math.pi
     low = np.where(np.isfinite(lower), lower + buffers, -endless)

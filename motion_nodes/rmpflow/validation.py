@@ -23,7 +23,9 @@ def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
     """
     numbers = _numbers(values, count, what, "")
     if not np.isfinite(numbers).all():
-        raise InvalidCommand(f"{what} is {numbers.tolist()}; all numbers must be finite.")
+        raise InvalidCommand(
+            f"{what} is {numbers.tolist()}; all numbers must be finite.", field=what
+        )
     return numbers
 
 
@@ -50,9 +52,9 @@ def _numbers(values: ArrayLike, count: int, what: str, whose: str) -> Array:
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError):
-        raise InvalidCommand(f"{what} must be {count} numbers{whose}.") from None
+        raise InvalidCommand(f"{what} must be {count} numbers{whose}.", field=what) from None
     if numbers.shape != (count,):
         raise InvalidCommand(
-            f"{what} has shape {numbers.shape}; {count} numbers are needed{whose}."
+            f"{what} has shape {numbers.shape}; {count} numbers are needed{whose}.", field=what
         )
     return numbers

@@ -65,7 +65,9 @@ def convex_pieces(corners: Array, tolerance: float, max_pieces: int = 1) -> list
         InvalidDescription: no triangles, or a flat mesh.
     """
     if max_pieces < 1:
-        raise InvalidConfig(f"max_pieces is {max_pieces}; it must be 1 or more.")
+        raise InvalidConfig(
+            f"max_pieces is {max_pieces}; it must be 1 or more.", field="max_pieces"
+        )
     parts = [np.asarray(corners, dtype=np.float64)]
     finished: list[Array] = []
     while parts and len(parts) + len(finished) < max_pieces:
@@ -96,7 +98,9 @@ def bounding_polytope(points: Array, tolerance: float) -> ConvexPiece:
         InvalidDescription: the points are coplanar.
     """
     if not (math.isfinite(tolerance) and tolerance > MARGIN):
-        raise InvalidConfig(f"tolerance is {tolerance} m; it must be above {MARGIN} m.")
+        raise InvalidConfig(
+            f"tolerance is {tolerance} m; it must be above {MARGIN} m.", field="tolerance"
+        )
     hull = _Hull(points)
     normals = np.concatenate((np.eye(3), -np.eye(3)))
     while True:

@@ -20,7 +20,7 @@ class Question:
     choices: tuple[str, ...]
     """Allowed answers."""
     guess: str
-    """The answer that is taken if nobody is asked."""
+    """Default answer in non-interactive use."""
     confidence: Confidence
     reason: str
     """Evidence for the guess."""

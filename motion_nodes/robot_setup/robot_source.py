@@ -30,7 +30,7 @@ class RobotSource:
     """The element <robot>."""
     file: Path
     mjcf: MjcfSource | None = None
-    """What an MJCF says beyond a URDF."""
+    """Contents of an MJCF that a URDF cannot represent."""
 
 
 def read_source(

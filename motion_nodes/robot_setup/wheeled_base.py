@@ -26,7 +26,7 @@ _ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
 
 @dataclass
 class BaseGuess:
-    """A mobile base: what goes into robot.yaml."""
+    """A mobile base, as written to robot.yaml."""
 
     kind: str = "arm"
     block: dict[str, Any] = field(default_factory=dict)

@@ -52,7 +52,7 @@ class XacroArgument:
     default: str | None
     """None: it has to be given."""
     comment: str
-    """What the file says of it; empty if nothing."""
+    """Its documentation in the file; empty if none."""
 
     def __str__(self) -> str:
         default = "required" if self.default is None else f"default '{self.default}'"

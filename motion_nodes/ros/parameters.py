@@ -113,10 +113,11 @@ class ParameterSet(Generic[P]):
                 shown = given.value if given is not None else default
                 raise InvalidConfig(
                     f"{where} '{entry.name}' is {shown!r}; "
-                    f"it must be of type {ROS_TYPES[entry.kind].name.lower()}"
+                    f"it must be of type {ROS_TYPES[entry.kind].name.lower()}",
+                    field=entry.name,
                 ) from None
             except InvalidParameterValueException as error:
-                raise InvalidConfig(f"{where} '{entry.name}': {error}") from None
+                raise InvalidConfig(f"{where} '{entry.name}': {error}", field=entry.name) from None
         self._names.append(entry.name)
         try:
             value = _from_ros(entry.kind, self._node.get_parameter(entry.name).value)

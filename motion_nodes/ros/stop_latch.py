@@ -67,7 +67,7 @@ class StopLatch:
         self._replaces = os.environ.get(REPLACED_VARIABLE, "")
         self._resume_reason = ""
         """Why commands from before a resume are refused; set while they are discarded."""
-        self.heard: dict[str, DiagnosticStatus] = {}
+        self.received: dict[str, DiagnosticStatus] = {}
         """The newest message of each node, by node name."""
         self._stops = PolledSubscription(node, Empty, STOP_TOPIC, qos.REQUESTS)
         self._states = PolledSubscription(node, DiagnosticStatus, STOP_STATE_TOPIC, qos.STOP_STATES)
@@ -194,8 +194,8 @@ class StopLatch:
             text = f"message on {STOP_STATE_TOPIC} ignored: {error}"
             self._node.get_logger().warning(text, throttle_duration_sec=10.0)
             return
-        if message.name in self.heard or len(self.heard) < MAX_NODES:
-            self.heard[message.name] = message
+        if message.name in self.received or len(self.received) < MAX_NODES:
+            self.received[message.name] = message
         self._set(self._state.merge(other))
 
     def _motion(self) -> tuple[str, float | None]:

@@ -85,5 +85,5 @@ def checked_distance(value: float, name: str) -> float:
         InvalidConfig: it is negative or not finite.
     """
     if not (np.isfinite(value) and value >= 0.0):
-        raise InvalidConfig(f"{name} is {value} m; it must be finite and not negative.")
+        raise InvalidConfig(f"{name} is {value} m; it must be finite and not negative.", field=name)
     return float(value)

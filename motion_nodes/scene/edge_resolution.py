@@ -40,7 +40,9 @@ def checked_steps(
     """
     given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
     if not (np.isfinite(given).all() and (given > 0.0).all()):
-        raise InvalidConfig(f"resolution is {given}; it must be finite and above 0.")
+        raise InvalidConfig(
+            f"resolution is {given}; it must be finite and above 0.", field="resolution"
+        )
     if given.ndim == 0:
         return joint_steps(robot, bodies, joints, float(given))
     if given.shape != (len(joints),):

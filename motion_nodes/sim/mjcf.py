@@ -61,13 +61,18 @@ class WorldConfig:
     def __post_init__(self) -> None:
         """Validate the values."""
         if self.time_step is not None and not 0.0 < self.time_step <= 0.02:
-            raise InvalidConfig(f"time_step is {self.time_step} s; it must be above 0 to 0.02 s.")
+            raise InvalidConfig(
+                f"time_step is {self.time_step} s; it must be above 0 to 0.02 s.", field="time_step"
+            )
         if len(self.gravity) != 3 or not np.isfinite(self.gravity).all():
             raise InvalidConfig(
-                f"gravity is {self.gravity}; it must be three finite numbers [m/s^2]."
+                f"gravity is {self.gravity}; it must be three finite numbers [m/s^2].",
+                field="gravity",
             )
         if not np.isfinite(self.floor_height):
-            raise InvalidConfig(f"floor_height is {self.floor_height} m; it must be finite.")
+            raise InvalidConfig(
+                f"floor_height is {self.floor_height} m; it must be finite.", field="floor_height"
+            )
         for what in ("obstacles", "objects", "surface_grippers"):
             names = [item.name for item in getattr(self, what)]
             if len(set(names)) != len(names):

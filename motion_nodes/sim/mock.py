@@ -35,7 +35,9 @@ class MockWorld(RobotBackend):
             InvalidConfig: no robot, two robots with the same name, or an invalid time step.
         """
         if not (np.isfinite(time_step) and time_step > 0.0):
-            raise InvalidConfig(f"time_step is {time_step} s; it must be finite and above 0.")
+            raise InvalidConfig(
+                f"time_step is {time_step} s; it must be finite and above 0.", field="time_step"
+            )
         super().__init__(placements)
         self._time_step = float(time_step)
         self._steps = 0

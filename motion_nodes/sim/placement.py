@@ -73,7 +73,7 @@ def rigid_pose(X: object, what: str) -> Array:
     """
     pose = np.array(X, dtype=np.float64)
     if pose.shape != (4, 4):
-        raise InvalidConfig(f"{what} must be a (4, 4) matrix, got shape {pose.shape}.")
+        raise InvalidConfig(f"{what} must be a (4, 4) matrix, got shape {pose.shape}.", field=what)
     R = pose[:3, :3]
     rigid = (
         bool(np.isfinite(pose).all())
@@ -84,6 +84,7 @@ def rigid_pose(X: object, what: str) -> Array:
     if not rigid:
         raise InvalidConfig(
             f"{what} must be a rigid transform (rotation, translation, last row 0 0 0 1), "
-            f"got:\n{pose}"
+            f"got:\n{pose}",
+            field=what,
         )
     return frozen(pose)

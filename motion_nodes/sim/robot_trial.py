@@ -31,11 +31,11 @@ from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 
 _STAND = 1.0
-"""Time to stand still [s]."""
+"""Duration of the test at rest [s]."""
 _SAG = 0.05
 """Max deviation of a joint that holds its position [rad or m]."""
 _TILT = 0.3
-"""Max inclination of a base that stands [rad]."""
+"""Max inclination of a base at rest [rad]."""
 _MOVE, _MOVE_TIME = 0.3, 1.5
 """Displacement of each joint of a group [rad], and its duration [s]."""
 _SLIDE = 0.03
@@ -78,7 +78,7 @@ def try_robot(
 
 
 def effective_separation(robot: Robot) -> float | None:
-    """Return the wheel separation with which a skid-steered base turns as its odometry says [m].
+    """Return the wheel separation with which skid-steering matches the odometry [m].
 
     Its wheels slide sideways in a turn, so that it turns less than wheels that only roll would
     (ros2_controllers calls the ratio ``wheel_separation_multiplier``).

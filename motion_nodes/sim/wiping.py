@@ -55,7 +55,7 @@ class WipingConfig:
         for name, low, high in (("force", 1.0, 50.0), ("speed", 0.005, 0.2), ("bump", 0.0, 0.02)):
             value = getattr(self, name)
             if not low <= value <= high:
-                raise InvalidConfig(f"{name} is {value}; allowed: {low:g} to {high:g}")
+                raise InvalidConfig(f"{name} is {value}; allowed: {low:g} to {high:g}", field=name)
 
     def height(self, y: float) -> float:
         """Return the height of the table at a place [m]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a task knows of the world: objects with poses and shapes, places, and what is held."""
+"""World state of a task: objects with poses and shapes, places, and what is held."""
 
 from __future__ import annotations
 

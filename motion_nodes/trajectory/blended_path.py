@@ -47,7 +47,10 @@ class CornerBlending:
         if not (np.isfinite(self.deviation) and self.deviation >= 0.0):
             raise InvalidConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
         if not (np.isfinite(self.resolution) and self.resolution > 0.0):
-            raise InvalidConfig(f"resolution is {self.resolution}; it must be finite and above 0")
+            raise InvalidConfig(
+                f"resolution is {self.resolution}; it must be finite and above 0",
+                field="resolution",
+            )
 
 
 def blended_path(

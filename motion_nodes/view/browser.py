@@ -78,7 +78,9 @@ class BrowserViewer(ViewerUpdates):
         if len(set(names)) != len(names):
             raise InvalidConfig(f"names of viewed robots must be unique, got {', '.join(names)}.")
         if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
-            raise InvalidConfig(f"rate is {rate} Hz; it must be above 0 and at most 240.")
+            raise InvalidConfig(
+                f"rate is {rate} Hz; it must be above 0 and at most 240.", field="rate"
+            )
         super().__init__()
         self._message = ""
         self._closed = threading.Event()

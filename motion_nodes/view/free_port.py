@@ -32,9 +32,11 @@ def free_port(host: str, port: int, search: int) -> int:
         PortInUse: all ports are in use.
     """
     if not 0 <= port <= 65535:
-        raise InvalidConfig(f"port is {port}; it must be 0 (any free port) or 1 to 65535.")
+        raise InvalidConfig(
+            f"port is {port}; it must be 0 (any free port) or 1 to 65535.", field="port"
+        )
     if search < 0:
-        raise InvalidConfig(f"port_search is {search}; it must be 0 or more.")
+        raise InvalidConfig(f"port_search is {search}; it must be 0 or more.", field="port_search")
     last = min(port + search, 65535) if port else 0
     for candidate in range(port, last + 1):
         bound = _bind(host, candidate)

@@ -17,6 +17,7 @@ from base_navigation.rolling_base import (
     rounded_square,
     square,
 )
+from raised_errors import about
 
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
 from motion_nodes.base_navigation.goal_check import GoalTolerance
@@ -182,7 +183,7 @@ class TestLost:
     def test_bad_settings(self):
         with pytest.raises(InvalidConfig):
             config("differential", "pid")
-        with pytest.raises(InvalidConfig, match="max_deviation"):
+        with pytest.raises(InvalidConfig, check=about("max_deviation")):
             config("differential", max_deviation=math.nan)
 
 

@@ -8,6 +8,7 @@ import pytest
 from base_navigation.rolling_base import LIMITS
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.base_navigation.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import MotionLimits, TwistRamp, approach_speed
@@ -102,7 +103,7 @@ class TestRamp:
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_bad_limits(bad):
-    with pytest.raises(InvalidConfig, match="max_velocity"):
+    with pytest.raises(InvalidConfig, check=about("max_velocity")):
         MotionLimits(**{**vars(LIMITS), "max_velocity": bad})
 
 
@@ -136,7 +137,7 @@ class TestGoal:
 
     @pytest.mark.parametrize("name", ["xy", "yaw", "settle_time"])
     def test_bad_numbers(self, name):
-        with pytest.raises(InvalidConfig, match=name):
+        with pytest.raises(InvalidConfig, check=about(name)):
             GoalTolerance(**{name: 0.0})
 
 

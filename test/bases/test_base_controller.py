@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
@@ -62,7 +63,7 @@ def test_unset_limits_do_not_bind(unset):
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, nan, inf])
 def test_bad_timeouts_are_refused(timeout):
-    with pytest.raises(InvalidConfig, match="cmd_vel_timeout"):
+    with pytest.raises(InvalidConfig, check=about("cmd_vel_timeout")):
         controller(timeout)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 from scipy.integrate import solve_ivp
 
 from motion_nodes.bases.base import Twist2
@@ -80,7 +81,7 @@ def test_wheels_of_a_side_are_averaged():
     "name", ["wheel_radius", "wheel_separation", "left_wheel_radius_multiplier"]
 )
 def test_bad_geometry_is_named(name, value):
-    with pytest.raises(InvalidConfig, match=name):
+    with pytest.raises(InvalidConfig, check=about(name)):
         jetbot(**{name: value})
 
 

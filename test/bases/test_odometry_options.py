@@ -10,6 +10,7 @@ import pytest
 from bases.holonomic_samples import kaya, mecanum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
@@ -74,7 +75,7 @@ def test_velocity_is_the_mean_over_the_window():
 
 @pytest.mark.parametrize("value", [-0.1, nan, inf])
 def test_bad_errors_are_refused(value):
-    with pytest.raises(InvalidConfig, match="yaw_error_per_metre"):
+    with pytest.raises(InvalidConfig, check=about("yaw_error_per_metre")):
         OdometryConfig(yaw_error_per_metre=value)
     with pytest.raises(InvalidConfig):
         OdometryConfig(velocity_rolling_window_size=0)

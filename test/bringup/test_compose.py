@@ -4,6 +4,7 @@
 import json
 
 import pytest
+from raised_errors import about
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
@@ -160,7 +161,7 @@ def test_cameras_are_simulated_and_mapped_for_their_robots():
     ]  # fmt: skip
     real = nodes_for(config("franka", backend="hardware", cameras=("camera",)))
     assert any(spec.executable == "occupancy_mapper" for spec in real)
-    with pytest.raises(InvalidConfig, match="objects"):
+    with pytest.raises(InvalidConfig, check=about("objects")):
         config("franka", backend="mock", objects=("box",))
 
 
@@ -169,7 +170,7 @@ def test_scene_bodies_are_for_mujoco():
     simulation = next(spec for spec in specs if spec.is_simulation)
     assert simulation.parameters["scene_bodies"] is True
     assert simulation.parameters["floor_height"] == 0.2
-    with pytest.raises(InvalidConfig, match="scene_bodies"):
+    with pytest.raises(InvalidConfig, check=about("scene_bodies")):
         config("franka", backend="mock", scene_bodies=True)
     with pytest.raises(InvalidConfig, match="floor_height"):
         config("franka", floor_height=float("nan"))

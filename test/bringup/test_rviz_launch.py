@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from raised_errors import about
 
 from motion_nodes.bringup.arguments import CELL_ARGUMENTS
 from motion_nodes.bringup.rviz_view import PANEL_ARGUMENTS, VIEW_ARGUMENTS, panel_tools, view_tools
@@ -97,7 +98,7 @@ def test_wrong_arguments_are_told(make, values, words):
 
 
 def test_a_robot_that_there_is_not():
-    with pytest.raises(RobotNotFound, match="frnka"):
+    with pytest.raises(RobotNotFound, check=about("frnka")):
         view_tools({"robot": "frnka"}, RVIZ)
 
 

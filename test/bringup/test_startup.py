@@ -104,12 +104,12 @@ def test_each_node_then_all():
     said = []
     begin = time.monotonic()
     start = Startup(["/sim", "/b/ctl"], said.append, lambda: "go on")
-    start.hear(News(READY, "/sim", "shows it", at=begin))
-    start.hear(News(WAITING, "/b/ctl", "waiting for joint_states"))
+    start.report(News(READY, "/sim", "shows it", at=begin))
+    start.report(News(WAITING, "/b/ctl", "waiting for joint_states"))
     assert not start.complete
     assert start.missing == {"/b/ctl": "waiting for joint_states"}
-    start.hear(News(READY, "/stranger"))
-    start.hear(News(READY, "/b/ctl", at=begin + 2.0))
+    start.report(News(READY, "/stranger"))
+    start.report(News(READY, "/b/ctl", at=begin + 2.0))
     assert start.complete
     assert said[0] == "sim is ready (0.0 s); shows it"
     assert said[1].startswith("b/ctl is ready (")
@@ -120,7 +120,7 @@ def test_each_node_then_all():
 def test_nodes_that_wait_for_a_lifecycle_manager_are_up_but_not_ready():
     said = []
     start = Startup(["/a"], said.append, lambda: "never said")
-    start.hear(News(ASLEEP, "/a", "unconfigured"))
+    start.report(News(ASLEEP, "/a", "unconfigured"))
     assert start.complete
     assert "waits to be configured" in said[0]
     assert "1 node" in said[1]
@@ -131,7 +131,7 @@ def test_what_is_missing_is_told_after_a_while(monkeypatch):
     said = []
     monkeypatch.setattr(module, "REMIND", (0.0, 60.0))
     start = Startup(["/a", "/b", "/c"], said.append)
-    start.hear(News(WAITING, "/b", "waiting for joint_states"))
+    start.report(News(WAITING, "/b", "waiting for joint_states"))
     start.remind()
     start.remind()
     assert len(said) == 1
@@ -141,8 +141,8 @@ def test_what_is_missing_is_told_after_a_while(monkeypatch):
 def test_one_that_fails_takes_its_process_with_it():
     said = []
     start = Startup(["/a", "/b", "/c"], said.append)
-    start.hear(News(FAILED, "/a", "no such robot"), ["/a", "/b"])
-    start.hear(News(WAITING, "/c", "waiting for joint_states"))
+    start.report(News(FAILED, "/a", "no such robot"), ["/a", "/b"])
+    start.report(News(WAITING, "/c", "waiting for joint_states"))
     assert said == ["a cannot start: no such robot"]
     assert not start.came_up(["/a", "/b"])
     assert start.came_up(["/c"])
@@ -164,7 +164,7 @@ def test_news_come_from_processes_with_the_name_of_the_process():
         for name, state in (("good", READY), ("bad", FAILED))
     }
     with ProcessGroup(
-        commands, said.append, hear=lambda process, news: heard.append((process, news.state))
+        commands, said.append, on_report=lambda process, news: heard.append((process, news.state))
     ) as group:
         end = time.monotonic() + 20.0
         while len(heard) < 2 or not group.failed:

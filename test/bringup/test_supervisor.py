@@ -109,7 +109,7 @@ def make(tmp_path, monkeypatch):
         entered.append(suite.supervisor.group.__enter__())
         watched = suite.supervisor._watched.values()
         if not {"ends", "stall"} & settings.keys():
-            suite.until(lambda: all(w.health is not None and w.health.heard for w in watched))
+            suite.until(lambda: all(w.health is not None and w.health.responded for w in watched))
         return suite
 
     yield start

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from raised_errors import about
 from trajectory.retime_limits import limits_of
 
 from motion_nodes.compat.articulation_trajectory import ArticulationTrajectory
@@ -65,7 +66,7 @@ def test_what_makes_no_sense_is_refused():
     for step in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidCommand):
             articulation.get_action_sequence(step)
-        with pytest.raises(InvalidConfig, match="physics_dt"):
+        with pytest.raises(InvalidConfig, check=about("physics_dt")):
             ArticulationTrajectory(ROBOT, trajectory, step)
-    with pytest.raises(UnknownJoint, match="joint1"):
+    with pytest.raises(UnknownJoint, check=about("joint1")):
         ArticulationTrajectory(("joint2", "joint3"), trajectory)

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.control.joint_command import JointCommand, check_command, select_joints
 from motion_nodes.control.joint_controller import ArticulationController, ControlMode
@@ -278,7 +279,7 @@ def test_before_the_state_is_known_every_command_is_refused():
 def test_unknown_modes_and_joints_are_refused():
     with pytest.raises(InvalidCommand, match="'torque'"):
         ControlMode.named("torque")
-    with pytest.raises(UnknownJoint, match=r"'panda_joint\d'"):
+    with pytest.raises(UnknownJoint, check=about("panda_joint")):
         ArticulationController(FRANKA.limits, {"panda_joint": ControlMode.EFFORT})
     controller = franka()
     before = state(controller)

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.control.joint_controller import ControlMode, JointReference
 from motion_nodes.control.joint_drive import (
@@ -109,7 +110,7 @@ def test_unknown_words_are_answered_with_the_known_ones():
         drive.switch_mode("torque")
     with pytest.raises(InvalidCommand):
         drive.set_effort_mode("power")
-    with pytest.raises(UnknownJoint, match="'c'"):
+    with pytest.raises(UnknownJoint, check=about("c")):
         drive.switch_mode("effort", ["a", "c"])
     assert set(drive.modes) == {ControlMode.POSITION}
 

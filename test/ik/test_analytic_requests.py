@@ -10,6 +10,7 @@ import pytest
 from ik.analytic_checks import check, draw, solver
 from ik.analytic_samples import Z, iiwa, line_chain
 from kernels.random_trees import random_tree
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.ik.analytic.solver import AnalyticIk
@@ -76,7 +77,7 @@ def test_locked_joints_stay():
     assert result.q[6] == 0.4
     with pytest.raises(InvalidCommand):
         ik.solve(IkRequest(X, locked={"panda_joint7": 9.0}))
-    with pytest.raises(UnknownJoint, match="panda_joint7"):
+    with pytest.raises(UnknownJoint, check=about("panda_joint77")):
         ik.solve(IkRequest(X, locked={"panda_joint77": 0.0}))
 
 
@@ -185,7 +186,7 @@ def test_chains_that_do_not_fit_are_refused_in_words():
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_link5"))
     with pytest.raises(InvalidConfig):
         solver("franka", "panda_joint1")
-    with pytest.raises(UnknownJoint, match="'panda_joint7'"):
+    with pytest.raises(UnknownJoint, check=about("panda_joint77")):
         solver("franka", "panda_joint77")
     with pytest.raises(InvalidConfig):
         solver("ur10e", "elbow_joint")

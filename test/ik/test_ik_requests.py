@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 from ik.ik_samples import TIGHT, RandomChain, draw, load, pose_of, solver_of
+from raised_errors import about
 
 from motion_nodes.errors import (
     InvalidCommand,
@@ -174,7 +175,7 @@ def test_quaternions_of_any_length_but_zero_make_targets():
 
 def test_chains_are_checked():
     robot = load("franka")
-    with pytest.raises(UnknownFrame, match="panda_hand_tcp"):
+    with pytest.raises(UnknownFrame, check=about("panda_hand_tpc")):
         IkChain(robot.tree, "panda_link0", "panda_hand_tpc")
     with pytest.raises(UnknownFrame):
         IkChain(robot.tree, "world", "panda_hand_tcp")

@@ -24,7 +24,6 @@ from joint_client import (
 )
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.nodes.articulation.articulation_config import tolerances_of
@@ -39,26 +38,15 @@ OWN = {
 }
 
 
-@pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
-    """A controller and a mock of its robot."""
-    module_suite.node("mock_sim", robots=["franka"])
-    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    yield arm
-    arm.close()
-
-
 @pytest.fixture
-def arm(cell: JointClient) -> Iterator[JointClient]:
+def arm(controlled_arm: JointClient) -> Iterator[JointClient]:
     """The arm at home with its own limits."""
-    if cell.away(HOME) > 1e-6:
-        cell.go_home()
-    cell.rest(1e-6)
-    yield cell
+    controlled_arm.rest_at_home()
+    yield controlled_arm
     back = {f"max_{field}": values for field, values in OWN.items()}
-    assert cell.client.set_parameters(CONTROLLER, **back, control_modes=["position"]).successful
+    assert controlled_arm.client.set_parameters(
+        CONTROLLER, **back, control_modes=["position"]
+    ).successful
 
 
 def capped(velocity: float) -> list[float]:

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from control_msgs.action import FollowJointTrajectory
@@ -20,22 +18,16 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_processes import RosClient
 from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
 
 pytestmark = pytest.mark.timeout(900)
 J1, J2 = ARM[:2]
 
 
-@pytest.fixture(scope="module")
-def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
-    """A controller and a mock of its robot, at home and at rest: nothing here moves it."""
-    module_suite.node("mock_sim", robots=["franka"])
-    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    yield arm
-    arm.close()
+@pytest.fixture
+def arm(controlled_arm: JointClient) -> JointClient:
+    """At home and at rest: nothing here moves it."""
+    return controlled_arm
 
 
 NAN = math.nan

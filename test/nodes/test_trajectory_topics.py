@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from joint_client import (
     smooth,
     trajectory,
 )
-from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
@@ -33,24 +32,11 @@ J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 JOINTS = list(FRANKA.joint_names)
 
 
-@pytest.fixture(scope="module")
-def cell(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
-    """A controller and a mock of its robot."""
-    module_suite.node("mock_sim", robots=["franka"])
-    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    arm = JointClient(module_client)
-    arm.wait_for()
-    yield arm
-    arm.close()
-
-
 @pytest.fixture
-def arm(cell: JointClient) -> JointClient:
+def arm(controlled_arm: JointClient) -> JointClient:
     """The arm at home and at rest."""
-    if cell.away(HOME) > 1e-6:
-        cell.go_home()
-    cell.rest(1e-6)
-    return cell
+    controlled_arm.rest_at_home()
+    return controlled_arm
 
 
 def send(

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
@@ -122,7 +123,7 @@ def test_the_maze_is_planned_and_its_trees_can_be_drawn():
 
 
 def test_wrong_settings_are_refused_by_name():
-    with pytest.raises(InvalidConfig, match="optimization_time"):
+    with pytest.raises(InvalidConfig, check=about("optimization_time")):
         AnytimeSettings(optimization_time=-1.0)
-    with pytest.raises(InvalidConfig, match="least_gain"):
+    with pytest.raises(InvalidConfig, check=about("least_gain")):
         AnytimeSettings(least_gain=2.0)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
@@ -260,7 +261,7 @@ def test_what_is_wrong_with_start_and_goal_is_said(world):
     ],
 )
 def test_wrong_settings_are_refused_by_name(name, value):
-    with pytest.raises(InvalidConfig, match=name):
+    with pytest.raises(InvalidConfig, check=about(name)):
         RrtConnectSettings(**{name: value})
 
 

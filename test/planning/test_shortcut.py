@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
@@ -106,9 +107,9 @@ def test_what_is_no_path_is_refused(world, path):
 
 
 def test_wrong_settings_are_refused_by_name(world):
-    with pytest.raises(InvalidConfig, match="rounds"):
+    with pytest.raises(InvalidConfig, check=about("rounds")):
         ShorteningSettings(rounds=-1)
-    with pytest.raises(InvalidConfig, match="distance_metric_weights"):
+    with pytest.raises(InvalidConfig, check=about("distance_metric_weights")):
         shorten_path(
             world.checker, [START, GOAL], ShorteningSettings(distance_metric_weights=(1.0,))
         )

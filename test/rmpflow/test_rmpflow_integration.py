@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, generated_bound, numpy_bound
@@ -148,5 +149,5 @@ def test_a_big_jump_drops_the_speed_which_recovers():
 @pytest.mark.parametrize("name", ["min_speed_scalar", "big_jump", "recovery"])
 @pytest.mark.parametrize("value", [-1.0, np.nan])
 def test_bad_smoothing_is_refused(name, value):
-    with pytest.raises(InvalidConfig, match=name):
+    with pytest.raises(InvalidConfig, check=about(name)):
         SmoothingSettings(**{name: value})

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 import yaml
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
@@ -142,7 +143,7 @@ def test_bad_numbers_are_refused_by_name(value, tmp_path):
     def change(data):
         data["rmp_params"]["target_rmp"]["accel_p_gain"] = value
 
-    with pytest.raises(InvalidDescription, match="target_rmp.accel_p_gain"):
+    with pytest.raises(InvalidDescription, check=about("target_rmp.accel_p_gain")):
         read_rmpflow(written(tmp_path, change))
 
 
@@ -194,7 +195,7 @@ def test_parameters_change_by_name_all_or_none():
     assert other.damping_rmp.inertia == 0.0
     assert settings.target_rmp.accel_p_gain == 30.0
     for name in settings.parameters():
-        with pytest.raises(InvalidConfig, match=name):
+        with pytest.raises(InvalidConfig, check=about(name)):
             settings.with_parameters({name: -1.0})
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from raised_errors import about
 from scene.random_scenes import coal_distance, l_shaped_mesh
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
@@ -124,7 +125,7 @@ def test_what_is_no_solid_is_refused() -> None:
     with pytest.raises(InvalidDescription):
         convex_pieces(np.empty((0, 3, 3)), 0.01)
     for tolerance in (0.0, -1.0, np.nan):
-        with pytest.raises(InvalidConfig, match="tolerance"):
+        with pytest.raises(InvalidConfig, check=about("tolerance")):
             bounding_polytope(cloud(1), tolerance)
-    with pytest.raises(InvalidConfig, match="max_pieces"):
+    with pytest.raises(InvalidConfig, check=about("max_pieces")):
         convex_pieces(flat, 0.01, 0)

@@ -10,6 +10,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from raised_errors import about
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
@@ -309,9 +310,9 @@ def test_the_step_comes_from_the_description_unless_given(rover: Robot) -> None:
     world = MujocoWorld([RobotPlacement(rover, "r")], WorldConfig(time_step=0.001))
     assert world.time_step == 0.001
     for bad in (0.0, -0.001, 0.5, np.nan):
-        with pytest.raises(InvalidConfig, match="time_step"):
+        with pytest.raises(InvalidConfig, check=about("time_step")):
             WorldConfig(time_step=bad)
-    with pytest.raises(InvalidConfig, match="gravity"):
+    with pytest.raises(InvalidConfig, check=about("gravity")):
         WorldConfig(gravity=(0.0, 0.0, np.inf))
 
 

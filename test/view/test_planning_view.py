@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from raised_errors import about
 from view.toy_robot import hand_made, pose
 
 from motion_nodes.errors import InvalidCommand, UnknownFrame
@@ -215,5 +216,5 @@ def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
         viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
     with pytest.raises(InvalidCommand):
         viewer.update_scene(viewer.robot_names[0], World().scene)
-    with pytest.raises(UnknownFrame, match="no_link"):
+    with pytest.raises(UnknownFrame, check=about("no_link")):
         ViewedRobot(hand_made(), tool="no_link")

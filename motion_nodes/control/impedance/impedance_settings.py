@@ -91,7 +91,7 @@ class ImpedanceSettings:
     )
     payload_mass: float = setting(
         0.0,
-        doc="Mass of what the tool carries, part of the robot's model in all control modes.",
+        doc="Payload mass at the tool, included in the robot's model in all control modes.",
         unit="kg",
         ge=0.0,
         le=1e3,
@@ -111,13 +111,16 @@ class ImpedanceSettings:
         for name in ("stiffness", "damping_ratio", "damping"):
             count = len(getattr(self, name))
             if count not in (2, 6):
-                raise InvalidConfig(f"{name} has {count} values; it must have 6 or 2: {_SIX}")
+                raise InvalidConfig(
+                    f"{name} has {count} values; it must have 6 or 2: {_SIX}", field=name
+                )
         for axis in self.force_axes:
             if axis not in (*AXES, ""):  # ROS has no empty lists of strings
                 raise InvalidConfig(f"force_axes names '{axis}'; allowed: {', '.join(AXES)}")
         if len(self.payload_center) != 3:
             raise InvalidConfig(
-                f"payload_center has {len(self.payload_center)} values; it must have 3: x, y, z"
+                f"payload_center has {len(self.payload_center)} values; it must have 3: x, y, z",
+                field="payload_center",
             )
 
     def six(self, name: str) -> Array:

@@ -51,7 +51,7 @@ class UniversalRobotsSettings:
     rtde_port: int = setting(30004, doc="TCP port of RTDE.", ge=1, le=65535)
     script_port: int = setting(30002, doc="TCP port that accepts URScript.", ge=1, le=65535)
     dashboard_port: int = setting(
-        29999, doc="TCP port of the dashboard server; 0: it is not used.", ge=0, le=65535
+        29999, doc="TCP port of the dashboard server; 0: not used.", ge=0, le=65535
     )
 
     def __post_init__(self) -> None:

@@ -95,7 +95,7 @@ class RtdeClient:
             None if none arrived.
 
         Raises:
-            LinkLost: the connection is gone.
+            LinkLost: the connection is lost.
             DriverFault: unusable bytes.
         """
         end = time.monotonic() + timeout
@@ -116,7 +116,7 @@ class RtdeClient:
         """Send all inputs, in the order of their recipe.
 
         Raises:
-            LinkLost: the connection is gone.
+            LinkLost: the connection is lost.
         """
         if self._inputs is not None:
             self._link.write(self._inputs.data(values))

@@ -44,7 +44,9 @@ class ClosedFormArm:
             InvalidConfig: the tolerance is not above 0, or no form fits the chain; with the reason.
         """
         if not 0.0 < tolerance < math.inf:
-            raise InvalidConfig(f"tolerance is {tolerance}; it must be above 0 (m and rad).")
+            raise InvalidConfig(
+                f"tolerance is {tolerance}; it must be above 0 (m and rad).", field="tolerance"
+            )
         names = chain.joint_names
         if free_joint is not None and free_joint not in names:
             raise UnknownJoint(free_joint, names, f"the chain to '{chain.tip}'")

@@ -115,7 +115,8 @@ class AnalyticIk:
         near = self._near(seed)
         if not norm >= 1.0:
             raise InvalidConfig(
-                f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint)."
+                f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint).",
+                field="norm",
             )
         if weights is not None:
             weights = self._checked_weights(weights)
@@ -234,7 +235,9 @@ class AnalyticIk:
         except (TypeError, ValueError):
             values = np.empty((0, 0))
         if values.ndim != 1 or not np.isfinite(values).all():
-            raise InvalidCommand(f"free_values must be a list of finite numbers, got {given!r}.")
+            raise InvalidCommand(
+                f"free_values must be a list of finite numbers, got {given!r}.", field="free_values"
+            )
         return values
 
     def _checked_weights(self, given: ArrayLike) -> Array:

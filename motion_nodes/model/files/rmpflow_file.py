@@ -54,7 +54,7 @@ def read_rmpflow(file: str | Path) -> RmpflowSettings:
     try:
         return _settings(data, str(path))
     except InvalidConfig as error:
-        raise InvalidDescription(f"{path}: {error}") from None
+        raise InvalidDescription(f"{path}: {error}", field=error.field) from None
 
 
 def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
@@ -113,7 +113,7 @@ def _group(data: dict[str, Any], name: str, prefix: str, where: str) -> Any:
     _warn_of_unknown(block, [*fields, *_UNUSED_PARAMETERS], f"{prefix}{name}.", where)
     missing = [key for key in fields if key not in block and key not in _OPTIONAL]
     if missing:
-        raise InvalidConfig(f"{prefix}{name} is missing {', '.join(missing)}.")
+        raise InvalidConfig(f"{prefix}{name} is missing {', '.join(missing)}.", field=name)
     return kind(**{key: value for key, value in block.items() if key in fields})
 
 
@@ -121,7 +121,7 @@ def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dic
     if name not in data:
         raise InvalidConfig(f"the block {prefix}{name} is missing.")
     if not isinstance(data[name], dict):
-        raise InvalidConfig(f"{prefix}{name} must be a block of fields.")
+        raise InvalidConfig(f"{prefix}{name} must be a block of fields.", field=name)
     block: dict[str, Any] = data[name]
     return block
 
@@ -131,7 +131,7 @@ def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
         raise InvalidConfig(f"the list {name} is missing; write '{name}: []' where there are none.")
     items = data[name]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise InvalidConfig(f"{name} must be a list of blocks.")
+        raise InvalidConfig(f"{name} must be a list of blocks.", field=name)
     return items
 
 
@@ -140,7 +140,7 @@ def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
         raise InvalidConfig(f"the list {name} is missing; give one number for each joint.")
     values = data[name]
     if not isinstance(values, list) or not values:
-        raise InvalidConfig(f"{name} must be a list with one number for each joint.")
+        raise InvalidConfig(f"{name} must be a list with one number for each joint.", field=name)
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -148,7 +148,9 @@ def _state(data: dict[str, Any]) -> str:
     """Return the name of the default posture, which files of Isaac Sim do not contain."""
     name = data.get("default_posture", RmpflowSettings.default_posture)
     if not isinstance(name, str):
-        raise InvalidConfig(f"default_posture is {name!r}; it must be the name of a state.")
+        raise InvalidConfig(
+            f"default_posture is {name!r}; it must be the name of a state.", field="default_posture"
+        )
     return name
 
 

@@ -149,6 +149,7 @@ def per_joint(params: ArticulationParams, name: str, values: tuple[Any, ...]) ->
         return tuple(values) * count
     if len(values) != count:
         raise InvalidConfig(
-            f"{name} has {len(values)} values for {count} joints; give one per joint or one for all"
+            f"{name} has {len(values)} values for {count} joints; give one each, or one for all",
+            field=name,
         )
     return tuple(values)

@@ -23,7 +23,7 @@ QUIET = 1.0
 
 
 class CommandRivals:
-    """Reads ``joint_command`` while somebody else publishes on it.
+    """Reads ``joint_command`` while another node publishes on it.
 
     The own messages are known by their stamps. A message without a finite value within the bounds
     of joint states moves no joint and does not count.

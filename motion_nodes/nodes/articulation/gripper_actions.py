@@ -184,7 +184,9 @@ class GripperServer(LoopActionServer[_Grip]):
         else:
             limit = max((float(effort) for effort in command.effort), default=0.0)
         if not limit >= 0.0:
-            raise InvalidCommand(f"max_effort is {limit}; give 0 for the drives' limit, or more")
+            raise InvalidCommand(
+                f"max_effort is {limit}; give 0 for the drives' limit, or more", field="max_effort"
+            )
         if limit > 0.0 and not self._bounds_effort:
             self._host.node.warn(
                 "max_effort",

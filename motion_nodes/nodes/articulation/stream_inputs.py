@@ -67,11 +67,11 @@ class StreamInputs:
         for message, number, sent in self._reference.traced():
             name = message.header.frame_id
             stream = self._senders.stream_of("~/reference", name, number, sent)
-            self._watch.heard(stream.label, number, now)
+            self._watch.received(stream.label, number, now)
             self._take_reference(message, stream, now)
         for array, number, sent in self._commands.traced():
             stream = self._senders.stream_of("~/commands", "", number, sent)
-            self._watch.heard("~/commands", number, now)
+            self._watch.received("~/commands", number, now)
             self._take_array(np.array(array.data), stream)
         if self.refused:
             self._drop_old_reports()

@@ -153,7 +153,7 @@ class _Client:
         done = handle.get_result_async()
         while not self._spin(done, time.monotonic() + LOST_AFTER) and not signals.STOP.is_set():
             if not self._client.server_is_ready():
-                return f"{self._action} is gone"
+                return f"{self._action} is no longer available"
         if not done.done():
             self._spin(handle.cancel_goal_async(), time.monotonic() + CANCEL_TIMEOUT, stop=False)
             self._spin(done, time.monotonic() + CANCEL_TIMEOUT, stop=False)

@@ -96,9 +96,9 @@ def resume_all(node: Node, latch: StopLatch, timeout: float, report: Report) -> 
     """Resume all nodes by a node's latch; see :func:`resume` and :func:`stop_all`."""
     for _ in _poll(latch, timeout):
         # Only a stop that was received can be resumed.
-        if latch.heard.keys() - {_name(node)} and not _unheard(node, latch):
+        if latch.received.keys() - {_name(node)} and not _unreported(node, latch):
             break
-    if not latch.heard.keys() - {_name(node)}:
+    if not latch.received.keys() - {_name(node)}:
         report("no node was found")
         return False
     stopped = latch.resume()
@@ -130,9 +130,9 @@ def _name(node: Node) -> str:
     return str(node.get_fully_qualified_name()).lstrip("/")
 
 
-def _unheard(node: Node, latch: StopLatch) -> dict[str, str]:
+def _unreported(node: Node, latch: StopLatch) -> dict[str, str]:
     """Return the participants of the stop whose state was not received yet."""
-    return dict.fromkeys(_present(node) - latch.heard.keys(), "no state was received")
+    return dict.fromkeys(_present(node) - latch.received.keys(), "no state was received")
 
 
 def _present(node: Node) -> set[str]:
@@ -143,7 +143,7 @@ def _present(node: Node) -> set[str]:
 
 def _values(latch: StopLatch, node: Node) -> Iterator[tuple[str, dict[str, str]]]:
     present = _present(node)
-    for name, status in list(latch.heard.items()):
+    for name, status in list(latch.received.items()):
         if name in present and name != _name(node):
             yield name, {pair.key: pair.value for pair in status.values}
 
@@ -152,7 +152,7 @@ def _not_at_rest(
     node: Node, latch: StopLatch, reported: set[str], report: Report
 ) -> dict[str, str]:
     """Return nodes that are not stopped or whose robots move; report robots at rest once."""
-    waiting = _unheard(node, latch)
+    waiting = _unreported(node, latch)
     for name, values in _values(latch, node):
         if int(values[STOPPED]) <= int(values[RESUMED]):
             waiting[name] = "not stopped"
@@ -166,7 +166,7 @@ def _not_at_rest(
 
 
 def _still_stopped(node: Node, latch: StopLatch) -> dict[str, str]:
-    return _unheard(node, latch) | {
+    return _unreported(node, latch) | {
         name: "still stopped"
         for name, values in _values(latch, node)
         if int(values[STOPPED]) > int(values[RESUMED])

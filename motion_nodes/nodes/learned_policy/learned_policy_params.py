@@ -96,7 +96,7 @@ class LearnedPolicyParams(RobotParams):
         le=1000.0,
     )
     cmd_vel_timeout: float = param(
-        0.5, doc="Age of a command above which it is zero.", unit="s", gt=0.0, le=60.0
+        0.5, doc="Max age of a command; older ones count as zero.", unit="s", gt=0.0, le=60.0
     )
     stamped_cmd_vel: bool = param(
         True, doc="Message type of the topic cmd_vel: TwistStamped, else Twist.", read_only=True
@@ -139,7 +139,10 @@ def shaper_of(params: LearnedPolicyParams) -> CommandShaper:
         InvalidConfig: not three limits each.
     """
     if len(params.max_command) != TWIST:
-        raise InvalidConfig(f"max_command has {len(params.max_command)} values; it needs {TWIST}")
+        raise InvalidConfig(
+            f"max_command has {len(params.max_command)} values; it needs {TWIST}",
+            field="max_command",
+        )
     return CommandShaper(params.max_command, params.max_command_rate)
 
 

@@ -68,7 +68,7 @@ class MapperOutputs:
         self._unshown, self._to_show = solid, True
 
     def show(self) -> None:
-        """Publish the markers, while somebody subscribes them."""
+        """Publish the markers if there are subscribers."""
         now = time.monotonic()
         if not self._to_show or now - self._markers_at < MARKER_PERIOD:
             return

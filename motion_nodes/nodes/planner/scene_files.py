@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,32 +37,35 @@ class SceneFiles:
 
     def _save(self, request: Any, response: Any) -> Any:
         """Write the objects of the world, without scenery, octomap and attached objects."""
-        try:
+
+        def save(file: str) -> str:
             objects = self._scenes.own_objects()
-            save_scene(request.file_path_and_name, objects, self._scenes.name)
-        except (MotionError, OSError) as error:
-            self._node.warn("save_geometry_to_file", f"save_geometry_to_file: {error}")
-            return response
-        self._node.get_logger().info(
-            f"{len(objects)} objects saved to {request.file_path_and_name}"
-        )
-        response.success = True
-        return response
+            save_scene(file, objects, self._scenes.name)
+            return f"{len(objects)} objects saved to {file}"
+
+        return self._answer("save_geometry_to_file", save, request, response)
 
     def _load(self, request: Any, response: Any) -> Any:
         """Add the objects of a file, or none; those of the same names are replaced."""
-        try:
-            objects = load_scene_file(request.file_path_and_name)
+
+        def load(file: str) -> str:
+            objects = load_scene_file(file)
             refused = self._scenes.add_objects(objects)
             if refused:
                 raise InvalidCommand(f"nothing is loaded: {'; '.join(refused)}")
+            return f"{len(objects)} objects loaded from {file}"
+
+        return self._answer("load_geometry_from_file", load, request, response)
+
+    def _answer(self, service: str, job: Callable[[str], str], request: Any, response: Any) -> Any:
+        """Do a job with the requested file; log what it returns, or why it failed."""
+        try:
+            done = job(request.file_path_and_name)
         except (MotionError, OSError) as error:
-            self._node.warn("load_geometry_from_file", f"load_geometry_from_file: {error}")
-            return response
-        self._node.get_logger().info(
-            f"{len(objects)} objects loaded from {request.file_path_and_name}"
-        )
-        response.success = True
+            self._node.warn(service, f"{service}: {error}")
+        else:
+            self._node.get_logger().info(done)
+            response.success = True
         return response
 
 

@@ -145,7 +145,7 @@ def _cancel(attempt: _Attempt) -> None:
 
 def _finish(attempt: _Attempt, wrapped: Any) -> None:
     if wrapped is None:
-        attempt.fault = "the planner is gone"
+        attempt.fault = "the planner is no longer available"
         return
     code = wrapped.result.error_code
     done = wrapped.status == GoalStatus.STATUS_SUCCEEDED and code.val == MoveItErrorCodes.SUCCESS

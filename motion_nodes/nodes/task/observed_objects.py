@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the task server knows of objects: the planning scene, and poses from a detector.
+"""Objects known to the task server: the planning scene, and poses from a detector.
 
 A detector publishes a MarkerArray, one marker per object, named by its namespace, as the simulation
 does with its true poses. What it sees is added to the planning scene, so that plans keep clear.

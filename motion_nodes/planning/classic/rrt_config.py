@@ -188,7 +188,7 @@ def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[st
             task = replace(config.task_space_planning_params, **values)
             config = replace(config, task_space_planning_params=task)
         except InvalidConfig as error:
-            raise InvalidConfig(f"{where}: {error}") from None
+            raise InvalidConfig(f"{where}: {error}", field=error.field) from None
     return config, tuple(notes)
 
 
@@ -196,7 +196,7 @@ def _set(config: RrtConfig, name: str, value: object, where: str) -> RrtConfig:
     try:
         return config.with_param(name, value)
     except InvalidConfig as error:
-        raise InvalidConfig(f"{where}: {error}") from None
+        raise InvalidConfig(f"{where}: {error}", field=error.field) from None
 
 
 def _current_name(name: str) -> str:
@@ -214,11 +214,11 @@ def _checked(name: str, value: Any) -> Any:
     """
     if name == "enable_self_collision_checking":
         if not isinstance(value, bool | np.bool_):
-            raise InvalidConfig(f"{name} is {value!r}; allowed are true and false.")
+            raise InvalidConfig(f"{name} is {value!r}; allowed are true and false.", field=name)
         return bool(value)
     if name == "task_space_frame_name":
         if not isinstance(value, str):
-            raise InvalidConfig(f"{name} is {value!r}; it must be the name of a link.")
+            raise InvalidConfig(f"{name} is {value!r}; it must be the name of a link.", field=name)
         return value
     if name == "distance_metric_weights":
         return tuple(_numbers(name, value, None, above=0.0))
@@ -226,23 +226,27 @@ def _checked(name: str, value: Any) -> Any:
         rows = _numbers(name, value, 6)
         low, high = rows[0::2], rows[1::2]
         if any(a > b for a, b in zip(low, high, strict=True)):
-            raise InvalidConfig(f"{name} is {value!r}; each axis needs its lower bound first.")
+            raise InvalidConfig(
+                f"{name} is {value!r}; each axis needs its lower bound first.", field=name
+            )
         return tuple(zip(low, high, strict=True))
     number = _number(name, value)
     if name in ("seed", "max_iterations", "max_sampling") or name.startswith("max_extension"):
         least = 1 if name in ("max_iterations", "max_sampling") else 0
         if number != int(number) or number < least:
             raise InvalidConfig(
-                f"{name} is {value!r}; it must be a whole number of at least {least}."
+                f"{name} is {value!r}; it must be a whole number of at least {least}.", field=name
             )
         return int(number)
     if name.endswith("_fraction") and not 0.0 <= number <= 1.0:
-        raise InvalidConfig(f"{name} is {value!r}; it must be from 0 to 1.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be from 0 to 1.", field=name)
     if name == "extension_substep_target_region_scale_factor" and number < 1.0:
-        raise InvalidConfig(f"{name} is {value!r}; it must be at least 1.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be at least 1.", field=name)
     zero = name in _MAY_BE_ZERO or name.endswith("_fraction")
     if number < 0.0 or (number == 0.0 and not zero):
-        raise InvalidConfig(f"{name} is {value!r}; it must be {'at least' if zero else 'above'} 0.")
+        raise InvalidConfig(
+            f"{name} is {value!r}; it must be {'at least' if zero else 'above'} 0.", field=name
+        )
     return number
 
 
@@ -253,7 +257,7 @@ def _number(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.", field=name)
     return number
 
 
@@ -266,5 +270,5 @@ def _numbers(name: str, value: Any, count: int | None, above: float = -math.inf)
     if not (right and np.isfinite(numbers).all() and (numbers > above).all()):
         wanted = "finite numbers" if count is None else f"{count} finite numbers (three pairs)"
         more = f" above {above:g}" if math.isfinite(above) else ""
-        raise InvalidConfig(f"{name} is {value!r}; it must hold {wanted}{more}.")
+        raise InvalidConfig(f"{name} is {value!r}; it must hold {wanted}{more}.", field=name)
     return [float(x) for x in numbers]

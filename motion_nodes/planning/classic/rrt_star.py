@@ -57,9 +57,14 @@ class RrtStarSettings(RrtSettings):
         """Validate the numbers."""
         super().__post_init__()
         if self.neighbours not in ("nearest", "radius"):
-            raise InvalidConfig(f"neighbours is {self.neighbours!r}; allowed are nearest, radius.")
+            raise InvalidConfig(
+                f"neighbours is {self.neighbours!r}; allowed are nearest, radius.",
+                field="neighbours",
+            )
         if not self.rewire_radius > 0.0:
-            raise InvalidConfig(f"rewire_radius is {self.rewire_radius}; it must be above 0.")
+            raise InvalidConfig(
+                f"rewire_radius is {self.rewire_radius}; it must be above 0.", field="rewire_radius"
+            )
         if self.search_time is not None:
             check_number("search_time", self.search_time, 0.0)
 

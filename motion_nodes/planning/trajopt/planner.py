@@ -134,7 +134,8 @@ class TrajOpt:
         if points.ndim != 2 or points.shape[1] != joints or len(points) < 2:
             raise InvalidConfig(
                 f"warm_start has shape {points.shape}; it must be two or more waypoints of "
-                f"{joints} joints."
+                f"{joints} joints.",
+                field="warm_start",
             )
         points[0], points[-1] = first.path[0], first.path[-1]
         return [replace(first, path=points)]

@@ -45,7 +45,7 @@ class SentTrajectory:
         """Error text of the result."""
         self.lost = ""
         """Why the connection to the controller is lost; empty if it is not."""
-        self.heard: list[tuple[float, list[float]]] = []
+        self.measured: list[tuple[float, list[float]]] = []
         """Stamps [s] and measured joint positions [rad or m], from the controller's feedback."""
         self.delay = 0.0
         """By how much its execution is behind its stamp, by the newest feedback [s]."""
@@ -121,7 +121,7 @@ class TrajectoryClient:
             sent.lost = f"action {self.action} is not available; is the controller active?"
             sent.ended.set()
 
-    def heard(self, sent: SentTrajectory, positions: list[float]) -> None:
+    def record(self, sent: SentTrajectory, positions: list[float]) -> None:
         """Record measured joint positions of now, in addition to the controller's feedback.
 
         Args:
@@ -129,8 +129,8 @@ class TrajectoryClient:
             positions: of its joints [rad or m].
         """
         now = self._node.now_ns() * 1e-9
-        if not sent.heard or now > sent.heard[-1][0]:
-            sent.heard.append((now, positions))
+        if not sent.measured or now > sent.measured[-1][0]:
+            sent.measured.append((now, positions))
 
     def destroy(self) -> None:
         """Destroy the client."""
@@ -171,7 +171,7 @@ def _on_feedback(sent: SentTrajectory, feedback: Any) -> None:
         done = seconds(feedback.desired.time_from_start)
         sent.delay = stamp_ns(feedback) * 1e-9 - begin - done
     if list(feedback.joint_names) == list(sent.joints):
-        sent.heard.append((stamp_ns(feedback) * 1e-9, list(feedback.actual.positions)))
+        sent.measured.append((stamp_ns(feedback) * 1e-9, list(feedback.actual.positions)))
 
 
 def _on_result(sent: SentTrajectory, wrapped: Any) -> None:

@@ -137,7 +137,7 @@ class ExecutedMotion:
     def executed(self) -> JointTrajectory:
         """Return the measured trajectory, from the controller's feedback."""
         message = JointTrajectory()
-        measured = [entry for sent in self.sent for entry in sent.heard]
+        measured = [entry for sent in self.sent for entry in sent.measured]
         if not measured:
             return message
         message.joint_names = list(self.sent[0].joints)
@@ -351,7 +351,7 @@ class TrajectoryExecution:
         q, fault = self._state.newest()
         if not fault:
             positions = dict(zip(self._state.joint_names, q.tolist(), strict=True))
-            self._client.heard(sent, [positions[name] for name in sent.joints])
+            self._client.record(sent, [positions[name] for name in sent.joints])
         result = _result(motion, sent, obstacle)
         if result.code != Codes.SUCCESS:
             self._disturbed_at = time.monotonic()

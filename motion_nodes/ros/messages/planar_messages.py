@@ -68,7 +68,7 @@ def frame_of(message: Any, what: str) -> str:
     """
     frame = str(message.header.frame_id).lstrip("/")
     if not frame:
-        raise InvalidCommand(f"{what} has no frame; set header.frame_id, such as odom")
+        raise InvalidCommand(f"{what} has no frame; set header.frame_id, such as odom", field=what)
     return frame
 
 

@@ -69,8 +69,9 @@ def jog_of(message: Any, joints: Sequence[str], scale: float | None) -> Array:
 def _check(numbers: Array, names: Sequence[str], *, unitless: bool) -> None:
     for name, value in zip(names, numbers.tolist(), strict=True):
         if not math.isfinite(value):
-            raise InvalidCommand(f"{name} is {value}; it must be a finite number.")
+            raise InvalidCommand(f"{name} is {value}; it must be a finite number.", field=name)
         if unitless and abs(value) > MAX_UNITLESS:
             raise InvalidCommand(
-                f"{name} is {value:g}; unitless commands are from -1 to 1 (servo.command_in_type)."
+                f"{name} is {value:g}; unitless commands are from -1 to 1 (servo.command_in_type).",
+                field=name,
             )

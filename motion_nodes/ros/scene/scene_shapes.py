@@ -140,7 +140,9 @@ def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
         )
     sizes = [float(size) for size in message.dimensions]
     if len(sizes) < kind.sizes:
-        raise InvalidCommand(f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}")
+        raise InvalidCommand(
+            f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}", field=what
+        )
     solid = kind.make(sizes)
     check_solid(solid, what)
     return solid, IDENTITY

@@ -80,7 +80,7 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 def report(record: Record) -> None:
-    """Send a record to whoever started this process, if they want it; never blocks."""
+    """Send a record to the parent process if it reads them; never blocks."""
     number = os.environ.get(VARIABLE, "")
     if not number.isdecimal():
         return

@@ -37,7 +37,7 @@ class SenderWatch:
         self._last: tuple[str, int | None] | None = None
         self._changes: deque[tuple[float, str]] = deque(maxlen=self.CONFLICT)
 
-    def heard(self, topic: str, number: int | None, now: float) -> None:
+    def received(self, topic: str, number: int | None, now: float) -> None:
         """Record a received message.
 
         Args:
@@ -99,7 +99,7 @@ class TwistInputs:
         for topic in self._topics:
             # The depth of the queue bounds the work of a cycle.
             for message, number, sent in topic.traced():
-                self.senders.heard(topic.topic, number, now)
+                self.senders.received(topic.topic, number, now)
                 goes_on = self.goes_on(topic, sent, timeout)
                 refused = refusal or goes_on
                 if refused:

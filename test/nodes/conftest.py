@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cells that several files of tests need: each file has its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from joint_client import JointClient
+from ros_processes import RosClient
+
+
+@pytest.fixture(scope="module")
+def controlled_arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+    """A Franka without physics and its controller."""
+    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    yield arm
+    arm.close()
