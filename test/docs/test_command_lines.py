@@ -24,7 +24,7 @@ from motion_nodes.cli.ros2_processes import LAUNCH_FILES
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from
 
 MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
-ELSEWHERE = {
+ELSEWHERE = {"lerobot-record", 
     "rosdep": "needs a ROS installation",
     "colcon": "needs a ROS installation; test_installed_layout.py builds with it",
     "pip": "installs from an index; tools/release.py does it in an empty environment",

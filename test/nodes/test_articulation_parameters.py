@@ -101,7 +101,7 @@ REFUSED = {
     ),
     "wrong length": (
         {"max_velocity": [1.0, 1.0]},
-        "max_velocity has 2 values for 9 joints; give one per joint or one for all",
+        "max_velocity has 2 values for 9 joints",
     ),
     "zero": ({"max_acceleration": [0.0]}, "max_acceleration"),
     "negative": ({"kp": [-1.0]}, "kp"),
