@@ -24,7 +24,8 @@ from motion_nodes.cli.ros2_processes import LAUNCH_FILES
 from motion_nodes.nodes.clients.ros2.messages import interface_type, message_from
 
 MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
-ELSEWHERE = {"lerobot-record", 
+ELSEWHERE = {
+    "lerobot-record": "needs LeRobot",
     "rosdep": "needs a ROS installation",
     "colcon": "needs a ROS installation; test_installed_layout.py builds with it",
     "pip": "installs from an index; tools/release.py does it in an empty environment",
