@@ -36,13 +36,20 @@ class _Immediate(NamedTuple):
 class ReferenceTracks:
     """The reference streams of one robot."""
 
-    def __init__(self, max_velocity: Array, settings: ResamplerSettings) -> None:
+    def __init__(
+        self,
+        max_velocity: Array,
+        settings: ResamplerSettings,
+        position_limits: tuple[Array, Array] | None = None,
+    ) -> None:
         """Create without streams.
 
         Args:
             max_velocity: velocity limits of the joints [rad/s or m/s], shape (n,), may be inf.
             settings: of the resampling of every stream.
+            position_limits: see :class:`StreamResampler`.
         """
+        self._position_limits = position_limits
         self._settings = settings
         self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
@@ -119,7 +126,10 @@ class ReferenceTracks:
         track = self._tracks.get(key)
         if track is None or not np.array_equal(track[0], named):
             self.drop(named)
-            track = named.copy(), StreamResampler(self._settings, self._max_velocity)
+            track = (
+                named.copy(),
+                StreamResampler(self._settings, self._max_velocity, self._position_limits),
+            )
             self._tracks[key] = track
         track[1].push(stamp_ns, sample)
 

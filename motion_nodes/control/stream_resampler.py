@@ -11,8 +11,8 @@ whose error for a smooth reference is at most ``h^4 / 384`` times its fourth der
 message is late, the reference is extrapolated at its velocity for a limited time and then braked;
 when messages resume, it follows the same path, faster until the delay is gone
 (:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream is
-blended out, so the reference never jumps, and lateness alone commands no joint beyond its velocity
-limit.
+blended out, so the reference never jumps, and lateness alone commands no joint beyond its limits of
+position and velocity.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class StreamResampler:
     """Resamples one stream; all samples contain the same joints."""
 
     def __init__(
-        self, settings: ResamplerSettings | None = None, max_velocity: Array | None = None
+        self,
+        settings: ResamplerSettings | None = None,
+        max_velocity: Array | None = None,
+        position_limits: tuple[Array, Array] | None = None,
     ) -> None:
         """Create without samples.
 
@@ -123,9 +126,12 @@ class StreamResampler:
             settings: latency and limits of time.
             max_velocity: velocity limits that a catch-up respects [rad/s or m/s], shape (n,);
                 infinite where None.
+            position_limits: lower and upper limits that lateness alone does not exceed
+                [rad or m], shape (n,); infinite where None.
         """
         self.settings = settings or ResamplerSettings()
         self._max_velocity = max_velocity
+        self._position_limits = position_limits
         self._knots: deque[_Knot] = deque()
         self._blend: _Blend | None = None
         self._clock = PlaybackClock(self.settings.extrapolation)
@@ -292,7 +298,20 @@ class StreamResampler:
         """Return the extrapolation after the last message, at its velocity."""
         position, velocity, effort = knot.sample
         away = (play - knot.stamp_ns) * 1e-9
-        return StreamSample(position + np.nan_to_num(velocity) * away, velocity, effort)
+        moved = position + np.nan_to_num(velocity) * away
+        return self._within_limits(StreamSample(moved, velocity, effort), position)
+
+    def _within_limits(self, sample: StreamSample, stream: Array) -> StreamSample:
+        """Return a sample that exceeds no position limit farther than the stream does itself."""
+        if self._position_limits is None:
+            return sample
+        lower, upper = self._position_limits
+        kept = np.clip(sample.position, np.fmin(lower, stream), np.fmax(upper, stream))
+        beyond = sample.position - kept
+        outward = beyond * sample.velocity > 0.0
+        if not outward.any():
+            return sample._replace(position=kept)
+        return StreamSample(kept, np.where(outward, 0.0, sample.velocity), sample.effort)
 
     def _joined(self, last: _Knot, stamp_ns: int, sample: StreamSample) -> _Piece | None:
         h = (stamp_ns - last.stamp_ns) * 1e-9
@@ -333,11 +352,12 @@ class StreamResampler:
         # The Hermite cubic from the difference to 0, and its derivative.
         stay, move = (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * (1.0 - u) ** 2 * span
         stay_rate, move_rate = 6.0 * u * (u - 1.0) / span, (1.0 - u) * (1.0 - 3.0 * u)
-        return StreamSample(
+        blended = StreamSample(
             sample.position + stay * blend.position + move * blend.velocity,
             sample.velocity + stay_rate * blend.position + move_rate * blend.velocity,
             sample.effort,
         )
+        return self._within_limits(blended, sample.position)
 
 
 def _hermite(last: _Knot, sample: StreamSample, h: float) -> _Piece:

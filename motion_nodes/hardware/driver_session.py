@@ -73,7 +73,8 @@ class DriverSession:
         self._limiter = OnlineLimiter(self.limits)
         self._n = len(driver.joint_names)
         resampling = ResamplerSettings(latency=self.config.command_latency)
-        self._tracks = ReferenceTracks(self.limits.velocity, resampling)
+        position_limits = self.limits.lower, self.limits.upper
+        self._tracks = ReferenceTracks(self.limits.velocity, resampling, position_limits)
         self._wanted = self.config.auto_enable
         self._command_ns: int | None = None
         self._tried_ns: int | None = None

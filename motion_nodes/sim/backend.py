@@ -219,7 +219,11 @@ class RobotBackend(ABC):
     def set_resampling(self, settings: ResamplerSettings) -> None:
         """Replace the settings of the resampler; active streams are discarded."""
         self._tracks = {
-            name: ReferenceTracks(targets.table.velocity_limit, settings)
+            name: ReferenceTracks(
+                targets.table.velocity_limit,
+                settings,
+                (targets.table.lower, targets.table.upper),
+            )
             for name, targets in self._targets.items()
         }
 

@@ -138,6 +138,24 @@ def test_a_catch_up_respects_the_velocity_limits(room):
     assert steps.max() <= 1.06
 
 
+@pytest.mark.parametrize("beyond", [0.0, 0.2])
+def test_a_late_stream_leads_beyond_no_position_limit(beyond):
+    """Joint 0 turns at its limit, or beyond it where the stream itself leads it there."""
+    upper, fastest = A * np.array([1.0 - beyond, 2.0]), 1.3 * A * W
+    turn = 0.5 * math.pi / W[0]
+    for begin in (turn - 0.05, turn - 0.04, turn - 0.03):
+        stalls, times = stalled([(begin, begin + 0.15)], 300), grid(0.05, 1.1)
+        farthest = []
+        for limits in (None, (-upper, upper)):
+            resampler = StreamResampler(None, fastest, limits)
+            found = [s.position for s in play(resampler, stalls, times) if s]
+            farthest.append(max(position[0] for position in found))
+            steps = np.abs(np.diff(found, axis=0)).max(axis=0)
+            assert (steps <= 1.06 * fastest * FINE).all()
+        assert farthest[0] > A[0] + 1e-3, "without limits it leads farther"
+        assert farthest[1] <= A[0] + 1e-12
+
+
 def test_a_stream_that_was_late_passes_the_same_positions():
     resampler = StreamResampler(ResamplerSettings())
     found = play(resampler, stalled([(0.4, 0.6)], 500), grid(0.1, 1.5))
