@@ -201,7 +201,8 @@ class TestEnds:
         assert "no odometry" in refused[1].error_msg
         base.silent = False
         cell.navigator.wait_for(news=True)
-        assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
+        status, result = cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)
+        assert status == SUCCEEDED, result.error_msg
 
     def test_odometry_that_is_not_finite_is_none(self, cell, base):
         call = under_way(cell)

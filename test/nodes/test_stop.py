@@ -318,5 +318,6 @@ def test_commands_without_a_suite_say_so(suite):
     alone = {"ROS_DOMAIN_ID": "0", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
     motion = [sys.executable, "-m", "motion_nodes.cli.main"]
     commands = [[*motion, word, "--timeout", "1.5"] for word in ("stop", "resume")]
-    for process in [suite.run(command, **alone) for command in commands]:
+    for command in commands:  # one after the other: a second one would resume the first
+        process = suite.run(command, **alone)
         assert process.exit_code() == 1, process.output

@@ -18,7 +18,7 @@ def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0)
     now = begin
     for i, (topic, number) in enumerate(messages):
         now = begin + i * step
-        watch.heard(topic, number, now)
+        watch.received(topic, number, now)
     return now
 
 
