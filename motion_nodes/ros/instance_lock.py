@@ -80,7 +80,7 @@ def _lock(name: str) -> IO[str] | socket.socket:
             raise OSError(0, "others can write to it, or it belongs to another user")
         file = os.fdopen(open_private(path), "r+", encoding="ascii")
     except OSError as error:
-        if error.errno in _CANNOT_BE_WRITTEN and sys.platform == "linux":
+        if error.errno in _CANNOT_BE_WRITTEN:
             return _locked_socket(name)
         raise MotionError(
             f"{path} cannot be used as the lock that keeps a node from running twice "
@@ -101,7 +101,14 @@ def _lock(name: str) -> IO[str] | socket.socket:
 
 
 def _locked_socket(name: str) -> socket.socket:
-    """Return a socket with an abstract address, which one process can have; see unix(7)."""
+    """Return a socket with an abstract address of Linux, which one process can have; see unix(7).
+
+    Raises:
+        _Locked: another process has it.
+        MotionError: not on Linux.
+    """
+    if sys.platform != "linux":
+        raise MotionError("no folder can be written for the lock of a node's name; set TMPDIR")
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
     found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

@@ -12,7 +12,7 @@ from motion_nodes.cli.main import app
     ("line", "words"),
     [
         ("motion fk fr", {"franka", "fr3"}),
-        ("motion convert ur10", {"ur10e"}),
+        ("motion convert ur1", {"ur10e", "ur16e"}),
         ("motion ik franka --group a", {"arm"}),
         ("motion plan franka --group panda_", {"panda_arm", "panda_hand"}),
         ("motion fk franka --frame panda_hand", {"panda_hand", "panda_hand_tcp"}),

@@ -25,7 +25,7 @@ FPS = 30.0
 
 
 class FakeLink:
-    """Stands for the suite: records what is streamed; a wall may stand in the way of a joint."""
+    """Replaces the suite: records the streamed references; a joint may be blocked by a wall."""
 
     def __init__(self, namespace: str, group: str, joints: tuple[str, ...]) -> None:
         self.joints, self.sent, self.checked = joints, [], []
