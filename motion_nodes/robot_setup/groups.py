@@ -98,17 +98,19 @@ def guess_groups(
         if chain is longest:
             result.main = group
             group.aliases = tuple(a for a in ("arm", "manipulator") if a != name)
+    hands = [hand for hand in hands if any(joint.mimic is None for joint in hand)]
+    # What slides at the end of a chain may be a bellows; what is named like a finger is none.
+    named = [hand for hand in hands if any(map(is_named_finger, hand))]
+    only = (named or hands)[0] if len(named or hands) == 1 else None
     for hand in hands:
         joints = tuple(joint.name for joint in hand if joint.mimic is None)
-        if joints:
-            one = sum(any(j.mimic is None for j in h) for h in hands) == 1
-            name = "gripper" if one else _name(hand, "gripper")
-            if any(group.name == name for group in result.groups):
-                name = f"{name}_hand"
-            group = GroupGuess(_unique(name, result.groups), joints)
-            group.reason, group.confidence = _hand_evidence(hand)
-            result.groups.append(group)
-            result.grippers.append(group)
+        name = "gripper" if hand is only else _name(hand, "gripper")
+        if any(group.name == name for group in result.groups):
+            name = f"{name}_hand"
+        group = GroupGuess(_unique(name, result.groups), joints)
+        group.reason, group.confidence = _hand_evidence(hand)
+        result.groups.append(group)
+        result.grippers.append(group)
     names = {alias for group in result.groups for alias in group.aliases}
     taken = {group.name for group in result.groups}
     if result.main is not None and names & taken:

@@ -36,6 +36,10 @@ _SHARES = (0.25, 0.5, 0.75)
 """Fractions at which a part may be cut along each axis."""
 _VOLUME_POINTS = 2000
 """Max number of points by which cuts are compared."""
+_MOST_COMPARED = 2_000_000
+"""Max number of corners times triangles of a mesh of which all are compared."""
+_FLAT = 1e-6
+"""Max height of corners above a face of a convex mesh, relative to its size."""
 _THIN = 1e-9
 """Thinner parts are dropped [m]."""
 
@@ -57,6 +61,44 @@ def hull_corners(points: Array) -> Array:
         return np.asarray(different[ConvexHull(different).vertices])
     except (QhullError, ValueError):
         return different
+
+
+def is_convex(mesh: TriangleMesh) -> bool:
+    """Return whether a mesh is closed and on the outer side of none of its faces.
+
+    A mesh of more than ``_MOST_COMPARED`` corners times triangles is not examined: False.
+    """
+    count = len(mesh.triangles)
+    if len(mesh.vertices) * count > _MOST_COMPARED:
+        return False
+    corners, same = np.unique(mesh.vertices.round(9), axis=0, return_inverse=True)
+    faces = same.reshape(-1)[mesh.triangles]
+    edges = np.sort(np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]]), axis=1)
+    if (np.unique(edges, axis=0, return_counts=True)[1] != 2).any():
+        return False
+    a, b, c = (corners[faces[:, k]] for k in range(3))
+    normals = np.cross(b - a, c - a)
+    lengths = np.linalg.norm(normals, axis=1)
+    flat = lengths <= 0.0  # by rounding; its neighbours decide
+    normals[~flat] /= lengths[~flat, None]
+    heights = corners @ normals.T - np.einsum("ti,ti->t", a, normals)
+    heights *= np.where(heights.mean(axis=0) > 0.0, -1.0, 1.0)
+    return bool(heights[:, ~flat].max() <= _FLAT * float(np.ptp(corners, axis=0).max()))
+
+
+def fills_its_hull(mesh: TriangleMesh) -> bool:
+    """Return whether a mesh encloses the volume of its convex hull."""
+    if is_convex(mesh):
+        return True
+    from scipy.spatial import ConvexHull, QhullError
+
+    a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
+    volume = abs(float(np.einsum("ti,ti->", a, np.cross(b, c)))) / 6.0
+    try:
+        hull = float(ConvexHull(mesh.vertices).volume)
+    except (QhullError, ValueError):
+        return False
+    return abs(volume - hull) < 1e-6 * hull
 
 
 def convex_parts(

@@ -21,8 +21,8 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene.convex_decomposition import fills_its_hull
 from motion_nodes.scene.scene import AttachedBody, LinkMargin, Part
-from motion_nodes.scene.shapes import TriangleMesh
 
 _NO_MARGIN = LinkMargin()
 _LOG = logging.getLogger(__name__)
@@ -97,20 +97,7 @@ def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
         _LOG.warning("%s, link %s: not checked for collisions: %s", robot.name, link, error)
         return None
     # The checks of convex solids are faster.
-    return Part(replace(solid, convex=True) if _fills_its_hull(solid) else solid, shape.X_LG)
-
-
-def _fills_its_hull(mesh: TriangleMesh) -> bool:
-    """Return whether a mesh encloses the volume of its convex hull."""
-    from scipy.spatial import ConvexHull, QhullError
-
-    a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
-    volume = abs(float(np.einsum("ti,ti->", a, np.cross(b, c)))) / 6.0
-    try:
-        hull = float(ConvexHull(mesh.vertices).volume)
-    except (QhullError, ValueError):
-        return False
-    return abs(volume - hull) < 1e-6 * hull
+    return Part(replace(solid, convex=True) if fills_its_hull(solid) else solid, shape.X_LG)
 
 
 def carried_body(item: AttachedBody) -> CollisionBody:

@@ -20,9 +20,9 @@ from motion_nodes.model.tree import Array, Cylinder, Inertial, Joint, JointKind,
 from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.free_bodies import FreeBody, add_free_bodies
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
+from motion_nodes.sim.mjcf_meshes import MeshLibrary
 from motion_nodes.sim.mjcf_rollers import add_rollers, hub_of, ring_of
 from motion_nodes.sim.mjcf_shapes import (
-    MeshLibrary,
     Obstacle,
     add_collision,
     add_scenery,
@@ -260,6 +260,7 @@ def _add_link(
             meshes,
             time_step=spec.option.timestep,
             crowned=_is_tyre(robot, name, shape),
+            whole=_is_wheel(robot, name),
         )
     if contact is not None and _is_finger(robot, parent_joint):
         for geom in body.geoms:
@@ -279,8 +280,15 @@ def _add_all_rollers(
             add_rollers(spec, bodies[link], ring, contact, spec.option.timestep)
 
 
+def _is_wheel(robot: Robot, link: str) -> bool:
+    """Return whether a link turns endlessly with a driven or passive wheel."""
+    joint = robot.tree.parent_joint.get(link)
+    wheels = (robot.base.wheel_names if robot.base else ()) + robot.passive_joints
+    return joint is not None and joint.name in wheels and not np.isfinite(joint.upper)
+
+
 def _is_tyre(robot: Robot, link: str, shape: Shape) -> bool:
-    """Return whether a shape is the tyre of a driven or passive wheel: a coaxial cylinder."""
+    """Return whether a shape is the tyre of a wheel: a coaxial cylinder."""
     joint = robot.tree.parent_joint.get(link)
     return (
         joint is not None

@@ -7,20 +7,18 @@ MuJoCo's half sizes and scalar-first quaternions are used only in this module.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot_yaml import ContactDescription
-from motion_nodes.model.tree import Array, Box, Cylinder, Geometry, Mesh, Shape, Sphere, frozen
+from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
+from motion_nodes.sim.mjcf_meshes import READABLE, MeshLibrary
 from motion_nodes.sim.placement import rigid_pose
 
 _LOG = logging.getLogger(__name__)
-_READABLE = (".stl", ".obj")
 COLLISION_GROUP = 3
 """Geom group of collision shapes; hidden by default in MuJoCo's viewers."""
 VISUAL_GROUP = 2
@@ -95,8 +93,12 @@ def add_collision(
     *,
     time_step: float,
     crowned: bool = False,
+    whole: bool = False,
 ) -> None:
-    """Add a collision shape; a mesh is replaced by its convex hull.
+    """Add a collision shape; a mesh that is not convex becomes the hulls of the exact checks.
+
+    So a link has the same shape in the simulation as for the planner. Several hulls are geoms
+    ``NAME_0``, ``NAME_1``, ...
 
     Args:
         body: body of the link.
@@ -108,17 +110,25 @@ def add_collision(
         crowned: replace a cylinder by an ellipsoid of the same radius and width. Such a tyre
             touches the floor in one point at its centre, as the kinematics of a base assume; a
             cylinder rests on its two edges, so that turning on the spot slips.
+        whole: replace a mesh by its convex hull, whatever it is: hulls of a tyre's parts would roll
+            less smoothly.
 
     Raises:
-        InvalidDescription: a mesh file is missing or has an unsupported format.
+        InvalidDescription: a mesh file is missing or cannot be read.
     """
-    geom = body.add_geom(name=name, group=COLLISION_GROUP, rgba=(0.4, 0.5, 0.8, 0.4))
-    _set_shape(geom, shape, meshes.add(shape.geometry))
-    if crowned and isinstance(shape.geometry, Cylinder):
-        radius, length = shape.geometry.radius, shape.geometry.length
-        geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
-        geom.size = (radius, radius, length / 2)
-    set_contact(geom, contact, time_step)
+    assets = meshes.add_hulls(shape.geometry, whole)
+    for k, asset in enumerate(assets):
+        geom = body.add_geom(
+            name=name if len(assets) == 1 else f"{name}_{k}",
+            group=COLLISION_GROUP,
+            rgba=(0.4, 0.5, 0.8, 0.4),
+        )
+        _set_shape(geom, shape, asset)
+        if crowned and isinstance(shape.geometry, Cylinder):
+            radius, length = shape.geometry.radius, shape.geometry.length
+            geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
+            geom.size = (radius, radius, length / 2)
+        set_contact(geom, contact, time_step)
 
 
 def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_step: float) -> None:
@@ -175,7 +185,7 @@ def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrar
             "%s: visual mesh '%s' is skipped: supported formats are %s.",
             body.name,
             shape.geometry.filename,
-            ", ".join(_READABLE),
+            ", ".join(READABLE),
         )
         return
     geom = body.add_geom(name=name, group=VISUAL_GROUP, contype=0, conaffinity=0)
@@ -201,56 +211,6 @@ def set_primitive(geom: mujoco.MjsGeom, geometry: Box | Sphere | Cylinder) -> No
     geom.type = _KIND[type(geometry)]
     size = geom_size(geometry)
     geom.size[: len(size)] = size
-
-
-class MeshLibrary:
-    """Mesh files of one robot, each loaded once per scale."""
-
-    def __init__(self, spec: mujoco.MjSpec, prefix: str, find: Callable[[str], Path]) -> None:
-        """Start empty.
-
-        Args:
-            spec: specification to which mesh assets are added.
-            prefix: of the names of mesh assets.
-            find: resolves a mesh file name of the URDF.
-        """
-        self._spec = spec
-        self._prefix = prefix
-        self._find = find
-        self._names: dict[Mesh, str] = {}
-
-    def readable(self, mesh: Mesh) -> bool:
-        """Return whether MuJoCo supports the file format of a mesh."""
-        return Path(mesh.filename).suffix.lower() in _READABLE
-
-    def add(self, geometry: Geometry) -> str | None:
-        """Return the asset name of a mesh, None for a primitive.
-
-        Args:
-            geometry: the mesh or primitive.
-
-        Raises:
-            InvalidDescription: the file is missing or has an unsupported format.
-        """
-        if not isinstance(geometry, Mesh):
-            return None
-        if geometry not in self._names:
-            self._names[geometry] = self._load(geometry)
-        return self._names[geometry]
-
-    def _load(self, mesh: Mesh) -> str:
-        """Add one mesh asset."""
-        if not self.readable(mesh):
-            raise InvalidDescription(
-                f"{self._prefix}: collision mesh '{mesh.filename}' has an unsupported format; "
-                f"supported are {', '.join(_READABLE)}. Convert it or use primitives."
-            )
-        path = self._find(mesh.filename)
-        name = f"{self._prefix}/{path.stem}_{len(self._names)}"
-        made = self._spec.add_mesh(name=name, file=str(path.resolve()), scale=mesh.scale)
-        # Masses are those of the links; the volume of an open mesh may be nothing.
-        made.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
-        return name
 
 
 def add_scenery(

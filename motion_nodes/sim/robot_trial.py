@@ -204,11 +204,12 @@ class _Trial:
         return all(self._contacts_at(q) <= home for q in path)
 
     def _contacts_at(self, q: Array) -> set[tuple[int, int]]:
-        """Return the pairs of shapes that touch in a configuration of all joints."""
+        """Return the pairs of links that touch in a configuration of all joints, or the floor."""
         model, data = self._world.model, copy.copy(self._world.data)
         set_positions(data, self._placement, q)
         mujoco.mj_forward(model, data)
-        return {(int(c.geom[0]), int(c.geom[1])) for c in data.contact if c.dist < 0.0}
+        pairs = model.geom_bodyid[data.contact.geom[data.contact.dist < 0.0]]
+        return {(int(a), int(b)) for a, b in pairs}
 
     def _drive(self) -> str:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]

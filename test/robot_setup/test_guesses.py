@@ -405,6 +405,18 @@ def test_two_jaws_without_an_arm_are_a_gripper() -> None:
     assert [g.joints for g in guess_groups(tree, (), Notes()).grippers] == [("slide_0", "slide_1")]
 
 
+def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
+    more = [link("bellows"), joint("bellows_joint", "link_1", "bellows", kind="prismatic")]
+    for side, y in (("left", 1), ("right", -1)):
+        more += [
+            link(f"{side}_finger"),
+            joint(f"{side}_slide", "link_6", f"{side}_finger", kind="prismatic", axis=f"0 {y} 0"),
+        ]
+    groups = guess_groups(read_urdf(arm(6, *more)), (), Notes())
+    hands = {group.name: group.joints for group in groups.grippers}
+    assert hands == {"bellows": ("bellows_joint",), "gripper": ("left_slide", "right_slide")}
+
+
 def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip() -> None:
     parts = [link("base"), link("trunk"), link("left"), link("right"), '<link name="d435_link"/>']
     parts += [joint("waist", "base", "trunk"), joint("l", "trunk", "left")]
