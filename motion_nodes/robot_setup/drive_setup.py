@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.tree import JointKind, KinematicTree
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.groups import Groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _STIFF_ENOUGH = 15.0
 """Natural frequency of a drive that follows references [rad/s]."""
+_STUCK_DISTANCE, _STUCK_ANGLE = 5e-4, 2e-3
+"""Max deviation at which friction holds a position drive [m, rad]."""
 
 
 def drive_block(
@@ -65,6 +67,11 @@ def drive_block(
     findings.add(
         "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
     )
+    # The dry friction of a light link can exceed what a drive of its inertia can do.
+    for name in felt:
+        joint = tree.joints[name]
+        within = _STUCK_DISTANCE if joint.kind is JointKind.PRISMATIC else _STUCK_ANGLE
+        felt[name] = max(felt[name], joint.friction / (within * drive_guess.STIFF**2))
     wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
     block = drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
     _take_stated(block, stated, felt, findings)

@@ -13,6 +13,7 @@ from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec,
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.robot_setup.drive_setup import drive_block
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
 from motion_nodes.robot_setup.geometry_fit import link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
@@ -201,6 +202,16 @@ def test_inertia_and_load_of_one_bar() -> None:
     mean = (0.02 + 0.02 + 0.01) / 3.0
     assert inertia[0] == pytest.approx(2.0 * 0.1**2 + mean)
     assert load[0] == pytest.approx(2.0 * 9.80665 * 0.1, rel=1e-4)
+
+
+def test_drives_overcome_the_dry_friction_of_light_links() -> None:
+    text = arm(2).replace(LIMIT, LIMIT + '<dynamics friction="1.5"/>')
+    light = INERTIAL.replace("2.0", "0.001").replace("0.02", "1e-6").replace("0.01", "1e-6")
+    tree = read_urdf(text.replace(INERTIAL, light))
+    base = guess_base((), tree, Notes(), tree.root)
+    groups = guess_groups(tree, (), Notes())
+    block = drive_block(tree, base, groups, {}, {}, Notes(), np.random.default_rng(0))
+    assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
 
 
 def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
