@@ -44,7 +44,9 @@ import json, resource, sys, tempfile, time
 from pathlib import Path
 from motion_nodes.errors import MotionError
 from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.sim.robot_trial import try_robot
+from motion_nodes.model.loader import load_robot
+from motion_nodes.robot_setup.folder_files import set_wheel_separation
+from motion_nodes.sim.robot_trial import effective_separation, try_robot
 file, given, packages, accuracy, timeout = map(json.loads, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_CPU, (timeout, timeout))
 begin = time.process_time()
@@ -56,8 +58,12 @@ with tempfile.TemporaryDirectory() as folder:
         )
         took = time.process_time() - begin
         groups = {g.name: [len(g.joints), g.tip] for g in made.robot.groups.values()}
-        steps = [[s.name, s.passed, s.text] for s in try_robot(made.robot)]
-        found = {"kind": made.robot.kind, "groups": groups, "steps": steps, "seconds": took}
+        robot, separation = made.robot, effective_separation(made.robot)
+        if separation is not None:
+            set_wheel_separation(made.directory, separation)
+            robot = load_robot(made.directory)
+        steps = [[s.name, s.passed, s.text] for s in try_robot(robot)]
+        found = {"kind": robot.kind, "groups": groups, "steps": steps, "seconds": took}
     except MotionError as error:
         found = {"refused": str(error)}
 print(json.dumps(found))

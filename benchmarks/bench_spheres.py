@@ -8,7 +8,8 @@ each other and against obstacles:
 
     python benchmarks/bench_spheres.py build/sweep [--only panda.urdf ur5_robot.urdf] [--count 2000]
 
-Left out are pairs of links that the robot's folder leaves out.
+A link without collision geometry is what is seen of it. Left out are pairs of links that the
+robot's folder leaves out.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class Meshes:
         self._home = checker.positions.copy()
         self._shapes, balls = [], []
         for body in checker.bodies:
-            geometry = LinkGeometry.of_link(robot, body.link)
+            link = robot.tree.link(body.link)
+            shapes = link.collisions or link.visuals
+            geometry = LinkGeometry.of_shapes(shapes, robot.mesh_path)
             assert geometry is not None, f"{body.link} has spheres, but no geometry"
             self._shapes.append(triangles(geometry.corners))
             low, high = geometry.bounds

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from motion_nodes.model.tree import JointKind, KinematicTree
+from motion_nodes.model.tree import Array, JointKind, KinematicTree
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.groups import Groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _STIFF_ENOUGH = 15.0
 """Natural frequency of a drive that follows references [rad/s]."""
+_SAG = 0.04
+"""Max deviation of a drive under its load [rad or m]."""
+_RESERVE = 3.0
+"""Guessed effort limits relative to the load."""
 _STUCK_DISTANCE, _STUCK_ANGLE = 5e-4, 2e-3
 """Max deviation at which friction holds a position drive [m, rad]."""
 
@@ -45,14 +49,7 @@ def drive_block(
         findings: notes are added.
         rng: for the configurations in which inertias are compared.
     """
-    volumes = {link: geometry.volume for link, geometry in geometries.items()}
-    masses = drive_guess.masses_of(tree, volumes, findings)
-    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
-    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
-    bounded = np.isfinite(upper - lower)
-    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
-    Q = rng.uniform(low, high, (64, len(lower)))
-    inertia, load = drive_guess.joint_inertias(tree, masses, Q)
+    masses, inertia, load = _felt(tree, geometries, findings, rng)
     drive_guess.weak_joints(tree, load, findings)
     felt = dict(zip(tree.joint_names, inertia.tolist(), strict=True))
     radius = float(np.mean([wheel.radius for wheel in base.wheels])) if base.wheels else 0.0
@@ -69,13 +66,58 @@ def drive_block(
     )
     # The dry friction of a light link can exceed what a drive of its inertia can do.
     for name in felt:
-        joint = tree.joints[name]
-        within = _STUCK_DISTANCE if joint.kind is JointKind.PRISMATIC else _STUCK_ANGLE
-        felt[name] = max(felt[name], joint.friction / (within * drive_guess.STIFF**2))
+        moved = tree.joints[name]
+        within = _STUCK_DISTANCE if moved.kind is JointKind.PRISMATIC else _STUCK_ANGLE
+        felt[name] = max(felt[name], moved.friction / (within * drive_guess.STIFF**2))
     wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
     block = drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
-    _take_stated(block, stated, felt, findings)
+    carried = dict(zip(tree.joint_names, load.tolist(), strict=True))
+    _take_stated(block, stated, felt, carried, findings)
     return block
+
+
+def sufficient_efforts(
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    guessed: Collection[str],
+    findings: Notes,
+) -> dict[str, float]:
+    """Return effort limits for joints whose guessed ones cannot move what they carry [N m or N].
+
+    Args:
+        tree: the robot.
+        geometries: of its links.
+        guessed: joints whose effort limits were guessed.
+        findings: notes are added.
+    """
+    load = _felt(tree, geometries, Notes(), np.random.default_rng(0))[2]
+    raised = {
+        name: float(f"{_RESERVE * effort:.3g}")
+        for name, effort in zip(tree.joint_names, load.tolist(), strict=True)
+        if name in guessed and tree.joints[name].effort < _RESERVE * effort
+    }
+    if raised:
+        listing = listed(f"{name} {effort:g}" for name, effort in raised.items())
+        text = f"{_RESERVE:g} times what gravity needs at most: {listing}"
+        findings.add("guessed", "limits.effort", text)
+    return raised
+
+
+def _felt(
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    findings: Notes,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """Return the masses of links, and the inertia and load of joints over random configurations."""
+    volumes = {link: geometry.volume for link, geometry in geometries.items()}
+    masses = drive_guess.masses_of(tree, volumes, findings)
+    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
+    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
+    bounded = np.isfinite(upper - lower)
+    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
+    Q = rng.uniform(low, high, (64, len(lower)))
+    return masses, *drive_guess.joint_inertias(tree, masses, Q)
 
 
 def _add_body(tree: KinematicTree, groups: Groups, mass: float, felt: dict[str, float]) -> None:
@@ -92,11 +134,13 @@ def _take_stated(
     block: list[dict[str, Any]],
     stated: Mapping[str, MjcfDrive],
     felt: Mapping[str, float],
+    carried: Mapping[str, float],
     findings: Notes,
 ) -> None:
     """Replace estimates by the drives that the robot's file states.
 
-    Drives that are too soft to follow references are left: those of files for learned policies are.
+    Drives that are too soft to follow references or to hold their load are left: those of files for
+    learned policies are.
     """
     taken, soft = [], []
     for entry in block:
@@ -106,7 +150,7 @@ def _take_stated(
                 continue
             if drive.stiffness > 0.0:
                 frequency = math.sqrt(drive.stiffness / max(felt[name] + drive.armature, 1e-9))
-                if frequency < _STIFF_ENOUGH:
+                if frequency < _STIFF_ENOUGH or carried[name] > _SAG * drive.stiffness:
                     soft.append(name)
                     continue
                 taken.append(name)

@@ -85,6 +85,9 @@ def guess_groups(
     chains: list[list[Joint]] = []
     hands: list[list[Joint]] = []
     _split(branches, branches.below[None], chains, hands)
+    moving = [joint for joints in (*chains, *hands) for joint in joints]
+    if _is_lone_hand(moving):
+        chains, hands = [], [moving]
     chains, hands = _confirmed(tree, chains, hands, ask)
     result = Groups()
     actuated = [[j for j in chain if j.mimic is None] for chain in chains]
@@ -142,6 +145,13 @@ def _split(
             below = branches.below[chain[-1].name]
         chains.append(chain)
         _split(branches, below, chains, hands)
+
+
+def _is_lone_hand(moving: Sequence[Joint]) -> bool:
+    """Return whether all that moves is one driven joint, and others that mimic it."""
+    driven = [joint.name for joint in moving if joint.mimic is None]
+    leaders = {joint.mimic.joint for joint in moving if joint.mimic is not None}
+    return len(driven) == 1 and leaders == set(driven)
 
 
 def _confirmed(

@@ -22,7 +22,7 @@ from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import Array, KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.model.yaml_schema import decode
-from motion_nodes.robot_setup.drive_setup import drive_block
+from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
 from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.folder_files import target_folder, write_folder
@@ -149,7 +149,7 @@ class _Making:
         repaired = repair(root, file, findings)
         mjcf = self._source.mjcf
         self._floating = repaired.floating or (mjcf is not None and mjcf.floating)
-        self._unstated = repaired.unstated_velocity
+        self._unstated, self._weak = repaired.unstated_velocity, repaired.unstated_effort
         self._search = search_from(file, package_paths)
         self._say("reading meshes")
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
@@ -172,8 +172,11 @@ class _Making:
         if base.turned:
             _turn_round(self._source.root, base.turned, findings)
         if base.wheel_velocity is not None:
-            _set_velocity(self._source.root, base.driven, base.wheel_velocity)
-        if base.turned or base.wheel_velocity is not None:
+            _set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
+        weak = self._weak - set(base.driven)
+        efforts = sufficient_efforts(self._tree, self._geometries, weak, findings)
+        _set_limits(root, "effort", efforts)
+        if base.turned or base.wheel_velocity is not None or efforts:
             self._tree = _tree(self._source.root, self._source.file)
         tree = self._tree
         if mjcf is not None:
@@ -289,11 +292,11 @@ def _tree(root: Any, file: Path) -> KinematicTree:
     return read_urdf(etree.tostring(root, encoding="unicode"), str(file))
 
 
-def _set_velocity(root: Any, joints: Sequence[str], velocity: float) -> None:
-    """Set the velocity limits of joints [rad/s]."""
+def _set_limits(root: Any, field: str, values: Mapping[str, float]) -> None:
+    """Set limits of joints: their velocity or effort, by joint."""
     for joint in root.findall("joint"):
-        if joint.get("name") in joints:
-            joint.find("limit").set("velocity", repr(velocity))
+        if joint.get("name") in values:
+            joint.find("limit").set(field, repr(values[joint.get("name")]))
 
 
 def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:

@@ -42,6 +42,8 @@ class Repaired:
     """Whether the robot floats: a floating joint connects it to the world."""
     unstated_velocity: frozenset[str]
     """Joints without a velocity limit, which got one."""
+    unstated_effort: frozenset[str]
+    """Joints without an effort limit, which got one."""
 
 
 def repair(root: Any, file: Path, findings: Notes) -> Repaired:
@@ -71,7 +73,7 @@ def repair(root: Any, file: Path, findings: Notes) -> Repaired:
         repair_inertial(link, file, findings)
         repair_shapes(link, file, findings)
     repair_colours(root, findings)
-    return Repaired(floating, unstated)
+    return Repaired(floating, unstated["velocity"], unstated["effort"])
 
 
 def _check_names(elements: Iterable[Any], tag: str, file: Path) -> None:
@@ -211,9 +213,9 @@ def _mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
             findings.add("changed", "joints", f"{name} mimics {passed[-1]} itself, not {passed[1]}")
 
 
-def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> frozenset[str]:
-    """Complete the limits of moving joints; return those without a velocity limit."""
-    unstated: frozenset[str] = frozenset()
+def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[str, frozenset[str]]:
+    """Complete the limits of moving joints; return those without one of velocity, of effort."""
+    unstated: dict[str, frozenset[str]] = {}
     moving = [joint for joint in joints if joint.get("type") in _MOVING]
     _twins(moving, file, findings)
     for joint in moving:
@@ -229,8 +231,7 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> frozenset[str
                 known[joint.get("type")].append(value)
             else:
                 lacking.append(joint)
-        if field == "velocity":
-            unstated = frozenset(joint.get("name") for joint in lacking)
+        unstated[field] = frozenset(joint.get("name") for joint in lacking)
         guesses: dict[str, list[str]] = {}
         for joint in lacking:
             kind = joint.get("type")

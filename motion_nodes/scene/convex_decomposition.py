@@ -32,6 +32,12 @@ PARTS = 32
 """Max number of hulls per mesh."""
 _SAMPLES = 4000
 """Number of surface samples for distances."""
+_NEAREST = 6
+"""Number of samples whose triangles are compared."""
+_TOGETHER = 16
+"""Number of points that are compared with all triangles at once."""
+_RELATIVE = 0.01
+"""Tolerated excess relative to the size of a mesh, if that is more."""
 _SHARES = (0.25, 0.5, 0.75)
 """Fractions at which a part may be cut along each axis."""
 _VOLUME_POINTS = 2000
@@ -130,12 +136,9 @@ def convex_parts(
 
 
 def _decomposed(mesh: TriangleMesh, tolerance: float, parts: int) -> list[Array]:
-    from scipy.spatial import cKDTree
-
     triangles = mesh.vertices[mesh.triangles]
-    samples, spacing = _samples(triangles)
-    surface = cKDTree(samples)
-    limit = tolerance + spacing
+    surface = _Surface(triangles)
+    limit = max(tolerance, _RELATIVE * float(np.ptp(mesh.vertices, axis=0).max()))
     numbers = itertools.count()
     uncut = np.array([[-np.inf] * 3, [np.inf] * 3])
     wholes = (_Part(triangles[rows], uncut) for rows in _components(mesh, parts))
@@ -240,7 +243,7 @@ def _volume(part: _Part) -> float:
         return 0.0
 
 
-def _excess(part: _Part, surface: cKDTree) -> float:
+def _excess(part: _Part, surface: _Surface) -> float:
     """Return the excess of a part's hull beyond the surface, without cut faces [m]."""
     from scipy.spatial import ConvexHull, QhullError
 
@@ -258,20 +261,83 @@ def _excess(part: _Part, surface: cKDTree) -> float:
     on_cut = (np.abs(at[:, None] - part.cell) < 1e-9).any(axis=(1, 2))
     if on_cut.all():
         return 0.0
-    return float(surface.query(at[~on_cut])[0].max())
+    return surface.max_height(at[~on_cut])
 
 
-def _samples(triangles: Array) -> tuple[Array, float]:
-    """Return surface samples, and the max distance of any point from one of them [m]."""
+class _Surface:
+    """Triangles, to which distances are measured."""
+
+    def __init__(self, triangles: Array) -> None:
+        from scipy.spatial import cKDTree
+
+        self._triangles = triangles
+        samples, self._owner = _samples(triangles)
+        self._tree: cKDTree = cKDTree(samples)
+
+    def distances(self, points: Array) -> Array:
+        """Return upper bounds of the distances of points, exact for most of them [m]."""
+        near = self._tree.query(points, k=min(_NEAREST, self._tree.n))[1].reshape(len(points), -1)
+        triangles = self._triangles[self._owner[near]]
+        return np.asarray(_triangle_distances(points[:, None], triangles).min(axis=1))
+
+    def max_height(self, points: Array) -> float:
+        """Return the max distance of the points that are not inside the mesh [m]."""
+        distances = self.distances(points)
+        order = np.argsort(-distances)
+        for start in range(0, len(order), _TOGETHER):
+            rows = order[start : start + _TOGETHER]
+            outside = rows[~self._inside(points[rows])]
+            if len(outside):
+                return float(distances[outside[0]])
+        return 0.0
+
+    def _inside(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether the surface winds around points.
+
+        Source: van Oosterom and Strackee, The solid angle of a plane triangle (1983).
+        """
+        a, b, c = (self._triangles[:, k] - points[:, None] for k in range(3))
+        x, y, z = (np.linalg.norm(edge, axis=2) for edge in (a, b, c))
+        ab, bc, ca = ((p * q).sum(axis=2) for p, q in ((a, b), (b, c), (c, a)))
+        volume = (a * np.cross(b, c)).sum(axis=2)
+        angle = 2.0 * np.arctan2(volume, x * y * z + ab * z + bc * x + ca * y)
+        return np.asarray(np.abs(angle.sum(axis=1)) > 2.0 * np.pi)
+
+
+def _triangle_distances(points: Array, triangles: Array) -> Array:
+    """Return the distance of each point from its triangle [m].
+
+    Source: Ericson, Real-Time Collision Detection (2005), 5.1.5, with the edges' nearest points.
+    """
+    a, b, c = (triangles[..., k, :] for k in range(3))
+    best = np.full(np.broadcast_shapes(points.shape, a.shape)[:-1], np.inf)
+    for start, end in ((a, b), (b, c), (c, a)):
+        edge = end - start
+        along = ((points - start) * edge).sum(axis=-1) / np.maximum((edge**2).sum(axis=-1), 1e-30)
+        nearest = start + np.clip(along, 0.0, 1.0)[..., None] * edge
+        best = np.minimum(best, np.linalg.norm(points - nearest, axis=-1))
+    normal = np.cross(b - a, c - a)
+    squared = np.maximum((normal**2).sum(axis=-1), 1e-30)
+    offset = points - a
+    # Barycentric coordinates of the projection.
+    v = (np.cross(offset, c - a) * normal).sum(axis=-1) / squared
+    w = (np.cross(b - a, offset) * normal).sum(axis=-1) / squared
+    height = np.abs((offset * normal).sum(axis=-1)) / np.sqrt(squared)
+    return np.where((v >= 0.0) & (w >= 0.0) & (v + w <= 1.0), np.minimum(best, height), best)
+
+
+def _samples(triangles: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Return surface samples, and the triangle of each."""
     a, b, c = (triangles[:, k] for k in range(3))
     areas = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     spacing = float(np.sqrt(areas.sum() / _SAMPLES))
     edges = np.stack([np.linalg.norm(x - y, axis=1) for x, y in ((a, b), (b, c), (c, a))])
     counts = np.maximum(1, np.ceil(edges.max(axis=0) / spacing)).astype(int)
-    points = []
+    points, owners = [], []
     for n in np.unique(counts):
-        some = triangles[counts == n]
+        some = np.flatnonzero(counts == n)
         i, j = np.triu_indices(n + 1)
         weights = np.stack((i, j - i, n - j), axis=1) / n
-        points.append(np.einsum("wk,tkj->twj", weights, some).reshape(-1, 3))
-    return np.concatenate(points), spacing
+        points.append(np.einsum("wk,tkj->twj", weights, triangles[some]).reshape(-1, 3))
+        owners.append(np.repeat(some, len(weights)))
+    return np.concatenate(points), np.concatenate(owners)

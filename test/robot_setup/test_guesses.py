@@ -13,11 +13,12 @@ from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec,
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.robot_setup.drive_setup import drive_block
+from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
 from motion_nodes.robot_setup.geometry_fit import link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.mjcf_drives import MjcfDrive
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.questions import Ask, Question, take_guess
@@ -212,6 +213,22 @@ def test_drives_overcome_the_dry_friction_of_light_links() -> None:
     groups = guess_groups(tree, (), Notes())
     block = drive_block(tree, base, groups, {}, {}, Notes(), np.random.default_rng(0))
     assert 1.5 / min(block[0]["stiffness"]) < 2.1e-3
+
+
+def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_not_taken() -> None:
+    """Two bars of 2 kg and 0.25 m, outstretched: 2 kg at 0.1 m and 2 kg at 0.35 m."""
+    tree = read_urdf(arm(3).replace(' effort="80"', ' effort="5"'))
+    load = 2.0 * 9.80665 * (0.1 + 0.35)
+    raised = sufficient_efforts(tree, {}, {"joint_2"}, Notes())
+    assert set(raised) == {"joint_2"}
+    assert 2.0 * load < raised["joint_2"] <= 3.01 * load
+    assert not sufficient_efforts(read_urdf(arm(3)), {}, {"joint_2"}, Notes())
+    base, groups = guess_base((), tree, Notes(), tree.root), guess_groups(tree, (), Notes())
+    for stiffness in (80.0, 8000.0):
+        stated = {"joint_2": MjcfDrive(stiffness, 500.0, 0.1, None)}
+        rng = np.random.default_rng(0)
+        block = drive_block(tree, base, groups, {}, stated, Notes(), rng)
+        assert (block[0]["stiffness"][1] == stiffness) == (stiffness > 1000.0)
 
 
 def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
@@ -426,6 +443,13 @@ def test_fingers_are_the_gripper_beside_something_else_that_slides() -> None:
     groups = guess_groups(read_urdf(arm(6, *more)), (), Notes())
     hands = {group.name: group.joints for group in groups.grippers}
     assert hands == {"bellows": ("bellows_joint",), "gripper": ("left_slide", "right_slide")}
+
+
+def test_one_joint_that_others_mimic_is_a_gripper() -> None:
+    parts = [link("base"), link("left"), link("right"), joint("left_driver", "base", "left")]
+    parts += [joint("right_driver", "base", "right", inside=LIMIT + '<mimic joint="left_driver"/>')]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert {group.name: group.joints for group in groups.groups} == {"gripper": ("left_driver",)}
 
 
 def test_a_trunk_that_carries_an_arm_has_no_frame_of_a_head_as_its_tip() -> None:
