@@ -137,7 +137,7 @@ def convex_parts(
 
 def _decomposed(mesh: TriangleMesh, tolerance: float, parts: int) -> list[Array]:
     triangles = mesh.vertices[mesh.triangles]
-    surface = _Surface(triangles)
+    surface = _MeasuredSurface(triangles)
     limit = max(tolerance, _RELATIVE * float(np.ptp(mesh.vertices, axis=0).max()))
     numbers = itertools.count()
     uncut = np.array([[-np.inf] * 3, [np.inf] * 3])
@@ -243,7 +243,7 @@ def _volume(part: _Part) -> float:
         return 0.0
 
 
-def _excess(part: _Part, surface: _Surface) -> float:
+def _excess(part: _Part, surface: _MeasuredSurface) -> float:
     """Return the excess of a part's hull beyond the surface, without cut faces [m]."""
     from scipy.spatial import ConvexHull, QhullError
 
@@ -264,7 +264,7 @@ def _excess(part: _Part, surface: _Surface) -> float:
     return surface.max_height(at[~on_cut])
 
 
-class _Surface:
+class _MeasuredSurface:
     """Triangles, to which distances are measured."""
 
     def __init__(self, triangles: Array) -> None:
