@@ -31,11 +31,13 @@ from std_srvs.srv import Empty
 from motion_nodes.errors import MotionError
 from motion_nodes.model.files.srdf_from_robot import srdf
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.meshes import with_absolute_meshes
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.description_parameters import declare_descriptions
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import OCTOMAP_CLEARED
@@ -110,6 +112,8 @@ class PlanningSceneOwner:
         self._monitored = node.advertise(PlanningScene, "monitored_planning_scene", qos.SCENES)
         self._cleared = node.advertise(EmptyMessage, OCTOMAP_CLEARED, qos.REQUESTS)
         self._semantic = node.advertise(String, "robot_description_semantic", qos.LATCHED)
+        self._srdf = srdf(robot, self.messages.never_checked)
+        declare_descriptions(node, with_absolute_meshes(robot.urdf, robot.directory), self._srdf)
 
     @property
     def scene(self) -> Scene:
@@ -126,7 +130,7 @@ class PlanningSceneOwner:
 
     def announce(self) -> None:
         """Publish the whole scene; on activation."""
-        self._semantic.publish(String(data=srdf(self._robot, self.messages.never_checked)))
+        self._semantic.publish(String(data=self._srdf))
         with self._lock:
             self._published = self.world.scene
             self._monitored.publish(self.messages.message(self._published, self._joints()))
