@@ -20,6 +20,7 @@ from typing import Any
 
 from motion_nodes.interface_build.checks import BuildError
 from motion_nodes.interface_build.declarations import Package
+from motion_nodes.interface_build.templates import cache_templates
 
 Say = Callable[[str], None]
 
@@ -64,6 +65,7 @@ def generate(packages: list[Package], place: Workplace, say: Say) -> None:
     """
     say("describing the types")
     _cache_parsed_files()
+    cache_templates()
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         _all(threads.submit(_write_idl, p, place) for p in packages)
     for package in packages:

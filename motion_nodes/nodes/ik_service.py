@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
@@ -137,6 +138,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         )
         self._counts = {"solved": 0, "failed": 0}
         self._target = self.poll(PoseStamped, "~/target_pose")
+        self._status = self.advertise(DiagnosticStatus, "~/status")
         self._reference = self.advertise(JointState, f"{JOINT_CONTROLLER}/reference")
         threads = self._threads = ServiceThreads(self, params.request_threads)
         for kind, name, handler in (
@@ -171,11 +173,15 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         stamp, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)
         if warning:
             self.warn("target stamp", f"target pose: {warning}")
-        if stamp is not None:
-            try:
-                self._track(message, now_ns)
-            except MotionError as error:
-                self.warn("target", f"target pose rejected: {error}")
+        if stamp is None:
+            self._report(warning or "")
+            return
+        try:
+            self._track(message, now_ns)
+            self._report("")
+        except MotionError as error:
+            self.warn("target", f"target pose rejected: {error}")
+            self._report(str(error))
 
     def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
@@ -191,6 +197,13 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if self._scene is not None:
             self._scene.diagnose(report)
         report.value("age of joint_states [s]", self._state.age)
+
+    def _report(self, fault: str) -> None:
+        """Publish whether the newest target pose is followed, or why it is not."""
+        status = DiagnosticStatus(name=self.get_name(), hardware_id=self.robot.name)
+        status.message = fault or "sent to the joint controller"
+        status.level = DiagnosticStatus.WARN if fault else DiagnosticStatus.OK
+        self._status.publish(status)
 
     def _change_solver(self, params: IkServiceParams) -> None:
         """Make a solver in a thread; use it unless the parameter has changed again."""

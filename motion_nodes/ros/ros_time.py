@@ -78,11 +78,14 @@ class RosTime:
 
     @property
     def stalled(self) -> bool:
-        """True if simulated time has not advanced for :data:`STALL_TIMEOUT` of wall time.
+        """True if simulated time has not advanced for :data:`STALL_TIMEOUT` of wall time."""
+        if not self.simulated or not self._overdue():
+            return False
+        self.now_ns()  # a loop of 1 Hz calls it too rarely to see /clock advance
+        return self._overdue()
 
-        Updated by :meth:`now_ns`, which a loop calls in each cycle.
-        """
-        return self.simulated and time.monotonic() - self._moved_at > STALL_TIMEOUT
+    def _overdue(self) -> bool:
+        return time.monotonic() - self._moved_at > STALL_TIMEOUT
 
 
 @dataclass(frozen=True)

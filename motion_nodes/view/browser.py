@@ -16,7 +16,7 @@ from motion_nodes.view.displays import Displays
 from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
-from motion_nodes.view.page_script import RESUME_PATH, STOP_PATH
+from motion_nodes.view.page_script import HOLD_PATH, RELEASE_PATH, RESUME_PATH, STOP_PATH
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
@@ -85,7 +85,10 @@ class BrowserViewer(ViewerUpdates):
         self._message = ""
         self._closed = threading.Event()
         self._draw_lock = threading.Lock()
-        actions = {STOP_PATH: self._stop_all, RESUME_PATH: self._resume} if stops else {}
+        hold = self.slider_hold
+        actions = {HOLD_PATH: hold.hold, RELEASE_PATH: hold.release}
+        if stops:
+            actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
         self._server = start_server(host, port, port_search, title, dark, self._token, actions)
         self._loop = self._server.get_event_loop()
         self._driving = BaseDriving(self._server, self.send_twist)

@@ -3,18 +3,43 @@
 
 A number field reports a value for every keystroke: typing 0.25 yields 0, 0.2 and 0.25, and the
 robot must not start moving to the first two. So a large change is reported only after the value has
-been constant for some time. Dragging the slider gives small changes, reported immediately.
+been constant for some time. Small changes, and those of a slider that the pointer holds, are
+reported immediately.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 SETTLING_TIME = 0.5
 """Delay of a large change [s]; longer than the time between two keystrokes."""
 SMALL_CHANGE = 0.02
 """Changes up to this fraction of the slider's range are reported immediately."""
+HOLD_TIMEOUT = 1.0
+"""A slider counts as released if its page has not reported the hold for this time [s]."""
+
+
+class SliderHold:
+    """Whether the pointer holds a slider on some page; all methods run on viser's event loop."""
+
+    def __init__(self) -> None:
+        """Start with no slider held."""
+        self._until = 0.0
+
+    def hold(self) -> None:
+        """A page reports that a slider is held; repeated meanwhile."""
+        self._until = time.monotonic() + HOLD_TIMEOUT
+
+    def release(self) -> None:
+        """A page reports that its slider was released."""
+        self._until = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether a slider is held."""
+        return time.monotonic() < self._until
 
 
 class DebouncedValues:
@@ -22,11 +47,12 @@ class DebouncedValues:
 
     Args:
         report: called with a key and its value.
+        hold: of the pages' sliders.
     """
 
-    def __init__(self, report: Callable[[str, float], None]) -> None:
+    def __init__(self, report: Callable[[str, float], None], hold: SliderHold) -> None:
         """Start without pending values."""
-        self._report = report
+        self._report, self._hold = report, hold
         self._last: dict[str, float] = {}
         self._pending: dict[str, asyncio.TimerHandle] = {}
 
@@ -43,7 +69,8 @@ class DebouncedValues:
             span: range of the slider, in the unit of the value.
         """
         self._cancel(key)
-        if abs(value - self._last.get(key, value)) <= SMALL_CHANGE * span:
+        small = abs(value - self._last.get(key, value)) <= SMALL_CHANGE * span
+        if small or self._hold.held:
             self._release(key, value)
             return
         loop = asyncio.get_running_loop()

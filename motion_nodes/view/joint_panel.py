@@ -15,7 +15,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array, JointKind
-from motion_nodes.view.debounced_inputs import DebouncedValues
+from motion_nodes.view.debounced_inputs import DebouncedValues, SliderHold
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}
@@ -37,6 +37,7 @@ class JointPanel:
         viewed: the robot.
         on_target: called with joint and position [rad or m] when a slider is moved.
         on_state: called with the named state whose button was pressed.
+        hold: whether a slider is held on a page.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class JointPanel:
         viewed: ViewedRobot,
         on_target: Callable[[str, float], None],
         on_state: Callable[[str], None],
+        hold: SliderHold,
     ) -> None:
         """Add the elements to the panel."""
         self._viewed = viewed
         self._on_target, self._on_state = on_target, on_state
-        self._debounced = DebouncedValues(self._commanded)
+        self._debounced = DebouncedValues(self._commanded, hold)
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
         if viewed.named_states and viewed.sliders:
@@ -181,10 +183,9 @@ def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _marks(lower: float, upper: float, slides: bool) -> tuple[tuple[float, str], ...]:
-    """Return the marks below a slider: its limits, in degrees or millimetres."""
-    if slides:
-        return ((lower, f"{1000 * lower:.0f} mm"), (upper, f"{1000 * upper:.0f} mm"))
-    return ((lower, f"{np.rad2deg(lower):.0f}°"), (upper, f"{np.rad2deg(upper):.0f}°"))
+    """Return the marks below a slider: its limits, in its unit."""
+    digits = 3 if slides else 2
+    return tuple((limit, f"{limit:.{digits}f}") for limit in (lower, upper))
 
 
 def _hint(name: str, lower: float, upper: float, slides: bool) -> str:

@@ -83,7 +83,9 @@ class LiveRobot:
             tabs = gui.add_tab_group()
         if viewed.sliders:
             with tabs.add_tab("Joints"):
-                self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
+                self.joints = JointPanel(
+                    gui, viewed, events.joint_target, events.named_state, events.slider_hold
+                )
                 self.suction = SuctionPanel(gui, events.suction)
         if viewed.drive:
             with tabs.add_tab("Drive"):
@@ -100,7 +102,7 @@ class LiveRobot:
                 )
         if viewed.tool:
             self.planning = PlanningView(
-                server, viewed, self.view, events, tabs, self._slider_values, self.target
+                server, viewed, self.view, events, tabs, self.slider_values, self.target
             )
         self.tasks: TaskPanel | None = None
         if viewed.tasks:
@@ -114,7 +116,8 @@ class LiveRobot:
         with self._lock:
             return self.viewed.X_WR if self._X_WB is None else self._X_WB
 
-    def _slider_values(self) -> dict[str, float]:
+    def slider_values(self) -> dict[str, float]:
+        """Return the positions that the joint sliders show [rad or m], by joint."""
         sliders = {} if self.joints is None else self.joints.sliders
         return {name: float(slider.value) for name, slider in sliders.items()}
 

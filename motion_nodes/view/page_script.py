@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script in the page: Esc while something is typed, and a notice in browsers without WebGL.
+"""A script in the page: Esc while something is typed, held sliders, a notice without WebGL.
 
-viser ignores hotkeys in input fields, in which the focus stays after a number was typed, and shows
-no panel without WebGL: the notice has the buttons to stop and to resume.
+viser ignores hotkeys in input fields, in which the focus stays after a number was typed, sends the
+same messages for sliders that are dragged and for numbers that are typed, and shows no panel
+without WebGL: the notice has the buttons to stop and to resume.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from websockets.http11 import Response
 
 STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 """Paths that stop all robots and accept commands again."""
+HOLD_PATH, RELEASE_PATH = "/motion_nodes/hold_slider", "/motion_nodes/release_slider"
+"""Paths that report a slider that is held, twice a second, and its release."""
 ACTION_HEADER = "X-Motion-Nodes"
 """Header of requests for them: browsers send it across sites only if the server allows it."""
 _HEAD = b"<head>"
@@ -26,6 +29,24 @@ addEventListener("keydown", (event) => {
   const again = new KeyboardEvent("keydown", {key: "Escape", code: "Escape", bubbles: true});
   document.body.dispatchEvent(again);
 }, true);
+const report = (path) => fetch(path, {headers: {"ACTION_HEADER": "1"}}).catch(() => null);
+let held = 0;
+addEventListener("pointerdown", (event) => {
+  if (!event.target.closest?.("[class*='Slider-root']")) return;
+  clearInterval(held);
+  report("HOLD_PATH");
+  held = setInterval(report, 500, "HOLD_PATH");
+}, true);
+const released = () => {
+  if (!held) return;
+  clearInterval(held);
+  held = 0;
+  // The last value of the slider may follow after some hundredths of a second.
+  setTimeout(() => held || report("RELEASE_PATH"), 200);
+};
+addEventListener("pointerup", released, true);
+addEventListener("pointercancel", released, true);
+addEventListener("blur", released);
 addEventListener("DOMContentLoaded", () => {
   const canvas = document.createElement("canvas");
   if (canvas.getContext("webgl2") || canvas.getContext("webgl")) return;
@@ -40,7 +61,7 @@ addEventListener("DOMContentLoaded", () => {
     made.textContent = label;
     made.style = "margin-right: 1em; padding: 0.5em 1em";
     made.onclick = async () => {
-      const answer = await fetch(path, {headers: {"ACTION_HEADER": "1"}}).catch(() => null);
+      const answer = await report(path);
       state.textContent = answer?.ok ? label + ": sent" : label + ": no connection to the robots";
     };
     notice.append(made);
@@ -55,7 +76,13 @@ addEventListener("DOMContentLoaded", () => {
   });
 });
 </script>"""
-_INSERTED = {"ACTION_HEADER": ACTION_HEADER, "STOP_PATH": STOP_PATH, "RESUME_PATH": RESUME_PATH}
+_INSERTED = {
+    "ACTION_HEADER": ACTION_HEADER,
+    "STOP_PATH": STOP_PATH,
+    "RESUME_PATH": RESUME_PATH,
+    "HOLD_PATH": HOLD_PATH,
+    "RELEASE_PATH": RELEASE_PATH,
+}
 for _word, _text in _INSERTED.items():
     _SCRIPT = _SCRIPT.replace(_word, _text)
 

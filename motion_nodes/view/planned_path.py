@@ -31,6 +31,8 @@ STEP = 0.01
 """Step of the time slider [s]."""
 PAUSE = 1.0
 """Pause at the end of the plan before the playback loops [s]."""
+ARRIVED = 0.02
+"""Largest distance of a joint from the end of an executed plan [rad or m]."""
 
 
 class PlannedPath:
@@ -48,7 +50,10 @@ class PlannedPath:
         self._poses = LinkPoses(viewed.model.tree)
         self._lock = threading.Lock()
         self._plan: tuple[Array, Array] | None = None
-        self._new = False
+        self._new = self._shown_again = False
+        self._pending = False
+        """The robot has not been at the end of the plan yet, nor was it there at first."""
+        self._executed = self._hidden = False
         self._play_start = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
@@ -112,14 +117,18 @@ class PlannedPath:
             return min(float(self.scrub.value), self.duration)
         return self._playback_time()
 
-    def draw(self) -> None:
-        """Send changes since the last call."""
+    def draw(self, q: Array) -> None:
+        """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
         with self._lock:
             plan, new, self._new = self._plan, self._new, False
         if plan is None:
             return
+        arrived = _at_end(plan[1], q)
         if new:
             self._draw_line(plan[1])
+            self._pending, self._executed, self._shown_again = not arrived, False, True
+        elif arrived and self._pending:
+            self._pending, self._executed = False, True
         shown = bool(self.show.value)
         if self._line is not None:
             self._line.visible = shown
@@ -132,6 +141,7 @@ class PlannedPath:
         """Show the elements once there is a plan, and the playback time; on viser's event loop."""
         if self._plan is None:
             return
+        self._hide_executed()
         if self._none.visible:
             self._none.visible = False
             for element in (self.show, self.play, self.scrub):
@@ -144,6 +154,17 @@ class PlannedPath:
         text = f"**{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
         if text != self.play_time.content:
             self.play_time.content, self.play_time.visible = text, bool(text)
+
+    def _hide_executed(self) -> None:
+        """Hide an executed plan, and show the next one unless the user has hidden plans."""
+        if self.show.value:
+            self._hidden = False
+        if self._executed:
+            self._executed, self._hidden = False, bool(self.show.value)
+            show_value(self.show, False)
+        if self._shown_again:
+            self._shown_again = False
+            show_value(self.show, bool(self.show.value) or self._hidden)
 
     def _playback_time(self) -> float:
         """Return the current playback time [s]."""
@@ -184,6 +205,12 @@ class PlannedPath:
             self._play_start = time.monotonic() - min(float(self.scrub.value), self.duration)
         else:
             show_value(self.scrub, round(self._playback_time() / STEP) * STEP)
+
+
+def _at_end(rows: Array, q: Array) -> bool:
+    """Return whether the joints that a plan moves are at its end."""
+    moved = np.ptp(rows, axis=0) > ARRIVED
+    return bool(moved.any() and np.abs(rows[-1] - q)[moved].max() <= ARRIVED)
 
 
 def _at(times: Array, rows: Array, now: float) -> Array:

@@ -135,7 +135,7 @@ class PlanningView:
             self.spheres.draw(bool(self.show_spheres.value), q, self.objects.shown)
         self._view.show_frames(bool(self.show_frames.value))
         self.tree.draw(bool(self.show_tree.value))
-        self.path.draw()
+        self.path.draw(q)
 
     @property
     def animated(self) -> bool:

@@ -199,7 +199,7 @@ class Preview:
             message = robot.set_tool_target(command.X_BT)
         except MotionError as error:
             message = str(error)
-        self.viewer.set_target_message(name, message)
+        self.viewer.set_target_message(name, message, command.follower)
 
     def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
         robot = self._robots[name]

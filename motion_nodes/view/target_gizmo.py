@@ -56,7 +56,7 @@ class TargetGizmo:
         self._q = np.asarray(viewed.model.home, dtype=np.float64)
         self._new_received = self._was_shown = self._reset_pending = self._placed = False
         self._mark: viser.SceneNodeHandle | None = None
-        self._text = ""
+        self._texts: dict[str, str] = {}
         path = f"{base}/target"
         self.handles = DragHandles(server.scene, path, self._size(), self._dragged)
         self.show = server.gui.add_checkbox(
@@ -101,9 +101,9 @@ class TargetGizmo:
         known = self._placed or (self.show.value and not self._reset_pending)
         return self.handles.pose if known else self._tool(self._q)
 
-    def set_message(self, text: str) -> None:
-        """Store the status of the controller, shown below the target."""
-        self._text = text
+    def set_message(self, text: str, follower: str) -> None:
+        """Store the status of a controller, shown below the target while it is selected."""
+        self._texts[follower] = text
 
     def draw(self, q: Array) -> None:
         """Send changes since the last call; ``q``: joint positions [rad or m], shape (n,)."""
@@ -134,7 +134,7 @@ class TargetGizmo:
                 show_value(self.show, True)
                 self._redraw()
         self.pose.refresh(self.current())
-        text = plain(self._text)
+        text = plain(self._texts.get(str(self.follower.value), ""))
         if text != self._message.content:
             self._message.content, self._message.visible = text, bool(text)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
+from motion_nodes.view.debounced_inputs import SliderHold
 from motion_nodes.view.ui_queue import CallbackQueue
 
 PLAN_VERBS = {"Plan": "plan", "Execute": "execute", "Stop": "stop"}
@@ -85,6 +86,8 @@ class PanelEvents:
     """Pose for a base: x, y [m] and yaw [rad] in the world."""
     redraw: Callable[[], None]
     """Requests a scene update."""
+    slider_hold: SliderHold
+    """Whether a slider is held on a page."""
 
 
 class ViewerCallbacks:
@@ -96,6 +99,8 @@ class ViewerCallbacks:
 
     def __init__(self) -> None:
         """Start without callbacks."""
+        self.slider_hold = SliderHold()
+        """Whether a slider is held on a page."""
         self.on_joint_target: Callable[[str, str, float], None] | None = None
         """Robot, joint and target position [rad or m], from a slider."""
         self.on_named_state: Callable[[str, str], None] | None = None
@@ -201,6 +206,7 @@ class ViewerCallbacks:
             task,
             go,
             redraw,
+            self.slider_hold,
         )
 
     def _joint_target(self, name: str, joint: str, value: float) -> None:

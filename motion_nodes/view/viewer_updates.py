@@ -143,15 +143,28 @@ class ViewerUpdates(ViewerCallbacks):
         planning = self._robot(name).planning
         return planning is not None and bool(planning.show_tree.value)
 
-    def set_target_message(self, name: str, text: str) -> None:
-        """Show one line of text below the target of a robot; ignored without a target.
+    def set_target_message(self, name: str, text: str, follower: str) -> None:
+        """Show the status of a controller below the target of a robot; ignored without a target.
+
+        Args:
+            name: the robot.
+            text: one line of plain text.
+            follower: the controller; its status is shown while it is selected.
 
         Raises:
             RobotNotFound: no such robot.
         """
         target = self._robot(name).target
         if target is not None:
-            target.set_message(text)
+            target.set_message(text, follower)
+
+    def joint_sliders(self, name: str) -> dict[str, float]:
+        """Return the positions that the joint sliders of a robot show [rad or m], by joint.
+
+        Raises:
+            RobotNotFound: no such robot.
+        """
+        return self._robot(name).slider_values()
 
     def set_plan_message(self, name: str, text: str) -> None:
         """Show the status of the planner on the plan tab; ignored without one.

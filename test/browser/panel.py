@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from browser.waiting import wait_for
@@ -31,14 +31,38 @@ class Panel:
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(f"{value:g}", Keys.ENTER)
 
+    @contextmanager
+    def held_slider(self, label: str, folder: str = "") -> Iterator[Callable[[float], None]]:
+        """Hold a slider; what is yielded moves the pointer to a share of its length, 0 to 1."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        thumb = self._thumb(label, folder)
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", thumb)
+        slider = self._find(f"//*[@id='{self._id(label, folder)}']")
+        width = slider.size["width"]
+        ActionChains(self.driver).click_and_hold(thumb).perform()
+
+        def move(share: float) -> None:
+            hand = ActionChains(self.driver, duration=20)
+            hand.move_to_element_with_offset(slider, round((share - 0.5) * width), 0).perform()
+
+        try:
+            yield move
+        finally:
+            ActionChains(self.driver).release().perform()
+
+    def _thumb(self, label: str, folder: str):
+        """Return what a hand takes of a slider."""
+        return wait_for(
+            lambda: self._find(f"//*[@id='{self._id(label, folder)}']//*[@role='slider']"),
+            f"the slider '{label}' appears",
+        )
+
     def nudge_slider(self, label: str, steps: int, folder: str = "") -> None:
         """Move a slider by arrow keys, to the right for positive steps."""
         from selenium.webdriver.common.keys import Keys
 
-        thumb = wait_for(
-            lambda: self._find(f"//*[@id='{self._id(label, folder)}']//*[@role='slider']"),
-            f"the slider '{label}' appears",
-        )
+        thumb = self._thumb(label, folder)
         key = Keys.ARROW_RIGHT if steps > 0 else Keys.ARROW_LEFT
         self.driver.execute_script("arguments[0].focus()", thumb)
         thumb.send_keys(key * abs(steps))

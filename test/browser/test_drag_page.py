@@ -19,6 +19,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Sphere
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
+from motion_nodes.view import debounced_inputs
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.health_panel import Health
 from motion_nodes.view.ui_commands import PlanCommand, TargetCommand
@@ -148,9 +149,13 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
         cell.wait(lambda verb=verb: cell.targets[-1].verb == verb.lower(), f"'{verb}' is told")
     assert len(cell.targets) == count + 3
     np.testing.assert_allclose(cell.targets[-2].X_BT, cell.live.target.handles.pose)
-    cell.viewer.set_target_message("franka", "no path: *box* is in the way")
+    cell.viewer.set_target_message("franka", "no path: *box* is in the way", PLANNER)
+    cell.viewer.set_target_message("franka", "stuck", RMPFLOW)
     page.wait_for_text("no path: *box* is in the way")
     cell.live.target.follower.value = RMPFLOW
+    page.wait_for_text("stuck")
+    assert "in the way" not in page.text()
+    cell.viewer.set_target_message("franka", "", RMPFLOW)
     page.check("Show target handle", False)
     cell.wait(lambda: not cell.live.target.handles.visible, "the handles are hidden")
 
@@ -158,7 +163,6 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
 def test_a_target_that_somebody_else_moves_is_shown(cell: Cell, tmp_path: Path) -> None:
     gizmo = cell.live.target
     cell.page.tab("Target")
-    cell.viewer.set_target_message("franka", "")
     gizmo._was_shown = False
     X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
     cell.viewer.update_target("franka", X)
@@ -217,6 +221,23 @@ def test_a_click_on_an_object_chooses_it(cell: Cell) -> None:
     cell.world.clear()
     cell.viewer.update_scene("franka", cell.world.scene)
     cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
+
+
+def test_a_slider_acts_while_it_is_dragged_however_fast(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 1000.0)  # numbers that are typed
+    cell.page.tab("Joints")
+    cell.joints.clear()
+    with cell.page.held_slider("joint1") as move:
+
+        def moved() -> bool:
+            for share in (0.3, 0.7):
+                move(share)
+            return {joint for joint, _ in cell.joints} == {"panda_joint1"}
+
+        cell.wait(moved, "the joint is commanded")
+    cell.wait(lambda: not cell.viewer.slider_hold.held, "the slider is released")
 
 
 def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:

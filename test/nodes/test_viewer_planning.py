@@ -17,15 +17,17 @@ from geometry_msgs.msg import Point, Pose, PoseStamped
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
     CollisionObject,
+    ContactInformation,
     DisplayTrajectory,
     MoveItErrorCodes,
     PlanningScene,
     RobotTrajectory,
 )
-from moveit_msgs.srv import GetPlanningScene
+from moveit_msgs.srv import GetPlanningScene, GetStateValidity
 from rclpy.action import ActionServer
 from rclpy.executors import SingleThreadedExecutor
 from ros_processes import LATCHED, RELIABLE, RosClient
+from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -103,8 +105,20 @@ def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
         response.scene = scene
         return response
 
+    checked = []
+
+    def answer_validity(request: Any, response: Any) -> Any:
+        state = request.robot_state.joint_state
+        checked.append(dict(zip(state.name, state.position, strict=True)))
+        response.valid = checked[-1][NAMES[0]] < 1.0
+        if not response.valid:
+            bodies = {"contact_body_1": "panda_hand", "contact_body_2": "table"}
+            response.contacts = [ContactInformation(**bodies)]
+        return response
+
     client = module_client
     client.node.create_service(GetPlanningScene, "/left/get_planning_scene", answer)
+    client.node.create_service(GetStateValidity, "/left/check_state_validity", answer_validity)
     args = ["--ros-args", "-p", "robots:=['left:=franka', 'jetbot']", "-p", "port:=0"]
     viewer = BrowserViewerNode(args)
     viewer.trigger_configure()
@@ -116,6 +130,7 @@ def cell(ros: None, module_client: RosClient) -> Iterator[SimpleNamespace]:
     yield SimpleNamespace(
         client=client,
         scene=scene,
+        checked=checked,
         page=viewer._viewer,
         node=viewer,
         plans=client.publisher(DisplayTrajectory, "/left/display_planned_path", RELIABLE),
@@ -167,6 +182,25 @@ def test_the_whole_scene_first_then_what_changes(cell):
     assert objects(cell)["table"].position[0] == pytest.approx(0.6), "NaN moves nothing"
 
 
+def test_commanded_positions_in_collision_are_reported_once(cell, monkeypatch):
+    notes = []
+    monkeypatch.setattr(cell.page, "notify", lambda _, text: notes.append(text))
+    states = cell.client.publisher(JointState, "/left/joint_states", RELIABLE)
+    state = JointState(name=NAMES, position=FRANKA.home.tolist())
+
+    def command(value):
+        states.publish(state)
+        cell.page.on_joint_target("left", NAMES[0], value)
+        return any(q[NAMES[0]] == value for q in cell.checked)
+
+    for value in (0.5, 1.5, 1.6, 0.6, 1.7):
+        cell.client.wait(lambda v=value: command(v), f"{value} is checked")
+    cell.client.wait(lambda: len(notes) == 2, "two notifications")
+    assert all("panda_hand and table are in collision" in note for note in notes)
+    others = [cell.checked[-1][name] for name in NAMES[1:]]
+    assert others == pytest.approx(FRANKA.home[1:], abs=1e-3)
+
+
 def test_a_plan_is_passed_by_the_ghost(cell):
     path = cell.page._robots["left"].planning.path
     cell.plans.publish(displayed({0.0: [0.0], 1.0: [0.8]}, [NAMES[0]]))
@@ -204,8 +238,8 @@ def follower_answers(cell: SimpleNamespace, accept: bool) -> list[Any]:
     return goals
 
 
-def words(cell: SimpleNamespace) -> str:
-    return cell.page._robots["left"].target._text
+def words(cell: SimpleNamespace, follower: str) -> str:
+    return cell.page._robots["left"].target._texts.get(follower, "")
 
 
 X_TARGET = from_xyz_rpy((0.4, 0.1, 0.5), (np.pi, 0.0, 0.3))
@@ -217,7 +251,9 @@ def test_a_dragged_target_goes_to_who_follows_it(cell):
         wish = TargetCommand(X_TARGET, follower)
         if follower == IK:
             cell.page.on_target("left", wish)
-            cell.client.wait(lambda: "is ik_service running?" in words(cell), "the page's words")
+            cell.client.wait(
+                lambda: "is ik_service running?" in words(cell, IK), "the page's words"
+            )
         heard = cell.client.listen(PoseStamped, f"/left/{topic}")
         message = cell.client.repeat(
             lambda wish=wish: cell.page.on_target("left", wish),
@@ -228,7 +264,7 @@ def test_a_dragged_target_goes_to_who_follows_it(cell):
         p, q = message.pose.position, message.pose.orientation
         sent = from_xyz_quat((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
         np.testing.assert_allclose(sent, X_TARGET, atol=1e-12)
-        assert not words(cell)
+        assert not words(cell, follower)
 
 
 def test_a_target_of_others_is_shown_in_any_frame(cell):
@@ -258,13 +294,13 @@ def test_a_target_of_others_is_shown_in_any_frame(cell):
 
 def test_the_planner_is_asked_and_its_words_are_shown(cell):
     cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, "go"))
-    cell.client.wait(lambda: "is the planner running?" in words(cell), "that nobody plans")
+    cell.client.wait(lambda: "is the planner running?" in words(cell, PLANNER), "that nobody plans")
     for accept, said in ((False, "the goal touches the table"), (True, "done")):
         goals = follower_answers(cell, accept)
         verb = "go" if accept else "plan"
         cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
         cell.page.on_target("left", TargetCommand(X_TARGET, PLANNER, verb))
-        cell.client.wait(lambda said=said: words(cell) == said, f"the words '{said}'")
+        cell.client.wait(lambda said=said: words(cell, PLANNER) == said, f"the words '{said}'")
         goal = goals[0]
         assert goal.request.group_name == "arm"
         assert goal.planning_options.plan_only is (verb == "plan")

@@ -155,6 +155,17 @@ def test_time_that_stands_is_seen(sim_world):
     assert not sim_world.time.stalled
 
 
+def test_a_slow_loop_does_not_make_time_stand(sim_world):
+    sim_world.step(PERIOD)
+    for _ in range(3):
+        # Between two cycles of a loop of 1 Hz, in which only the report looks at the time.
+        sim_world.ros += 0.9
+        sim_world.wall += 0.9
+        assert not sim_world.time.stalled
+    sim_world.wall += STALL_TIMEOUT + 0.01
+    assert sim_world.time.stalled
+
+
 def test_the_wall_clock_never_stands(wall_world):
     wall_world.step(PERIOD)
     wall_world.step(0.0, 10.0)

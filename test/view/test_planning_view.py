@@ -189,6 +189,37 @@ def test_the_ghost_plays_by_itself_and_begins_anew(viewer):
     assert any(b < a for a, b in itertools.pairwise(seen)), "begins anew"
 
 
+def test_a_plan_is_hidden_once_it_is_executed(viewer):
+    path = planning(viewer).path
+
+    def refreshed() -> bool:
+        viewer.flush()
+        path.refresh_panel()
+        return bool(path.show.value)
+
+    rows = plan(viewer)
+    for q in rows[:-1]:
+        viewer.update_joints("franka", q)
+        assert refreshed()
+    viewer.update_joints("franka", rows[-1])
+    assert not refreshed()
+    viewer.flush()
+    assert not path.ghost.base.visible
+    # Somebody looks at it again.
+    path.show.value = True
+    assert refreshed()
+    # The next plan is shown, one that the robot need not move for is not taken for executed.
+    path.show.value = False
+    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    assert not refreshed(), "somebody has hidden plans"
+    path.show.value = True
+    viewer.update_joints("franka", rows[0])
+    assert not refreshed()
+    viewer.update_plan("franka", [0.0, 1.0], rows[::-10])
+    assert refreshed()
+    assert refreshed()
+
+
 def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
     path = planning(viewer).path
     rows = plan(viewer)

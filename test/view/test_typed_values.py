@@ -13,7 +13,7 @@ from view.toy_robot import hand_made
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view import debounced_inputs
-from motion_nodes.view.debounced_inputs import DebouncedValues
+from motion_nodes.view.debounced_inputs import DebouncedValues, SliderHold
 from motion_nodes.view.sphere_editor import SphereEditor
 from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -56,12 +56,18 @@ def pushed(server, handle):
 
 
 @pytest.fixture
-def settled(monkeypatch):
+def hold():
+    """What the pages report of their sliders."""
+    return SliderHold()
+
+
+@pytest.fixture
+def settled(monkeypatch, hold):
     """Values that settle quickly, what they told, and a way to pass time."""
     monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.02)
     told = []
     loop = asyncio.new_event_loop()
-    yield DebouncedValues(lambda *wish: told.append(wish)), told, loop
+    yield DebouncedValues(lambda *wish: told.append(wish), hold), told, loop
     loop.close()
 
 
@@ -93,6 +99,29 @@ def test_a_hand_on_the_slider_is_obeyed_at_once(settled):
     way = [round(0.3 + 0.05 * k, 3) for k in range(1, 20)]
     run(loop, *[lambda v=v: values.set_input("elbow", v, 6.0) for v in way])
     assert told == [("elbow", value) for value in way]
+
+
+def test_a_slider_that_is_held_is_obeyed_at_once_however_fast(settled, hold):
+    values, told, loop = settled
+    values.set_shown("elbow", 0.0)
+
+    def drag(*positions):
+        run(loop, *[lambda v=v: values.set_input("elbow", v, 6.0) for v in positions])
+
+    hold.hold()
+    drag(2.0, 0.5)
+    assert told == [("elbow", 2.0), ("elbow", 0.5)]
+    hold.release()
+    drag(2.0)
+    assert len(told) == 2, "that may be the beginning of 2.5"
+
+
+def test_a_page_that_is_gone_holds_no_slider(hold, monkeypatch):
+    hold.hold()
+    assert hold.held
+    monkeypatch.setattr(debounced_inputs, "HOLD_TIMEOUT", 0.0)
+    hold.hold()
+    assert not hold.held
 
 
 def test_what_waits_is_replaced_forgotten_and_kept_apart_from_others(settled):

@@ -175,7 +175,7 @@ def test_who_has_no_followers_has_no_target(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
     with pytest.raises(InvalidCommand):
         viewer.update_target("franka", np.eye(4))
-    viewer.set_target_message("franka", "nothing to be said here")
+    viewer.set_target_message("franka", "nothing to be said here", PLANNER)
     assert not viewer.wants_tree("franka")
 
 
@@ -215,7 +215,7 @@ def test_preview_follows_targets_and_keeps_objects(open_viewer):
         assert np.abs(aimed - FRANKA.home).max() > 0.05
         viewer.on_target("franka", TargetCommand(pose((9.0, 0.0, 0.0)), IK))
         np.testing.assert_array_equal(robot.target, aimed)
-        assert viewer._robots["franka"].target._text
+        assert viewer._robots["franka"].target._texts[IK]
         box = world_object("box", Box((0.1, 0.1, 0.1)), pose((0.4, 0.0, 0.2)))
         viewer.on_object("franka", "box", box)
         viewer.on_object("franka", "box", replace(box, X_WO=pose((0.5, 0.0, 0.2))))

@@ -21,6 +21,7 @@ from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_suction import WatchedSuction
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
 from motion_nodes.nodes.viewer.viewer_task import WatchedTask
+from motion_nodes.nodes.viewer.viewer_validity import WatchedValidity
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
@@ -93,6 +94,7 @@ class WatchedRobot:
         self.navigation: WatchedNavigation | None = None
         self.planning: WatchedPlanning | None = None
         self.target: WatchedTarget | None = None
+        self.validity: WatchedValidity | None = None
         self.suction: WatchedSuction | None = None
         self.task: WatchedTask | None = None
         if robot.kind == "arm":
@@ -108,6 +110,7 @@ class WatchedRobot:
             own = RobotFrames(kinematics, frames, namespace)
             self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
             self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
+            self.validity = WatchedValidity(node, robot, self.name, namespace, jobs)
         if robot.base is not None:
             controller = under(namespace, BASE_CONTROLLERS[robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -158,7 +161,7 @@ class WatchedRobot:
 
     def destroy(self) -> None:
         """Destroy the endpoints."""
-        for part in (self.navigation, self.planning, self.target):
+        for part in (self.navigation, self.planning, self.target, self.validity):
             if part is not None:
                 part.destroy()
 
@@ -167,15 +170,18 @@ class WatchedRobot:
         fault = self.state.fault(STALE)
         return f"{fault}. Is its simulation or driver running?" if fault else ""
 
-    def send_joint(self, _: BrowserViewer, joint: str, value: float) -> None:
+    def send_joint(self, viewer: BrowserViewer, joint: str, value: float) -> None:
         """Command the position of one joint [rad or m]."""
         self._send([joint], [value])
+        # The other joints may still be moving to what their sliders show.
+        self._check(viewer, viewer.joint_sliders(self.name) | {joint: value})
 
-    def send_state(self, _: BrowserViewer, name: str) -> None:
+    def send_state(self, viewer: BrowserViewer, name: str) -> None:
         """Command the joints of a named state."""
         chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
                   if joint in self.robot.arm_joints]  # fmt: skip
         self._send([joint for joint, _ in chosen], [value for _, value in chosen])
+        self._check(viewer, dict(chosen))
 
     def send_twist(self, _: BrowserViewer | None, vx: float, vy: float, wz: float) -> None:
         """Command a twist of the base [m/s, m/s, rad/s]."""
@@ -233,6 +239,10 @@ class WatchedRobot:
         """Stop the base if the page drives it."""
         if self._driving:
             self.send_twist(None, 0.0, 0.0, 0.0)
+
+    def _check(self, viewer: BrowserViewer, positions: dict[str, float]) -> None:
+        if self.validity is not None:
+            self.validity.check(viewer, positions, self.state.position)
 
     def _send(self, names: list[str], values: list[float]) -> None:
         message = JointState(name=names, position=values)

@@ -31,7 +31,8 @@ from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
 TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}
 NODES = {RMPFLOW: "rmpflow_policy", IK: "ik_service"}
-STATUS, CLEAR = "rmpflow_policy/status", "rmpflow_policy/clear_target"
+STATUS = {RMPFLOW: "rmpflow_policy/status", IK: "ik_service/status"}
+CLEAR = "rmpflow_policy/clear_target"
 
 
 class WatchedTarget:
@@ -55,14 +56,17 @@ class WatchedTarget:
             for follower, topic in TOPICS.items()
         }
         self._targets = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
-        self._status = node.poll(DiagnosticStatus, under(namespace, STATUS))
+        self._status = {
+            follower: node.poll(DiagnosticStatus, under(namespace, topic))
+            for follower, topic in STATUS.items()
+        }
         self._clear = node.create_client(Trigger, under(namespace, CLEAR))
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
-        self._follower = RMPFLOW
-        self._warning = self._policy_status = self._notified = ""
+        self._texts = dict.fromkeys(FOLLOWERS, "")
+        self._notified = ""
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
-        """Update the page: targets of any client, and the status of the active follower.
+        """Update the page: targets of any client, and the status of the followers.
 
         Args:
             viewer: the page.
@@ -76,20 +80,21 @@ class WatchedTarget:
                 viewer.update_target(self._name, X_BF @ X_FT)
             except MotionError as error:
                 self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
-        status = self._status.newest()
-        if status is not None:
-            self._policy_status = status.message
-        texts = {RMPFLOW: self._policy_status, PLANNER: self._planner.words}
+        for follower, subscription in self._status.items():
+            status = subscription.newest()
+            if status is not None:
+                self._texts[follower] = status.message
+        self._texts[PLANNER] = self._planner.words
         viewer.set_plan_message(self._name, self._planner.words)
         if self._planner.failure != self._notified:
             self._notified = self._planner.failure
             if self._notified:
                 viewer.notify(f"{self._name}: planner", self._notified)
-        viewer.set_target_message(self._name, self._warning or texts.get(self._follower, ""))
+        for follower, text in self._texts.items():
+            viewer.set_target_message(self._name, text, follower)
 
     def send(self, command: TargetCommand) -> None:
         """Send a target to the follower that it selects."""
-        self._warning, self._follower = "", command.follower
         if command.follower == PLANNER:
             self.plan(PlanCommand(command.verb, X_BT=command.X_BT))
             return
@@ -98,10 +103,11 @@ class WatchedTarget:
             return
         publisher = self._topics[command.follower]
         if not publisher.get_subscription_count():
-            self._warning = (
+            self._texts[command.follower] = (
                 f"no subscriber of {publisher.topic_name}: is {NODES[command.follower]} running?"
             )
             return
+        self._texts[command.follower] = ""
         message = PoseStamped(pose=pose_message(command.X_BT))
         message.header.frame_id = self._robot.base_frame
         set_stamp(message, self._node.now_ns())

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collisions at the joint positions that the page commands, which the joint controller ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from moveit_msgs.srv import GetStateValidity
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.names import under
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.view.browser import BrowserViewer
+
+SERVICE = "check_state_validity"
+
+
+class WatchedValidity:
+    """Asks the kinematics service of one arm, where it runs; one request at a time, the newest."""
+
+    def __init__(
+        self, node: MotionNode[Any], robot: Robot, name: str, namespace: str, jobs: ExecutorQueue
+    ) -> None:
+        """Create the client.
+
+        Args:
+            node: the viewer.
+            robot: whose positions are checked.
+            name: of the robot on the page.
+            namespace: of the robot's topics.
+            jobs: queue of the executor.
+        """
+        self._node, self._robot, self._name, self._jobs = node, robot, name, jobs
+        self._client = node.create_client(
+            GetStateValidity, under(namespace, SERVICE), qos_profile=qos.ACTION_REQUESTS
+        )
+        self._pending: GetStateValidity.Request | None = None
+        self._asked = False
+        self._reported = ""
+
+    def check(self, viewer: BrowserViewer, positions: Mapping[str, float], q: Array) -> None:
+        """Notify the page if positions are in collision, once for each pair of bodies.
+
+        Args:
+            viewer: the page.
+            positions: commanded positions by joint [rad or m].
+            q: measured positions of all joints, shape (n,); NaN: unknown.
+        """
+        names = self._robot.joint_names
+        values = np.array(
+            [positions.get(name, value) for name, value in zip(names, q, strict=True)]
+        )
+        if not np.isfinite(values).all():
+            return
+        request = GetStateValidity.Request()
+        request.robot_state.joint_state.name = list(names)
+        request.robot_state.joint_state.position = values.tolist()
+        self._jobs.ask(lambda: self._ask(viewer, request))
+
+    def destroy(self) -> None:
+        """Destroy the client."""
+        self._node.destroy_client(self._client)
+
+    def _ask(self, viewer: BrowserViewer, request: GetStateValidity.Request) -> None:
+        if self._asked:
+            self._pending = request
+            return
+        if not self._client.service_is_ready():
+            return
+        self._asked = True
+
+        def answered(future: Any) -> None:
+            self._asked = False
+            if future.result() is not None:
+                self._report(viewer, future.result())
+            if self._pending is not None:
+                self._pending, following = None, self._pending
+                self._ask(viewer, following)
+
+        self._client.call_async(request).add_done_callback(answered)
+
+    def _report(self, viewer: BrowserViewer, response: GetStateValidity.Response) -> None:
+        bodies = [f"{c.contact_body_1} and {c.contact_body_2}" for c in response.contacts[:1]]
+        text = "" if response.valid else "".join(bodies)
+        if text and text != self._reported:
+            viewer.notify(
+                f"{self._name}: collision",
+                f"At the commanded positions, {text} are in collision. The sliders and named "
+                "states of this tab move the joints without avoiding obstacles.",
+            )
+        self._reported = text
