@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Do what the docs say in an empty environment without a clone, and print how long each step takes.
+
+    python tools/first_hour.py [--wheel FILE] [--warm]
+
+Types the lines of README.md and docs/tutorials/bring_your_robot.md as they stand: install, a robot
+moves, a robot of one's own, clients of ROS 2. Builds the wheel (with the package ``build``) unless
+one is given; pip installs the dependencies from its index. Caches are empty unless ``--warm``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+README = "README.md"
+OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
+TIMEOUT = 900.0
+"""[s] Of one line."""
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+class StepError(Exception):
+    """A line of the docs does not do what they promise."""
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Return language and text of a page's code blocks."""
+    return _BLOCK.findall((ROOT / page).read_text("utf-8"))
+
+
+def lines(page: str) -> list[str]:
+    """Return the commands of a page; a backslash joins two lines."""
+    texts = [text for kind, text in blocks(page) if kind in ("sh", "bash")]
+    found = [line for text in texts for line in text.replace("\\\n", " ").splitlines()]
+    return [line for line in found if shlex.split(line, comments=True)]
+
+
+def line(page: str, beginning: str) -> str:
+    """Return the first command of a page with a beginning.
+
+    Raises:
+        StepError: the page has no such line any more.
+    """
+    for text in lines(page):
+        if text.startswith(beginning):
+            return text
+    raise StepError(f"{page} has no line '{beginning}...'")
+
+
+class Stranger:
+    """Types lines in an empty folder, in an environment of its own."""
+
+    def __init__(self, folder: Path, wheel: Path, *, warm: bool) -> None:
+        """Create the environment.
+
+        Args:
+            folder: empty; everything is written below it.
+            wheel: installed in place of a release.
+            warm: use the caches of the user.
+        """
+        self.folder, self._wheel = folder / "work", wheel
+        self.folder.mkdir()
+        self.steps: list[tuple[str, float]] = []
+        venv.create(folder / "env", with_pip=True)
+        self._programs = folder / "env" / "bin"
+        self._environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("PYTHONPATH", "VIRTUAL_ENV", "AMENT_PREFIX_PATH")
+        }
+        self._environment["PATH"] = f"{self._programs}:{os.environ['PATH']}"
+        self._environment.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        if not warm:
+            self._environment["XDG_CACHE_HOME"] = str(folder / "cache")
+
+    def type(self, text: str) -> str:
+        """Type a line, and return what it prints.
+
+        Raises:
+            StepError: it fails, prints nothing or does not end.
+        """
+        begin = time.monotonic()
+        command = text.replace('"motion-nodes[ros]"', f'"{self._wheel}[ros]"')
+        try:
+            done = subprocess.run(
+                command, shell=True, cwd=self.folder, env=self._environment, text=True,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise StepError(f"'{text}' did not end within {TIMEOUT:g} s") from None
+        if done.returncode:
+            raise StepError(f"'{text}' ended with {done.returncode}:\n{done.stdout[-3000:]}")
+        self._took(text.partition("#")[0].strip(), begin)
+        return done.stdout
+
+    @contextmanager
+    def suite(self, text: str) -> Iterator[None]:
+        """Type a line that starts a suite, and wait until it is ready.
+
+        Raises:
+            StepError: it does not become ready, or does not end well.
+        """
+        begin, log = time.monotonic(), self.folder / "suite.log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                f"exec {text}", shell=True, cwd=self.folder, env=self._environment,
+                stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        try:
+            while "READY" not in log.read_text():
+                if process.poll() is not None or time.monotonic() - begin > TIMEOUT:
+                    raise StepError(f"'{text}' is not ready:\n{log.read_text()[-3000:]}")
+                time.sleep(0.1)
+            self._took(text.partition("#")[0].strip(), begin)
+            yield
+        except StepError as error:
+            raise StepError(f"{error}\nThe suite:\n{log.read_text()[-3000:]}") from None
+        finally:
+            process.send_signal(signal.SIGINT)
+            code = process.wait(60)
+        if code:
+            raise StepError(f"'{text}' ended with {code}:\n{log.read_text()[-3000:]}")
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file."""
+        (self.folder / name).write_text(text, "utf-8")
+
+    def _took(self, text: str, begin: float) -> None:
+        self.steps.append((text, time.monotonic() - begin))
+        print(f"{self.steps[-1][1]:7.1f} s  {text[:110]}", flush=True)
+
+
+def first_hour(stranger: Stranger) -> None:
+    """Do the steps of the docs.
+
+    Raises:
+        StepError: one of them fails.
+    """
+    stranger.type(line(README, 'pip install "motion-nodes[ros]"'))
+    stranger.type(line(README, "motion fk franka"))
+    client = next(text for _, text in blocks(README) if text.startswith("import rclpy"))
+    stranger.write("client.py", client)
+    with stranger.suite(line(README, "motion up franka  ")):
+        stranger.type(line(README, "motion wait franka"))
+        stranger.type(line(README, "motion go franka --to ready"))
+        stranger.type(line(README, "motion go franka --to-position"))
+        stranger.type(line(README, "ros2 topic pub --once /joint_trajectory_controller"))
+        stranger.type("python client.py && echo sent")
+    own = lines(OWN_ROBOT)
+    stranger.write("my_arm.urdf", next(text for _, text in blocks(OWN_ROBOT) if "<robot" in text))
+    start = next(index for index, text in enumerate(own) if text.startswith("motion up"))
+    for text in own[:start]:
+        stranger.type(text)
+    with stranger.suite(own[start]):
+        for text in own[start + 1 :]:
+            stranger.type(text)
+    with (stranger.folder / "move.csv").open(newline="") as file:
+        rows = [
+            float(row["value"]) for row in csv.DictReader(file) if row["name"] == "turn.position"
+        ]
+    if not rows or abs(rows[-1] - 0.4) > 0.02:
+        raise StepError(f"the own robot should be at turn = 0.4, but is at {rows[-1:]}")
+
+
+def built_wheel(folder: Path) -> Path:
+    """Build the wheel of this clone.
+
+    Raises:
+        StepError: the build failed.
+    """
+    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise StepError(f"the wheel cannot be built:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return next(folder.glob("*.whl"))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do the first hour; return the exit code."""
+    cli = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    cli.add_argument("--wheel", type=Path, help="wheel to install; default: built from this clone")
+    cli.add_argument("--warm", action="store_true", help="use the caches of pip and motion_nodes")
+    options = cli.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="first-hour-") as name:
+        try:
+            wheel = (options.wheel or built_wheel(Path(name))).resolve()
+            stranger = Stranger(Path(name), wheel, warm=options.warm)
+            first_hour(stranger)
+        except StepError as error:
+            print(f"first_hour: {error}", file=sys.stderr)
+            return 1
+    print(f"{sum(seconds for _, seconds in stranger.steps):7.1f} s  in all")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
