@@ -170,11 +170,9 @@ def first_hour(stranger: Stranger) -> None:
         for text in own[start + 1 :]:
             stranger.type(text)
     with (stranger.folder / "move.csv").open(newline="") as file:
-        rows = [
-            float(row["value"]) for row in csv.DictReader(file) if row["name"] == "turn.position"
-        ]
-    if not rows or abs(rows[-1] - 0.4) > 0.02:
-        raise StepError(f"the own robot should be at turn = 0.4, but is at {rows[-1:]}")
+        turn = [row["value"] for row in csv.DictReader(file) if row["name"] == "turn.position"]
+    if not turn or abs(float(turn[-1]) - 0.4) > 0.02:
+        raise StepError(f"the own robot should be at turn = 0.4, but is at {turn[-1:]}")
 
 
 def built_wheel(folder: Path) -> Path:
