@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
+from motion_nodes.ros.concurrency.polled_subscription import PolledGroup
 
 OFTEN = {"diagnostic_updater.period": 0.2}
 """Parameters of all nodes: who waits for a report waits less."""
@@ -247,10 +248,19 @@ class Heard:
 
 
 class RosClient:
-    """A node of the test itself; it hears only while it waits."""
+    """A node of the test itself; it hears only while it waits.
+
+    Topics are polled: an executor takes ten times as long for a message, and robots send hundreds
+    in a second.
+    """
+
+    PERIOD = 0.01
+    """[s] How often topics are polled."""
 
     def __init__(self, name: str = "test_client") -> None:
         self.node = Node(name, use_global_arguments=False)
+        self._polled = PolledGroup()
+        self._topics: list[tuple[Any, Heard]] = []
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
@@ -264,8 +274,21 @@ class RosClient:
     def listen(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Heard:
         """Begin to listen."""
         heard = Heard()
-        self.node.create_subscription(kind, topic, heard, profile)
+        subscription = self.node.create_subscription(
+            kind, topic, heard, profile, callback_group=self._polled
+        )
+        self._topics.append((subscription, heard))
         return heard
+
+    def _round(self, timeout: float = PERIOD) -> Iterator[None]:
+        """Serve the executor for a time [s], then hear messages; pauses after each of them."""
+        self._executor.spin_once(timeout_sec=timeout)
+        yield
+        for subscription, heard in self._topics:
+            take, kind = subscription.handle.take_message, subscription.msg_type
+            while (taken := take(kind, False)) is not None:
+                heard(taken[0])
+                yield
 
     def publisher(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Any:
         """Return a publisher that somebody already hears."""
@@ -277,15 +300,19 @@ class RosClient:
         """Hear messages for a while: for tests that something does NOT happen."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0.0:
-            self._executor.spin_once(timeout_sec=min(left, 0.05))
+            for _ in self._round(min(left, self.PERIOD)):
+                pass
 
     def wait(self, condition: Callable[[], Any], what: str, within: float = LIMIT) -> Any:
         """Hear messages until the condition is true, and return its value."""
         patience = Patience(within)
-        while not (value := condition()):
+        if value := condition():
+            return value
+        while True:
             patience.require(what)
-            self._executor.spin_once(timeout_sec=0.02)
-        return value
+            for _ in self._round():
+                if value := condition():
+                    return value
 
     def repeat(
         self,
@@ -299,14 +326,17 @@ class RosClient:
         """Call ``send`` at a rate [Hz] until the condition is true."""
         patience = Patience(within)
         due = time.monotonic()
-        while not (value := until()):
+        if value := until():
+            return value
+        while True:
             patience.require(what)
             now = time.monotonic()
             if now >= due:
                 send()
                 due = max(due + 1.0 / rate, now)
-            self._executor.spin_once(timeout_sec=max(0.0, min(due - now, 0.02)))
-        return value
+            for _ in self._round(max(0.0, min(due - now, self.PERIOD))):
+                if value := until():
+                    return value
 
     def repeat_for(self, send: Callable[[], None], seconds: float, rate: float = 20.0) -> None:
         """Call ``send`` at a rate [Hz] for a while."""

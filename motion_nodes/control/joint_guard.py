@@ -78,6 +78,11 @@ class Blocked:
     guarded: Mask
     """Checked joints, shape (n,)."""
 
+    @property
+    def pushes(self) -> bool:
+        """Whether the joint pushes against something, as far as efforts tell."""
+        return not abs(self.effort) < PUSH_SHARE * self.margin
+
     def text(self, name: str, *, revolute: bool, place: str = "") -> str:
         """Return a description.
 
@@ -97,6 +102,8 @@ class Blocked:
         if self.by_effort:
             parts.reverse()
         said = f"blocked: joint {name} {' and '.join(parts)}"
+        if not self.pushes:
+            said += ": no contact, but late references (is the computer busy?), or a drive that is off"
         return f"{said}, {place}" if place else said
 
 

@@ -150,3 +150,21 @@ def test_a_grip_is_no_blocked_joint():
     for _ in range(200):
         arm.runner.step(PERIOD, position, np.zeros(9))
     assert "blocked" in arm.runner.fault, "whoever takes the fingers is watched"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, None], ids=["no push", "a push", "unknown"])
+def test_late_references_are_told_from_contacts(share):
+    arm = GuardedArm("franka")
+    guard = arm.runner.guard
+    settings = guard.settings
+    position, rest = arm.robot.home, np.zeros(9)
+    residual = None if share is None else np.where(np.arange(9) == 1, share * 52.0, 0.0)
+    guard.note_preload(rest)
+    blocked, reference = None, position.copy()
+    while blocked is None:
+        reference[1] += 0.001
+        guard.note(reference, np.full(9, 0.1), PERIOD)
+        blocked = guard.check(position, settings.tolerance, np.zeros(9, dtype=bool), residual)
+    assert (blocked.joint, blocked.by_effort) == (1, False)
+    assert blocked.pushes is (share != 0.0)
+    assert ("no contact" in blocked.text("panda_joint2", revolute=True)) is not blocked.pushes
