@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drivers of real robots in a suite, against the controllers that stand for them in the tests.
+
+Run: ``python benchmarks/bench_drivers.py`` (``--drivers ur xarm``, ``--goals N``). For each driver
+a fake controller runs as a process of its own (franky-sim for Franka arms), beside it ``motion up
+ROBOT --backend DRIVER`` with the shipped defaults. From this process the arm is moved in all its
+ways (trajectory, stream, plan around an obstacle, RMPflow, stop) and sent to random goals of
+``move_action``. Reported are the loop of the driver's node (``/diagnostics``), its CPU, and the
+latency from the stamp of a reference to the bus. Exit code 1 if something failed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rclpy
+from harness import TEST, Cell, Report, arguments, isolate, motion_up, progress
+from harness.processes import CpuShare, descendants, executable_of
+
+sys.path.append(TEST)
+from hardware.driver_journey import DriverJourney
+from hardware.standins import ROBOTS, Standin, ready_state, robot_folder
+from joint_client import smooth
+from planner_client import Codes
+from ros_processes import RosClient, values_of
+
+from motion_nodes.model.loader import load_robot
+
+NEAR = {"feetech": 0.01, "dynamixel": 0.01, "franka": 0.02}
+"""[rad] Distance at which joints have arrived; others 5 mrad."""
+SPREAD = 0.4
+"""[rad] Distance of random goals from home, in each joint."""
+
+
+class Fake:
+    """A fake controller in a process."""
+
+    def __init__(self, driver: str, host: str) -> None:
+        """Start it, at an address where it has one."""
+        command = [sys.executable, "-m", "hardware.fake_process", driver, host]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": TEST},
+        )  # fmt: skip
+        told = json.loads(self._line())
+        self.device, self.settings = told["device"], told["settings"]
+
+    def targets(self) -> np.ndarray:
+        """Return times [s] and targets [rad] of the first joint since the last call."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return np.array(json.loads(self._line())).reshape(-1, 2)
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+
+def latencies(sent: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """Return the times from the stamp of a position to its arrival at the bus [s].
+
+    Args:
+        sent: stamps and positions of a monotonic motion, shape (n, 2).
+        taken: times and positions on the bus, shape (m, 2).
+    """
+    rows = sent if sent[-1, 1] > sent[0, 1] else sent[::-1]
+    low, high = rows[:, 1].min(), rows[:, 1].max()
+    margin = 0.2 * (high - low)  # Near its ends a motion is too slow to tell times by positions.
+    inside = taken[(taken[:, 1] > low + margin) & (taken[:, 1] < high - margin)]
+    return np.asarray(inside[:, 0] - np.interp(inside[:, 1], rows[:, 1], rows[:, 0]))
+
+
+def measured_latencies(journey: DriverJourney, fake: Fake) -> np.ndarray:
+    """Return them for one motion of the first joint."""
+    arm, first = journey.arm, journey.first
+    journey.trajectory(0.05)
+    fake.targets()
+    arm.commands.clear()
+    arm.follow(smooth(journey.home | {first: journey.home[first] + 0.6}, 2.0)).result()
+    sent = [
+        (m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec, m.position[list(m.name).index(first)])
+        for m in arm.commands.messages
+    ]
+    journey.trajectory(0.05)
+    taken = fake.targets()
+    rising = taken[: int(np.argmax(taken[:, 1])) + 1] if len(taken) else taken
+    return latencies(np.array(sent), rising) if len(rising) else np.empty(0)
+
+
+def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list[str]:
+    """Send random goals to move_action; return what went wrong."""
+    wrong = []
+    for i in range(count):
+        goal = {name: q + rng.uniform(-SPREAD, SPREAD) for name, q in journey.home.items()}
+        goal = _within(journey, goal)
+        _, result = journey.planner.move(goal).result(within=120.0)
+        if result.error_code.val not in (Codes.SUCCESS, Codes.GOAL_IN_COLLISION):
+            wrong.append(f"goal {i}: {result.error_code.val} {result.error_code.message}")
+    return wrong
+
+
+def _within(journey: DriverJourney, goal: dict[str, float]) -> dict[str, float]:
+    limits = journey.robot.limits.select(tuple(goal))
+    values = np.clip(list(goal.values()), limits.lower + 0.01, limits.upper - 0.01)
+    return dict(zip(goal, values.tolist(), strict=True))
+
+
+def measure(driver: str, options: Any) -> tuple[list[Cell], list[str]]:
+    """Return a row of the table, and what went wrong."""
+    host = f"127.0.{os.getpid() >> 8 & 255}.{max(2, os.getpid() & 255)}"
+    wrong, near = [], NEAR.get(driver, 5e-3)
+    fake = Fake(driver, host)
+    with tempfile.TemporaryDirectory() as folder:
+        words = [_robot(driver, fake, Path(folder)), "--device", fake.device, "--viewer", "none"]
+        words += ["--backend", driver]
+        client = None
+        try:
+            with motion_up(*words) as suite:
+                client = RosClient("bench_drivers")
+                journey = DriverJourney(client, load_robot(ROBOTS[driver]), ready_state(driver))
+                journey.arm.wait_for()
+                journey.planner.wait()
+                pids = descendants(suite.pid)
+                mine = [p for p, words in pids.items() if executable_of(words) == "robot_driver"]
+                cpu = CpuShare(mine)
+                for part, call in journey.parts(near).items():
+                    progress(f"{driver}: {part}")
+                    try:
+                        call()
+                    except AssertionError as error:
+                        wrong.append(f"{part}: {str(error)[:300]}")
+                times = measured_latencies(journey, fake)
+                progress(f"{driver}: {options.goals} goals")
+                wrong += random_goals(journey, options.goals, random.Random(options.seed))
+                share = sum(cpu.end().values())
+                values = values_of(client.diagnostics("/robot_driver"))
+                suite.check()
+                journey.close()
+        except Exception:
+            return [driver, *[None] * 8], [*wrong, traceback.format_exc()]
+        finally:
+            fake.close()
+            if client is not None:
+                client.close()
+    ms = 1e3 * np.percentile(times, (50, 99)) if len(times) else (None, None)
+    row: list[Cell] = [
+        f"{driver}, {ROBOTS[driver]}", options.goals, len(wrong),
+        *(float(values[key]) for key in ("nominal rate [Hz]", "rate [Hz]", "worst lateness [ms]")),
+        *ms, share,
+    ]  # fmt: skip
+    return row, wrong
+
+
+def _robot(driver: str, fake: Fake, folder: Path) -> str:
+    """Return the robot, a copy of its folder where the fake has ports of its own."""
+    if not fake.settings:
+        return ROBOTS[driver]
+    return str(robot_folder(driver, Standin(None, fake.device, fake.settings), folder))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = arguments(__doc__)
+    parser.add_argument("--drivers", nargs="+", choices=tuple(ROBOTS), default=list(ROBOTS))
+    parser.add_argument("--goals", type=int, default=30, help="random goals for each driver")
+    parser.add_argument("--seed", type=int, default=1, help="of the goals")
+    options = parser.parse_args()
+    isolate()
+    report = Report("Drivers of real robots, against fake controllers")
+    rclpy.init(args=[])
+    found: dict[str, tuple[list[Cell], Sequence[str]]] = {}
+    for driver in options.drivers:
+        found[driver] = measure(driver, options)
+    rclpy.shutdown()
+    notes = [f"{driver}: {text}" for driver, (_, wrong) in found.items() for text in wrong]
+    report.table(
+        "Shipped defaults, motion up",
+        ["", "goals", "failures", "rate, nominal [Hz]", "rate [Hz]", "worst lateness [ms]",
+         "reference to bus, p50 [ms]", "p99 [ms]", "CPU of the driver [%]"],
+        [row for row, _ in found.values()],
+        "\n".join(notes) or "all ways to move, the stop and all goals",
+    )  # fmt: skip
+    report.write(options.json)
+    return int(bool(notes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an arm on a driver does, seen by clients of its suite: all ways to move, and the stop."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from joint_client import ABORTED, SUCCEEDED, JointClient, smooth
+from moveit_msgs.msg import PlanningScene
+from moveit_msgs.srv import ApplyPlanningScene, GetStateValidity
+from planner_client import Codes, Planner, box, state
+from ros_processes import RosClient
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.messages.moveit_messages import pose_message
+
+AHEAD = 0.35
+"""[rad] How far the first joint turns to either side of an obstacle."""
+CUBE = 0.05
+"""[m] Edge of the obstacle, which stands where the tool is at home."""
+POLICY = "/rmpflow_policy"
+
+
+class DriverJourney:
+    """One arm without a namespace, whose suite runs elsewhere."""
+
+    def __init__(self, client: RosClient, robot: Robot, home: dict[str, float]) -> None:
+        """Subscribe.
+
+        Args:
+            client: node of the test.
+            robot: its model.
+            home: configuration of the arm in which the motions are centred [rad].
+        """
+        self.client, self.robot, self.home = client, robot, home
+        self.first = next(iter(home))
+        self.arm, self.planner = JointClient(client), Planner(JointClient(client))
+        self._statuses = client.listen(DiagnosticStatus, f"{POLICY}/status")
+
+    def close(self) -> None:
+        """Destroy the action clients."""
+        self.arm.close()
+        self.planner.arm.close()
+
+    def parts(self, near: float) -> dict[str, Callable[[], Any]]:
+        """Return all that can be done once; joints arrive within a distance ``near`` [rad]."""
+        return {
+            "trajectory": lambda: self.trajectory(near),
+            "stream": lambda: self.stream(near),
+            "plan": lambda: self.around_an_obstacle(near),
+            "policy": lambda: self.follow_a_target(3.0 * near),
+            "stop": lambda: self.stop(near),
+        }
+
+    def trajectory(self, near: float) -> None:
+        """A trajectory to home."""
+        seconds = max(1.0, 2.0 * self.arm.away(self.home))
+        status, result = self.arm.follow(smooth(self.home, seconds)).result(within=60.0)
+        assert status == SUCCEEDED, result.error_string
+        self.arm.arrives(self.home, near)
+
+    def stream(self, near: float, seconds: float = 2.0) -> None:
+        """References of one joint on a sine, 50 in a second; it follows and comes back."""
+        publisher = self.arm.publisher(JointState, "reference")
+        start, middle, reached = time.monotonic(), self.home[self.first], 0.0
+
+        def send() -> None:
+            nonlocal reached
+            phase = min(1.0, (time.monotonic() - start) / seconds)
+            value = middle + 0.1 * math.sin(2.0 * math.pi * phase)
+            publisher.publish(JointState(name=[self.first], position=[value]))
+            reached = max(reached, self.arm.joints[self.first] - middle)
+
+        self.client.repeat_for(send, 1.2 * seconds, rate=50.0)
+        assert reached > 0.07, f"{self.first} moved by {reached:.3f} of 0.1 rad"
+        self.arm.arrives(self.home, near)
+        self.arm.rest(below=0.02)
+
+    def around_an_obstacle(self, near: float) -> None:
+        """A planned motion where the shortest way is closed."""
+        sides = [self.home | {self.first: self.home[self.first] + s * AHEAD} for s in (-1.0, 1.0)]
+        status, result = self.planner.move(sides[0]).result(within=60.0)
+        assert status == SUCCEEDED, result.error_code.message
+        x, y, z = self.tool(self.home)[:3, 3]
+        self._scene(box("obstacle", (CUBE, CUBE, CUBE), (x, y, z)))
+        request = GetStateValidity.Request(group_name="arm", robot_state=state(self.home))
+        assert not self.client.call(GetStateValidity, "/check_state_validity", request).valid
+        status, result = self.planner.move(sides[1]).result(within=60.0)
+        assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
+        self.arm.arrives(sides[1], near)
+        self._scene()
+
+    def follow_a_target(self, near: float) -> None:
+        """The reactive policy brings the tool to a target [m]."""
+        goal = self.tool(self.home | {self.first: self.home[self.first] + 0.15})
+        target = PoseStamped(pose=pose_message(goal))
+        publisher = self.client.publisher(PoseStamped, f"{POLICY}/reference")
+
+        def away() -> float:
+            return float(np.linalg.norm(self.tool(self.arm.joints)[:3, 3] - goal[:3, 3]))
+
+        self.client.repeat(lambda: publisher.publish(target), lambda: away() < near, "the target")
+        assert self.client.call(Trigger, f"{POLICY}/clear_target").success
+        self.arm.rest(below=0.02)
+
+    def stop(self, near: float) -> float:
+        """The stop during a trajectory, and the resume; return the time to rest [s]."""
+        goal = self.home | {self.first: self.home[self.first] - 0.5}
+        call = self.arm.follow(smooth(goal, 3.0))
+        self.arm.moving()
+        assert self.client.call(Trigger, f"{self.arm.controller}/stop").success
+        began = time.monotonic()
+        status, _ = call.result()
+        assert status == ABORTED
+        self.arm.rest(below=0.02)
+        took = time.monotonic() - began
+        assert self.arm.away(goal) > 0.05, "it stopped on the way"
+        refused = self.arm.follow(smooth(self.home, 2.0))
+        assert not refused.accepted() or refused.result()[0] == ABORTED
+        assert self.client.call(Trigger, f"{self.arm.controller}/resume").success
+        self.trajectory(near)
+        return took
+
+    def tool(self, joints: dict[str, float]) -> np.ndarray:
+        """Return the pose of the tool in the base frame, shape (4, 4)."""
+        robot = self.robot
+        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        known = dict(zip(robot.joint_names, robot.home.tolist(), strict=True)) | joints
+        q = np.array([known[name] for name in robot.joint_names])
+        return np.asarray(kinematics.pose(q, robot.tool_frame))
+
+    def _scene(self, *objects: Any) -> None:
+        message = PlanningScene()
+        message.world.collision_objects = list(objects)
+        request = ApplyPlanningScene.Request(scene=message)
+        assert self.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success

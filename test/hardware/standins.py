@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands for each driver's controller, and the robot that is tried with it."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from motion_nodes.model.loader import load_robot
+
+ROBOTS = {
+    "feetech": "so101",
+    "dynamixel": "open_manipulator_x",
+    "ur": "ur5e",
+    "xarm": "xarm6",
+    "franka": "fr3",
+}
+"""The robot that each driver is tried with."""
+ANGLE = 2.0 * math.pi / 4096
+"""Angle of a servo's count [rad]."""
+
+
+@dataclass
+class Standin:
+    """A running fake controller."""
+
+    fake: Any
+    """Its attributes cause faults; None where it has none."""
+    device: str
+    """For the driver's parameter ``device``."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """For the block ``hardware.settings``, beside those of the robot."""
+    target: Callable[[], float | None] = lambda: None
+    """Returns the last target of the first joint on the bus [rad], where that is known."""
+
+    def close(self) -> None:
+        """Switch it off."""
+        if self.fake is not None:
+            self.fake.close()
+
+
+def ready_state(driver: str) -> dict[str, float]:
+    """Return the configuration in which a driver's arm is tried, by joint [rad]."""
+    robot = load_robot(ROBOTS[driver])
+    ready = robot.named_state("ready", "arm")
+    return dict(zip(robot.group("arm").joints, ready.tolist(), strict=True))
+
+
+def start(driver: str, host: str = "127.0.0.1") -> Standin:
+    """Start the controller of a driver.
+
+    Args:
+        driver: key of ``ROBOTS``.
+        host: loopback address, for those on a network.
+    """
+    return _MAKERS[driver](host, list(ready_state(driver).values()))
+
+
+def robot_folder(driver: str, standin: Standin, folder: Path, **settings: Any) -> str:
+    """Return a copy of the robot's folder whose driver has the settings of its controller.
+
+    Args:
+        driver: key of ``ROBOTS``.
+        standin: the controller.
+        folder: where the copy is made.
+        settings: others of ``hardware.settings``.
+    """
+    copy = folder / ROBOTS[driver]
+    shutil.copytree(load_robot(ROBOTS[driver]).directory, copy)
+    file = copy / "robot.yaml"
+    content = yaml.safe_load(file.read_text())
+    hardware = content.setdefault("hardware", {})
+    hardware["driver"] = driver
+    hardware["settings"] = hardware.get("settings", {}) | standin.settings | settings
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return str(copy)
+
+
+def _feetech(_host: str, _ready: list[float]) -> Standin:
+    from hardware.fake_feetech import so101_bus
+
+    bus = so101_bus()
+    return Standin(bus, bus.device, target=lambda: (bus.servos[1].goal - 2048) * ANGLE)
+
+
+def _dynamixel(_host: str, _ready: list[float]) -> Standin:
+    from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus
+
+    bus = FakeDynamixelBus({number: FakeDynamixel() for number in range(11, 16)})
+    return Standin(bus, bus.device, target=lambda: (bus.servos[11].goal - 2048) * ANGLE)
+
+
+def _ur(host: str, ready: list[float]) -> Standin:
+    from hardware.fake_ur_controller import FakeUrController
+
+    fake = FakeUrController(host=host)
+    fake.arm.q = ready
+    targets = fake.arm.targets
+    return Standin(fake, host, fake.settings, lambda: targets[-1][0] if targets else None)
+
+
+def _xarm(host: str, ready: list[float]) -> Standin:
+    from hardware.fake_xarm import FakeXArm
+
+    fake = FakeXArm(host=host)
+    fake.q[: len(ready)] = ready
+    targets = fake.targets
+    settings = {"port": fake.port}
+    return Standin(fake, host, settings, lambda: targets[-1][1][0] if targets else None)
+
+
+def _franka(host: str, ready: list[float]) -> Standin:
+    from franky_sim import SimulationServer
+    from franky_sim.mujoco_simulator import MujocoSimulator
+
+    def serve() -> None:
+        with MujocoSimulator() as sim:
+            sim.add_robot(initial_q=tuple(ready))
+            with SimulationServer(sim, hostname_candidates=[host]) as server:
+                server.run_forever()
+
+    threading.Thread(target=serve, daemon=True).start()
+    return Standin(None, host)
+
+
+_MAKERS: dict[str, Callable[[str, list[float]], Standin]] = {
+    "feetech": _feetech,
+    "dynamixel": _dynamixel,
+    "ur": _ur,
+    "xarm": _xarm,
+    "franka": _franka,
+}
