@@ -11,10 +11,8 @@ latency from the stamp of a reference to the bus. Exit code 1 if something faile
 
 from __future__ import annotations
 
-import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -29,7 +27,8 @@ from harness.processes import CpuShare, descendants, executable_of
 
 sys.path.append(TEST)
 from hardware.driver_journey import DriverJourney
-from hardware.standins import ROBOTS, Standin, ready_state, robot_folder
+from hardware.fake_process import FakeProcess
+from hardware.standins import ROBOTS, ready_state, robot_folder
 from joint_client import smooth
 from planner_client import Codes
 from ros_processes import RosClient, values_of
@@ -40,36 +39,6 @@ NEAR = {"feetech": 0.01, "dynamixel": 0.01, "franka": 0.02}
 """[rad] Distance at which joints have arrived; others 5 mrad."""
 SPREAD = 0.4
 """[rad] Distance of random goals from home, in each joint."""
-
-
-class Fake:
-    """A fake controller in a process."""
-
-    def __init__(self, driver: str, host: str) -> None:
-        """Start it, at an address where it has one."""
-        command = [sys.executable, "-m", "hardware.fake_process", driver, host]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": TEST},
-        )  # fmt: skip
-        told = json.loads(self._line())
-        self.device, self.settings = told["device"], told["settings"]
-
-    def targets(self) -> np.ndarray:
-        """Return times [s] and targets [rad] of the first joint since the last call."""
-        assert self._process.stdin is not None
-        self._process.stdin.write("\n")
-        self._process.stdin.flush()
-        return np.array(json.loads(self._line())).reshape(-1, 2)
-
-    def close(self) -> None:
-        """End it."""
-        self._process.kill()
-        self._process.wait()
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline()
 
 
 def latencies(sent: np.ndarray, taken: np.ndarray) -> np.ndarray:
@@ -86,7 +55,7 @@ def latencies(sent: np.ndarray, taken: np.ndarray) -> np.ndarray:
     return np.asarray(inside[:, 0] - np.interp(inside[:, 1], rows[:, 1], rows[:, 0]))
 
 
-def measured_latencies(journey: DriverJourney, fake: Fake) -> np.ndarray:
+def measured_latencies(journey: DriverJourney, fake: FakeProcess) -> np.ndarray:
     """Return them for one motion of the first joint."""
     arm, first = journey.arm, journey.first
     journey.trajectory(0.05)
@@ -98,7 +67,7 @@ def measured_latencies(journey: DriverJourney, fake: Fake) -> np.ndarray:
         for m in arm.commands.messages
     ]
     journey.trajectory(0.05)
-    taken = fake.targets()
+    taken = np.array(fake.targets()).reshape(-1, 2)
     rising = taken[: int(np.argmax(taken[:, 1])) + 1] if len(taken) else taken
     return latencies(np.array(sent), rising) if len(rising) else np.empty(0)
 
@@ -125,9 +94,15 @@ def measure(driver: str, options: Any) -> tuple[list[Cell], list[str]]:
     """Return a row of the table, and what went wrong."""
     host = f"127.0.{os.getpid() >> 8 & 255}.{max(2, os.getpid() & 255)}"
     wrong, near = [], NEAR.get(driver, 5e-3)
-    fake = Fake(driver, host)
+    fake = FakeProcess(driver, host)
     with tempfile.TemporaryDirectory() as folder:
-        words = [_robot(driver, fake, Path(folder)), "--device", fake.device, "--viewer", "none"]
+        words = [
+            _robot(driver, fake, Path(folder)),
+            "--device",
+            fake.standin.device,
+            "--viewer",
+            "none",
+        ]
         words += ["--backend", driver]
         client = None
         try:
@@ -167,11 +142,11 @@ def measure(driver: str, options: Any) -> tuple[list[Cell], list[str]]:
     return row, wrong
 
 
-def _robot(driver: str, fake: Fake, folder: Path) -> str:
+def _robot(driver: str, fake: FakeProcess, folder: Path) -> str:
     """Return the robot, a copy of its folder where the fake has ports of its own."""
-    if not fake.settings:
+    if not fake.standin.settings:
         return ROBOTS[driver]
-    return str(robot_folder(driver, Standin(None, fake.device, fake.settings), folder))
+    return str(robot_folder(driver, fake.standin, folder))
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.reference_tracks import ReferenceTracks
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.hardware.late_cycles import LateCycles
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver, RobotReading
 from motion_nodes.hardware.session_config import SessionConfig
 from motion_nodes.model.limits import JointLimits
@@ -34,7 +35,7 @@ Mask = NDArray[np.bool_]
 RECONNECT_PERIOD = 1.0
 """Time between two attempts to connect [s]."""
 MAX_PERIODS = 3.0
-"""Max time for which one reference advances, after a late cycle [periods]; longer for robots that
+"""Max time by which the references advance in one cycle [periods]; longer for robots that
 extrapolate."""
 
 
@@ -78,7 +79,10 @@ class DriverSession:
         self._wanted = self.config.auto_enable
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
-        self._sent_ns: int | None = None
+        longest = max(MAX_PERIODS / driver.rate, driver.extrapolation)
+        self._cycles = LateCycles(self.limits, longest)
+        self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
+        """Of the references in the last cycle [rad/s or m/s, per s]."""
         self._followed: tuple[int, Array] | None = None
         """Time [ns] and positions of the reference in the previous cycle."""
         self._missed = 0
@@ -264,7 +268,8 @@ class DriverSession:
             self.waiting = reason
             return
         self._limiter.reset(reading.position)
-        self._sent_ns = None
+        self._cycles.reset()
+        self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         self.driver.enable(reading.position)
         self.state, self.waiting = SessionState.ENABLED, ""
 
@@ -288,23 +293,16 @@ class DriverSession:
             return "nothing: dry run, the robot is only read"
         return "" if self._wanted else "a request to enable the drives"
 
-    def _elapsed(self, now_ns: int) -> float:
-        """Return the time since the last reference [s], within a few periods."""
-        period, before = 1.0 / self.driver.rate, self._sent_ns
-        self._sent_ns = now_ns
-        if before is None:
-            return period
-        longest = max(MAX_PERIODS * period, self.driver.extrapolation)
-        return min(max((now_ns - before) * 1e-9, 0.5 * period), longest)
-
     def _fresh(self, now_ns: int) -> bool:
         received = self._command_ns
         return received is not None and now_ns - received <= self.config.command_timeout * 1e9
 
     def _advance(self, now_ns: int) -> None:
         """Compute and send the reference of this cycle."""
-        dt, limiter = self._elapsed(now_ns), self._limiter
-        sample = self._tracks.sample(now_ns)
+        limiter, cycles = self._limiter, self._cycles
+        period = 1.0 / self.driver.rate
+        dt, time_ns = cycles.advance(now_ns, period, self._speed, self._acceleration)
+        sample = self._tracks.sample(time_ns)
         by_velocity = np.ones(self._n, dtype=np.bool_)
         goal, speed = limiter.position.copy(), np.zeros(self._n)
         last, self._followed = self._followed, None
@@ -317,7 +315,7 @@ class DriverSession:
                     positioned = np.isfinite(sample.position)
                     by_velocity = ~positioned
                     goal = np.where(positioned, sample.position, goal)
-                    speed = np.nan_to_num(sample.velocity)
+                    speed = cycles.rate * np.nan_to_num(sample.velocity)
             else:
                 self.waiting = f"references: none for {self.config.command_timeout:g} s; braked"
         self._move(by_velocity, goal, speed, dt)
@@ -334,11 +332,11 @@ class DriverSession:
 
     def _move(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
         limiter = self._limiter
-        acceleration = (speed - limiter.velocity) / dt
-        sample = TrajectorySample(goal, speed, acceleration)
+        self._acceleration, self._speed = (speed - self._speed) / dt, speed
+        sample = TrajectorySample(goal, speed, (speed - limiter.velocity) / dt)
         on_stream = limiter.reachable(~by_velocity, sample, dt)
         if not (on_stream | limiter.resting(by_velocity, goal, speed)).all():
-            limiter.step(by_velocity, goal, speed, dt)
+            limiter.step(by_velocity, goal, speed, dt, self._acceleration)
         if on_stream.any():
             limiter.put(on_stream, sample)
 

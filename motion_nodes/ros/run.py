@@ -104,6 +104,8 @@ def _serve_until_stopped(
     heartbeat = HeartbeatThread(nodes, executor) if supervised() else None
     spinner.start()
     signals.STOP.wait()
+    # DDS may deadlock while entities are destroyed, with the GIL: only a C thread can end it then.
+    faulthandler.dump_traceback_later(EXIT_DEADLINE + 1.0, exit=True)
     for node in nodes:
         node.stop()
     if heartbeat is not None:

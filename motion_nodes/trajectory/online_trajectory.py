@@ -33,6 +33,8 @@ _UNLIMITED_VELOCITY = 1e6
 """Replaces an infinite velocity limit, which Ruckig does not support [rad/s or m/s]."""
 _CHASE = 0.999
 """Max fraction of the velocity limit for a moving goal, so that it can be caught up with."""
+_LEAD = 0.9
+"""Max fraction of the acceleration limit of a moving goal that is taken into account."""
 _STANDING = 1e-6
 """Velocity towards a position limit below which a joint counts as at rest [rad/s or m/s]."""
 _EXCESS = 1e-3
@@ -103,13 +105,15 @@ class OnlineLimiter:
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
-        self._asked: tuple[bytes, bytes, bytes] | None = None
+        self._asked: tuple[bytes, ...] | None = None
         """Inputs of the current targets; None to recompute them."""
         self._lasting = self._resting = False
         self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
         """Velocity-controlled joints, goals and velocities, after processing."""
         self._frame: Array = np.zeros(self._n)
         """Velocities of moving goals; 0 for others."""
+        self._pull: Array = np.zeros(self._n)
+        """Accelerations of moving goals; 0 for others."""
         self._fastest: Array = self._velocity_limit.copy()
         """Velocity limits on the way."""
         self.position: Array = np.zeros(self._n)
@@ -175,7 +179,14 @@ class OnlineLimiter:
         self._tell_state()
         self._asked = None
 
-    def step(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+    def step(
+        self,
+        by_velocity: Mask,
+        goal: Array,
+        speed: Array,
+        dt: float,
+        acceleration: Array | None = None,
+    ) -> None:
         """Advance the reference by one step.
 
         A joint that starts within its position limits stays within; one that starts outside returns
@@ -190,16 +201,19 @@ class OnlineLimiter:
                 moves: ``goal`` is its position at the end of this step. It is limited so that the
                 joint can brake before the position limits on either side.
             dt: duration of the step [s]; nothing moves unless it is finite and above 0.
+            acceleration: of goals with a velocity [rad/s^2 or m/s^2], shape (n,), finite; without
+                it the reference lags behind a goal whose velocity changes.
 
         Raises:
             MotionError: limits and state are contradictory; nothing moved.
         """
         if not 0.0 < dt < math.inf:
             return
-        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes())
+        pull = np.zeros(self._n) if acceleration is None else acceleration
+        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), pull.tobytes())
         if asked != self._asked:
             self._resting = False
-            self._set_targets(by_velocity, goal, speed, dt)
+            self._set_targets(by_velocity, goal, speed, pull, dt)
             self._asked = asked if self._lasting else None
         if self._resting:
             return
@@ -208,13 +222,13 @@ class OnlineLimiter:
             self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
             self._asked = None
-            self._frame[:] = 0.0
+            self._frame[:] = self._pull[:] = 0.0
             self._tell_state()
             raise MotionError(f"no way to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
         self.velocity[:] = self._frame + self._output.new_velocity
-        self.acceleration[:] = self._output.new_acceleration
+        self.acceleration[:] = self._pull + self._output.new_acceleration
         self._round_off()
 
     def _plan(self, dt: float) -> None:
@@ -242,7 +256,7 @@ class OnlineLimiter:
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""
         self._asked = None
-        self._frame[joints] = 0.0
+        self._frame[joints] = self._pull[joints] = 0.0
         self._tell_state(dt)
         self._solver.update(self._input, self._output)
 
@@ -251,24 +265,29 @@ class OnlineLimiter:
         brake = self._brake
         brake.current_position = self._output.new_position
         brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
-        brake.current_acceleration = self._output.new_acceleration
+        brake.current_acceleration = (self._pull + self._output.new_acceleration).tolist()
         self._brake_solver.calculate(brake, self._brake_way)
         extrema = self._brake_way.position_extrema
         lowest, highest = np.array([(bound.min, bound.max) for bound in extrema]).T
         return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
 
-    def _set_targets(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+    def _set_targets(
+        self, by_velocity: Mask, goal: Array, speed: Array, pull: Array, dt: float
+    ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
         by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         speed = speed.clip(-fastest, fastest)
-        led_on, frame = False, np.zeros(self._n)
+        led_on, frame, lead = False, np.zeros(self._n), np.zeros(self._n)
         for i in np.flatnonzero(speed).tolist():
             if not by_velocity[i] and self._sudden[i]:
                 speed[i] = 0.0  # such a joint jumps along with its goal
                 continue
             if not by_velocity[i]:
                 bound = min(self._passing_speed(i, goal[i], abs(speed[i]), dt), _CHASE * fastest[i])
+                if abs(speed[i]) <= bound:
+                    most = _LEAD * self._acceleration_limit[i]
+                    lead[i] = min(max(pull[i], -most), most)
                 speed[i] = frame[i] = min(max(speed[i], -bound), bound)
                 continue
             limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
@@ -283,7 +302,7 @@ class OnlineLimiter:
         reach = _HORIZON * fastest
         near = goal.clip(self.position - reach, self.position + reach)
         sudden = by_velocity & self._sudden
-        self._frame, self._fastest = frame, fastest
+        self._frame, self._pull, self._fastest = frame, lead, fastest
         passing = led_on or bool(frame.any()) or bool(sudden.any())
         self._lasting = not passing and np.array_equal(near, goal)
         self._targets = (by_velocity, near, speed)
@@ -327,9 +346,11 @@ class OnlineLimiter:
         A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at
         its place at the end of the step of ``dt`` [s].
         """
-        given, frame = self._input, self._frame
-        given.current_position = (self.position + frame * dt).tolist()
-        given.current_velocity = (self.velocity - frame).tolist()
-        given.current_acceleration = self.acceleration.tolist()
+        given, frame, pull = self._input, self._frame, self._pull
+        given.current_position = (self.position + (frame - 0.5 * dt * pull) * dt).tolist()
+        given.current_velocity = (self.velocity - frame + dt * pull).tolist()
+        given.current_acceleration = (self.acceleration - pull).tolist()
+        given.max_acceleration = (self._acceleration_limit - pull).tolist()
+        given.min_acceleration = (-self._acceleration_limit - pull).tolist()
         given.max_velocity = (self._fastest - frame).tolist()
         given.min_velocity = (-self._fastest - frame).tolist()

@@ -13,8 +13,8 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from joint_client import ABORTED, SUCCEEDED, JointClient, smooth
 from moveit_msgs.msg import PlanningScene
-from moveit_msgs.srv import ApplyPlanningScene, GetStateValidity
-from planner_client import Codes, Planner, box, state
+from moveit_msgs.srv import ApplyPlanningScene
+from planner_client import Codes, Planner, box
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
@@ -23,9 +23,9 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
-AHEAD = 0.35
+AHEAD = 0.7
 """[rad] How far the first joint turns to either side of an obstacle."""
-CUBE = 0.05
+CUBE = 0.04
 """[m] Edge of the obstacle, which stands where the tool is at home."""
 POLICY = "/rmpflow_policy"
 
@@ -92,8 +92,7 @@ class DriverJourney:
         assert status == SUCCEEDED, result.error_code.message
         x, y, z = self.tool(self.home)[:3, 3]
         self._scene(box("obstacle", (CUBE, CUBE, CUBE), (x, y, z)))
-        request = GetStateValidity.Request(group_name="arm", robot_state=state(self.home))
-        assert not self.client.call(GetStateValidity, "/check_state_validity", request).valid
+        assert self.planner.refused(self.home)[0] == Codes.GOAL_IN_COLLISION
         status, result = self.planner.move(sides[1]).result(within=60.0)
         assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
         self.arm.arrives(sides[1], near)
@@ -116,7 +115,9 @@ class DriverJourney:
         """The stop during a trajectory, and the resume; return the time to rest [s]."""
         goal = self.home | {self.first: self.home[self.first] - 0.5}
         call = self.arm.follow(smooth(goal, 3.0))
-        self.arm.moving()
+        assert call.accepted()
+        self.client.wait(lambda: call.done or self.arm.away(self.home) > 0.05, "motion")
+        assert not call.done, call.result()
         assert self.client.call(Trigger, f"{self.arm.controller}/stop").success
         began = time.monotonic()
         status, _ = call.result()

@@ -1,24 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands for a driver's controller, as a process of its own.
+"""What stands for a driver's controller, as a process of its own: ``FakeProcess`` starts it.
 
-    PYTHONPATH=test python -m hardware.fake_process DRIVER HOST
-
-Prints a line of JSON with ``device`` and ``settings`` of its driver. For each line on standard
-input it prints the targets of the arm's first joint since the last line, each with its time on the
-bus, by the system's clock [s]. It ends with its input.
+It prints a line of JSON with ``device`` and ``settings`` of its driver, and answers each line on
+standard input with a line: ``targets`` with those of the arm's first joint since the last time, each
+with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` cause a fault and end its
+cause. It ends with its input.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from typing import Any
 
-from hardware.standins import start
+from hardware.standins import Standin, start
 
 POLL = 5e-4
 """[s] Time between two looks at the target."""
+
+
+class FakeProcess:
+    """The process, seen from a test."""
+
+    def __init__(self, driver: str, host: str) -> None:
+        """Start it.
+
+        Args:
+            driver: key of ``standins.ROBOTS``.
+            host: loopback address, for controllers on a network.
+        """
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hardware.fake_process", driver, host],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=Path(__file__).parents[1],
+        )  # fmt: skip
+        self.standin = Standin(**self._answer())
+
+    def targets(self) -> list[tuple[float, float]]:
+        """Return times [s] and targets [rad] since the last call."""
+        self._say("targets")
+        return [(time, value) for time, value in self._answer()]
+
+    def fail(self) -> None:
+        """Cause a fault."""
+        self._say("fail")
+        self._answer()
+
+    def mend(self) -> None:
+        """End its cause."""
+        self._say("mend")
+        self._answer()
+
+    def close(self) -> None:
+        """Switch it off."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _say(self, word: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(word + "\n")
+        self._process.stdin.flush()
+
+    def _answer(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
 
 
 def main() -> None:
@@ -35,11 +84,15 @@ def main() -> None:
                 last = value
             time.sleep(POLL)
 
+    def targets() -> list[tuple[float, float]]:
+        taken, found[:] = list(found), []
+        return taken
+
     threading.Thread(target=watch, daemon=True).start()
     print(json.dumps({"device": standin.device, "settings": standin.settings}), flush=True)
-    for _ in sys.stdin:
-        taken, found[:] = list(found), []
-        print(json.dumps(taken), flush=True)
+    answers = {"targets": targets, "fail": standin.fail, "mend": standin.mend}
+    for line in sys.stdin:
+        print(json.dumps(answers[line.strip()]()), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,19 +31,16 @@ ANGLE = 2.0 * math.pi / 4096
 class Standin:
     """A running fake controller."""
 
-    fake: Any
-    """Its attributes cause faults; None where it has none."""
     device: str
     """For the driver's parameter ``device``."""
     settings: dict[str, Any] = field(default_factory=dict)
     """For the block ``hardware.settings``, beside those of the robot."""
     target: Callable[[], float | None] = lambda: None
     """Returns the last target of the first joint on the bus [rad], where that is known."""
-
-    def close(self) -> None:
-        """Switch it off."""
-        if self.fake is not None:
-            self.fake.close()
+    fail: Callable[[], Any] = lambda: None
+    """Causes a fault."""
+    mend: Callable[[], Any] = lambda: None
+    """Ends its cause."""
 
 
 def ready_state(driver: str) -> dict[str, float]:
@@ -87,14 +84,27 @@ def _feetech(_host: str, _ready: list[float]) -> Standin:
     from hardware.fake_feetech import so101_bus
 
     bus = so101_bus()
-    return Standin(bus, bus.device, target=lambda: (bus.servos[1].goal - 2048) * ANGLE)
+
+    def overload(error: int) -> None:
+        bus.servos[3].error = error
+
+    return Standin(
+        bus.device,
+        target=lambda: (bus.servos[1].goal - 2048) * ANGLE,
+        fail=lambda: overload(0x20),
+        mend=lambda: overload(0),
+    )
 
 
 def _dynamixel(_host: str, _ready: list[float]) -> Standin:
     from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus
 
     bus = FakeDynamixelBus({number: FakeDynamixel() for number in range(11, 16)})
-    return Standin(bus, bus.device, target=lambda: (bus.servos[11].goal - 2048) * ANGLE)
+
+    def overheat() -> None:
+        bus.servos[13].hardware_error = 0x04
+
+    return Standin(bus.device, target=lambda: (bus.servos[11].goal - 2048) * ANGLE, fail=overheat)
 
 
 def _ur(host: str, ready: list[float]) -> Standin:
@@ -103,7 +113,13 @@ def _ur(host: str, ready: list[float]) -> Standin:
     fake = FakeUrController(host=host)
     fake.arm.q = ready
     targets = fake.arm.targets
-    return Standin(fake, host, fake.settings, lambda: targets[-1][0] if targets else None)
+
+    def protective_stop() -> None:
+        fake.safety = 3
+
+    return Standin(
+        host, fake.settings, lambda: targets[-1][0] if targets else None, fail=protective_stop
+    )
 
 
 def _xarm(host: str, ready: list[float]) -> Standin:
@@ -112,8 +128,12 @@ def _xarm(host: str, ready: list[float]) -> Standin:
     fake = FakeXArm(host=host)
     fake.q[: len(ready)] = ready
     targets = fake.targets
-    settings = {"port": fake.port}
-    return Standin(fake, host, settings, lambda: targets[-1][1][0] if targets else None)
+    return Standin(
+        host,
+        {"port": fake.port},
+        lambda: targets[-1][1][0] if targets else None,
+        fail=lambda: fake.fail(31),
+    )
 
 
 def _franka(host: str, ready: list[float]) -> Standin:
@@ -127,7 +147,7 @@ def _franka(host: str, ready: list[float]) -> Standin:
                 server.run_forever()
 
     threading.Thread(target=serve, daemon=True).start()
-    return Standin(None, host)
+    return Standin(host)
 
 
 _MAKERS: dict[str, Callable[[str, list[float]], Standin]] = {

@@ -15,6 +15,7 @@ from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
 from motion_nodes.hardware.session_config import SessionConfig
 from motion_nodes.model.loader import load_robot
+from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 
 ROBOT = load_robot("so101")
 N = len(ROBOT.joint_names)
@@ -154,6 +155,40 @@ def test_a_late_cycle_is_no_jump() -> None:
     np.testing.assert_allclose(
         rig.sent()[-1], rig.reference(rig.times[-1] - 1e-9 * BEGIN)[0], atol=0.03
     )
+
+
+def fast_motions(seconds: float) -> np.ndarray:
+    """Return positions and velocities every 4 ms of motions at all limits, shape (n, 2, N)."""
+    limiter, rows = OnlineLimiter(ROBOT.limits), []
+    limiter.reset(ROBOT.home)
+    none, rest = np.zeros(N, dtype=np.bool_), np.zeros(N)
+    far = np.clip(ROBOT.home + 1.0, ROBOT.limits.lower, ROBOT.limits.upper)
+    for k in range(round(seconds / 0.004)):
+        goal = far if k % 400 < 200 else ROBOT.home
+        limiter.step(none, goal, rest, 0.004)
+        rows.append((limiter.position.copy(), limiter.velocity.copy()))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.045, 0.08])
+def test_late_cycles_delay_fast_motions_and_overshoot_none(late: float) -> None:
+    rig = Rig()
+    rows = fast_motions(6.0)
+    begin = rig.stamp
+    rig.reference = lambda t: tuple(rows[round((t - 1e-9 * (begin - BEGIN)) / 0.004)])  # type: ignore[method-assign]
+    rng = np.random.default_rng(2)
+    while rig.now < begin + 5_400 * MS:
+        rig.run(rng.uniform(0.05, 0.4))
+        rig.now += round(late * 1e9)
+        while rig.stamp <= rig.now:  # Messages arrive all the while.
+            q, v = rig.reference((rig.stamp - BEGIN) * 1e-9)
+            rig.session.command(rig.stamp, rig.stamp, StreamSample(q, v, NONE))
+            rig.stamp += 4 * MS
+    assert (rig.session.state, rig.session.fault) == (SessionState.ENABLED, "")
+    sent, path = rig.sent(), rows[:, 0]
+    assert np.ptp(sent, axis=0).max() > 0.9
+    assert (sent <= path.max(axis=0) + 5e-3).all()
+    assert (sent >= path.min(axis=0) - 5e-3).all()
 
 
 def test_references_that_run_away_are_a_fault() -> None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 from contracts.declared_interfaces import endpoints_of, expected
 from diagnostic_msgs.msg import DiagnosticStatus
 from hardware.driver_journey import DriverJourney
-from hardware.standins import ROBOTS, Standin, ready_state, robot_folder, start
+from hardware.fake_process import FakeProcess
+from hardware.standins import ROBOTS, ready_state, robot_folder
 from ros_processes import RosClient, Suite
 from std_srvs.srv import SetBool, Trigger
 
@@ -29,39 +30,19 @@ PATIENT: dict[str, dict[str, Any]] = {
     "ur": {"rate": 125.0, "max_silence": 0.5, "link_timeout": 1.0},
     "xarm": {"link_timeout": 2.0},
 }
-"""Settings for a busy machine; the fake controllers are threads of the test."""
+"""Settings for a busy machine."""
 PARAMETERS = (
     "/**/joint_trajectory_controller: {ros__parameters: {state_timeout: 3.0, tracking_lag: 0.8}}"
 )
 
 
-def overload(fake: Any) -> None:
-    fake.servos[3].error = 0x20
-
-
-def overheat(fake: Any) -> None:
-    fake.servos[13].hardware_error = 0x04
-
-
-def protective_stop(fake: Any) -> None:
-    fake.safety = 3
-
-
-def collision(fake: Any) -> None:
-    fake.fail(31)
-
-
-def cooled(fake: Any) -> None:
-    fake.servos[3].error = 0
-
-
-FAULTS: dict[str, tuple[Callable[[Any], None], str, Callable[[Any], None]]] = {
-    "feetech": (overload, "elbow_flex: overload", cooled),
-    "dynamixel": (overheat, "joint3: overheated", lambda fake: None),
-    "ur": (protective_stop, "PROTECTIVE_STOP", lambda fake: None),
-    "xarm": (collision, "Collision Caused", lambda fake: None),
+FAULTS = {
+    "feetech": "elbow_flex: overload",
+    "dynamixel": "joint3: overheated",
+    "ur": "PROTECTIVE_STOP",
+    "xarm": "Collision Caused",
 }
-"""How each controller fails, what is said of it, and what ends the cause."""
+"""What is said of each controller's fault."""
 
 
 @pytest.fixture(params=list(FAULTS))
@@ -70,24 +51,24 @@ def driver(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def standin(driver: str) -> Iterator[Standin]:
+def controller(driver: str) -> Iterator[FakeProcess]:
     host = f"127.{os.getpid() >> 16 & 255}.{os.getpid() >> 8 & 255}.{max(1, os.getpid() & 255)}"
-    made = start(driver, host)
+    made = FakeProcess(driver, host)
     yield made
     made.close()
 
 
 @pytest.fixture
 def journey(
-    suite: Suite, client: RosClient, driver: str, standin: Standin, tmp_path: Path
+    suite: Suite, client: RosClient, driver: str, controller: FakeProcess, tmp_path: Path
 ) -> Iterator[DriverJourney]:
     params = tmp_path / "params.yaml"
     params.write_text(PARAMETERS)
     suite.bring_up(
-        robot_folder(driver, standin, tmp_path, **PATIENT[driver]),
+        robot_folder(driver, controller.standin, tmp_path, **PATIENT[driver]),
         params_file=str(params),
         backend="hardware",
-        hardware=HardwareOptions(device=standin.device),
+        hardware=HardwareOptions(device=controller.standin.device),
         without=WITHOUT,
     )
     made = DriverJourney(client, load_robot(ROBOTS[driver]), ready_state(driver))
@@ -98,21 +79,20 @@ def journey(
 
 
 def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
-    journey: DriverJourney, driver: str, standin: Standin
+    journey: DriverJourney, driver: str, controller: FakeProcess
 ) -> None:
     client = journey.client
     promised = {e for e in expected({"": "real"}) if e.node == DRIVER}
     assert endpoints_of(client, DRIVER) == promised
     for part in journey.parts(NEAR).values():
         part()
-    fail, text, mend = FAULTS[driver]
-    fail(standin.fake)
-    client.wait_for_diagnosis(DRIVER, text, level=DiagnosticStatus.ERROR)
-    mend(standin.fake)
+    controller.fail()
+    client.wait_for_diagnosis(DRIVER, FAULTS[driver], level=DiagnosticStatus.ERROR)
+    controller.mend()
     client.wait(lambda: client.call(Trigger, f"{DRIVER}/reset").success, "a reset that is accepted")
     client.wait_for_diagnosis(journey.arm.controller, "holding")
     journey.trajectory(NEAR)
 
     assert client.call(SetBool, f"{DRIVER}/enable", SetBool.Request(data=False)).success
-    standin.close()
+    controller.close()
     client.wait_for_diagnosis(journey.arm.controller, "joint_states")

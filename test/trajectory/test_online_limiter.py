@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.loader import load_robot
 from motion_nodes.trajectory import online_trajectory
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter, stopping_speed
 
@@ -170,3 +171,23 @@ def test_ruckig_is_never_given_waypoints(monkeypatch):
             lead(limiter, goal, by=BY_VELOCITY)
     assert len(asked) >= 40
     assert not any(asked)
+
+
+def test_a_goal_with_an_acceleration_is_met_and_followed_without_lag():
+    robot = load_robot("so101")
+    limits = robot.limits.select(("shoulder_pan",))
+    most, frequency, dt = float(limits.acceleration[0]), 8.0, 0.01
+    amplitude = 0.8 * most / frequency**2
+    limiter = OnlineLimiter(limits)
+    limiter.reset(np.array([0.1]))
+    no, apart = np.array([False]), []
+    for k in range(1, 300):
+        phase = frequency * k * dt
+        goal, speed = amplitude * math.sin(phase), amplitude * frequency * math.cos(phase)
+        pull = np.array([-goal * frequency**2])
+        limiter.step(no, np.array([goal]), np.array([speed]), dt, pull)
+        apart.append(abs(float(limiter.position[0]) - goal))
+        assert abs(limiter.acceleration[0]) <= most * 1.001
+        assert abs(limiter.velocity[0]) <= limits.velocity[0] * 1.001
+    assert apart[0] > 0.05
+    assert max(apart[80:]) < 1e-9

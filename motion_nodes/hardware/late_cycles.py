@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time of the references of a driver's loop whose cycles may be late.
+
+A robot holds its last command while a cycle is late. Afterwards the references would be as far
+ahead as they moved meanwhile, and a robot at its limits could not catch up before it has to brake:
+it would overshoot. So the time of the references advances by a few periods at most in one cycle,
+and the rest becomes a delay, along the path. The delay is caught up where the references leave room
+below the limits of velocity and acceleration.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.limits import JointLimits
+
+Array = NDArray[np.float64]
+
+MAX_DELAY = 0.5
+"""Max delay [s]; after a longer one the references are taken at their time."""
+CATCH_UP = 0.02
+"""Max excess of the rate of the references' time above 1, times the largest of their velocities as
+a fraction of its limit: references at rest are caught up with at once."""
+ROOM = 0.3
+"""Fraction of the acceleration limits that changes of that rate may use."""
+FAST, STEEP = 0.4, 0.4
+"""Max velocities and accelerations of references during a catch-up, as fractions of the limits."""
+_SHORTEST = 1e-6
+"""Min duration of a cycle [s]."""
+
+
+class LateCycles:
+    """Delay of the references of one robot."""
+
+    def __init__(self, limits: JointLimits, longest: float) -> None:
+        """Create without a delay.
+
+        Args:
+            limits: of the joints; of velocity and acceleration.
+            longest: max time by which the references advance in one cycle [s].
+        """
+        self._velocity, self._acceleration = limits.velocity, limits.acceleration
+        self._longest = longest
+        self.reset()
+
+    def reset(self) -> None:
+        """Take the references at their time again."""
+        self._last: int | None = None
+        self.delay, self.rate = 0.0, 1.0
+
+    def advance(
+        self, now_ns: int, period: float, velocity: Array, acceleration: Array
+    ) -> tuple[float, int]:
+        """Begin a cycle.
+
+        Args:
+            now_ns: its time [ns].
+            period: nominal period [s], for the first cycle.
+            velocity: of the references in the last cycle [rad/s or m/s], shape (n,).
+            acceleration: the same [rad/s^2 or m/s^2], shape (n,).
+
+        Returns:
+            Time by which the robot's reference advances [s], and the time of the references [ns].
+        """
+        elapsed = period if self._last is None else max((now_ns - self._last) * 1e-9, _SHORTEST)
+        self._last = now_ns
+        dt = min(elapsed, self._longest)
+        self.delay += elapsed - dt
+        if self.delay > MAX_DELAY:
+            self.delay, self.rate = 0.0, 1.0
+        if self.delay > 0.0:
+            self._catch_up(dt, velocity, acceleration)
+        return dt, now_ns - round(self.delay * 1e9)
+
+    def _catch_up(self, dt: float, velocity: Array, acceleration: Array) -> None:
+        moving = np.abs(velocity) > 0.0
+        rest = np.min(self._acceleration[moving] / np.abs(velocity[moving]), initial=math.inf)
+        ramp = ROOM * float(rest)  # of the rate [1/s]
+        room = (np.abs(velocity) <= FAST * self._velocity) & (
+            np.abs(acceleration) <= STEEP * self._acceleration
+        )
+        wanted = 1.0
+        if room.all():
+            fastest = float(np.max(np.abs(velocity) / self._velocity, initial=CATCH_UP))
+            wanted += min(CATCH_UP / fastest, math.sqrt(2.0 * ramp * self.delay))
+        self.rate += min(max(wanted - self.rate, -ramp * dt), ramp * dt)
+        self.delay -= min((self.rate - 1.0) * dt, self.delay)
+        if self.delay <= 0.0:
+            self.rate = 1.0
