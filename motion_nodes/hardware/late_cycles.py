@@ -5,7 +5,7 @@ A robot holds its last command while a cycle is late. Afterwards the references 
 ahead as they moved meanwhile, and a robot at its limits could not catch up before it has to brake:
 it would overshoot. So the time of the references advances by a few periods at most in one cycle,
 and the rest becomes a delay, along the path. The delay is caught up where the references leave room
-below the limits of velocity and acceleration.
+below the limits of velocity and acceleration, and at rest.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.hardware.robot_driver import DriverFault
 from motion_nodes.model.limits import JointLimits
 
 Array = NDArray[np.float64]
 
 MAX_DELAY = 0.5
-"""Max delay [s]; after a longer one the references are taken at their time."""
-CATCH_UP = 0.02
-"""Max excess of the rate of the references' time above 1, times the largest of their velocities as
-a fraction of its limit: references at rest are caught up with at once."""
+"""Max delay [s]."""
+CATCH_UP = 0.15
+"""Max excess of the rate of the references' time above 1."""
 ROOM = 0.3
 """Fraction of the acceleration limits that changes of that rate may use."""
 FAST, STEEP = 0.4, 0.4
@@ -47,8 +47,12 @@ class LateCycles:
         self.reset()
 
     def reset(self) -> None:
-        """Take the references at their time again."""
+        """Begin anew, without a delay."""
         self._last: int | None = None
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Take the references at their time: they have rested for as long as the delay."""
         self.delay, self.rate = 0.0, 1.0
 
     def advance(
@@ -58,21 +62,28 @@ class LateCycles:
 
         Args:
             now_ns: its time [ns].
-            period: nominal period [s], for the first cycle.
+            period: nominal period [s].
             velocity: of the references in the last cycle [rad/s or m/s], shape (n,).
             acceleration: the same [rad/s^2 or m/s^2], shape (n,).
 
         Returns:
             Time by which the robot's reference advances [s], and the time of the references [ns].
+
+        Raises:
+            DriverFault: the delay has become too long.
         """
         elapsed = period if self._last is None else max((now_ns - self._last) * 1e-9, _SHORTEST)
         self._last = now_ns
         dt = min(elapsed, self._longest)
         self.delay += elapsed - dt
         if self.delay > MAX_DELAY:
-            self.delay, self.rate = 0.0, 1.0
+            self.reset()
+            raise DriverFault(
+                f"the driver's cycles were late by more than {MAX_DELAY:g} s in all; the computer "
+                "is too busy for the rate of this robot"
+            )
         if self.delay > 0.0:
-            self._catch_up(dt, velocity, acceleration)
+            self._catch_up(min(dt, period), velocity, acceleration)
         return dt, now_ns - round(self.delay * 1e9)
 
     def _catch_up(self, dt: float, velocity: Array, acceleration: Array) -> None:
@@ -84,8 +95,7 @@ class LateCycles:
         )
         wanted = 1.0
         if room.all():
-            fastest = float(np.max(np.abs(velocity) / self._velocity, initial=CATCH_UP))
-            wanted += min(CATCH_UP / fastest, math.sqrt(2.0 * ramp * self.delay))
+            wanted += min(CATCH_UP, math.sqrt(2.0 * ramp * self.delay))
         self.rate += min(max(wanted - self.rate, -ramp * dt), ramp * dt)
         self.delay -= min((self.rate - 1.0) * dt, self.delay)
         if self.delay <= 0.0:

@@ -2,9 +2,9 @@
 """What stands for a driver's controller, as a process of its own: ``FakeProcess`` starts it.
 
 It prints a line of JSON with ``device`` and ``settings`` of its driver, and answers each line on
-standard input with a line: ``targets`` with those of the arm's first joint since the last time, each
-with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` cause a fault and end its
-cause. It ends with its input.
+standard input with a line: ``targets`` with those of the arm's first joint since the last time,
+each with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` cause a fault and end
+its cause. It ends with its input.
 """
 
 from __future__ import annotations
