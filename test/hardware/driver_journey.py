@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from joint_client import ABORTED, SUCCEEDED, JointClient, smooth
 from moveit_msgs.msg import PlanningScene
@@ -27,7 +26,7 @@ AHEAD = 0.7
 """[rad] How far the first joint turns to either side of an obstacle."""
 CUBE = 0.04
 """[m] Edge of the obstacle, which stands where the tool is at home."""
-POLICY = "/rmpflow_policy"
+POLICY, DRIVER = "/rmpflow_policy", "/robot_driver"
 
 
 class DriverJourney:
@@ -44,7 +43,6 @@ class DriverJourney:
         self.client, self.robot, self.home = client, robot, home
         self.first = next(iter(home))
         self.arm, self.planner = JointClient(client), Planner(JointClient(client))
-        self._statuses = client.listen(DiagnosticStatus, f"{POLICY}/status")
 
     def close(self) -> None:
         """Destroy the action clients."""
@@ -130,6 +128,12 @@ class DriverJourney:
         assert self.client.call(Trigger, f"{self.arm.controller}/resume").success
         self.trajectory(near)
         return took
+
+    def reports(self) -> list[str]:
+        """Return what driver, controller and policy report, and how the arm moves."""
+        found = [self.client.diagnostics(name) for name in (DRIVER, self.arm.controller, POLICY)]
+        moves = self.arm.states.newest, self.arm.reports.newest
+        return [*(status.message for status in found if status), *map(str, moves)]
 
     def tool(self, joints: dict[str, float]) -> np.ndarray:
         """Return the pose of the tool in the base frame, shape (4, 4)."""

@@ -122,8 +122,7 @@ def disturb(rig: Rig) -> None:
     assert rig.session.state is SessionState.ENABLED, rig.session.fault
     rig.q[:7] = begin[:7] + 0.04
     rig.q[7:] = 0.005
-    # The simulator's loop is late at times; then the arm swings about the goal, by 0.1 rad or so.
-    near = np.array([0.3] * 7 + [3e-3] * 2)
+    near = np.full(9, 3e-3)
     rig.run(lambda: bool((np.abs(rig.position() - rig.q) < near).all()), "arm and hand at the goal")
     rig.for_cycles(250)
     assert rig.session.state is SessionState.ENABLED, rig.session.fault

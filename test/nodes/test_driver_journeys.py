@@ -84,8 +84,11 @@ def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
     client = journey.client
     promised = {e for e in expected({"": "real"}) if e.node == DRIVER}
     assert endpoints_of(client, DRIVER) == promised
-    for part in journey.parts(NEAR).values():
-        part()
+    for name, part in journey.parts(NEAR).items():
+        try:
+            part()
+        except AssertionError as error:
+            raise AssertionError(f"{name}: {error}; {journey.reports()}") from error
     controller.fail()
     client.wait_for_diagnosis(DRIVER, FAULTS[driver], level=DiagnosticStatus.ERROR)
     controller.mend()

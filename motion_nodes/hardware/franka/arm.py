@@ -20,8 +20,11 @@ from motion_nodes.hardware.robot_driver import Array, DriverFault, LinkLost
 from motion_nodes.hardware.tcp_link import TcpLink
 
 ARM_PORT = 1337
-MAX_TORQUE_STEP = 0.9
-"""Max change of a commanded torque per cycle of 1 ms [N m]; the robot permits 1."""
+MAX_TORQUE_STEP = 2.0
+"""Max change of a torque per cycle of 1 ms before libfranka's low-pass filter of 100 Hz [N m].
+
+The filter passes 0.386 of it: 0.77 N m, where the robot permits 1. With less the torques follow so
+slowly that an arm swings about its goal after large steps."""
 CONNECT_TIMEOUT = 5.0
 """[s]"""
 STOP_TIMEOUT = 3.0
