@@ -90,11 +90,13 @@ class DriverJourney:
         assert status == SUCCEEDED, result.error_code.message
         x, y, z = self.tool(self.home)[:3, 3]
         self._scene(box("obstacle", (CUBE, CUBE, CUBE), (x, y, z)))
-        assert self.planner.refused(self.home)[0] == Codes.GOAL_IN_COLLISION
-        status, result = self.planner.move(sides[1]).result(within=60.0)
-        assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
-        self.arm.arrives(sides[1], near)
-        self._scene()
+        try:
+            assert self.planner.refused(self.home)[0] == Codes.GOAL_IN_COLLISION
+            status, result = self.planner.move(sides[1]).result(within=60.0)
+            assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
+            self.arm.arrives(sides[1], near)
+        finally:
+            self._scene()
 
     def follow_a_target(self, near: float) -> None:
         """The reactive policy brings the tool to a target [m]."""

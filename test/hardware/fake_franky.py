@@ -35,10 +35,11 @@ class VersionError(FrankaError):
 
 
 class JointReference:
-    def __init__(self, q: Any, dq: Any = None) -> None:
+    def __init__(self, q: Any, dq: Any = None, tau_ff: Any = None) -> None:
         self.q = np.array(q, dtype=float)
         self.dq = np.zeros(7) if dq is None else np.array(dq, dtype=float)
-        if not (np.isfinite(self.q).all() and np.isfinite(self.dq).all()):
+        self.tau_ff = np.zeros(7) if tau_ff is None else np.array(tau_ff, dtype=float)
+        if not np.isfinite([self.q, self.dq, self.tau_ff]).all():
             raise ValueError("must contain only finite values")
 
 

@@ -155,15 +155,17 @@ class FrankaArm:
         if self._reader is not None:
             self._reader.expect_control()
 
-    def track(self, position: Array, velocity: Array) -> None:
+    def track(self, position: Array, velocity: Array, effort: Array) -> None:
         """Set the target.
 
         Args:
             position: finite positions [rad], shape (7,).
             velocity: finite velocities [rad/s], shape (7,).
+            effort: finite torques beside those of spring, damper and gravity [N m], shape (7,).
         """
         if self._motion is not None:
-            self._motion.set_reference(self._franky.JointReference(q=position, dq=velocity))
+            target = self._franky.JointReference(q=position, dq=velocity, tau_ff=effort)
+            self._motion.set_reference(target)
 
     def stop(self) -> None:
         """Bring the arm to rest and end the control, without waiting for it."""

@@ -22,6 +22,7 @@ from motion_nodes.hardware.robot_driver import (
     RobotDriver,
     RobotReading,
 )
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
 from motion_nodes.model.yaml_schema import decode
@@ -29,8 +30,8 @@ from motion_nodes.model.yaml_schema import decode
 JOINTS = 7
 GRIPPER = "gripper"
 """Group of the fingers."""
-SPRING_SHARE = 0.7
-"""Max torque of the springs, as a fraction of the effort limits."""
+SPRING_SHARE, INERTIAL_SHARE = 0.7, 0.5
+"""Max torques of the springs and of the inertia, as fractions of the effort limits."""
 
 
 class FrankaDriver(RobotDriver):
@@ -56,6 +57,13 @@ class FrankaDriver(RobotDriver):
         limits = robot.limits.select(self.joint_names)
         effort, stiffness = limits.effort[:JOINTS], np.array(settings.stiffness)
         self._leash = SPRING_SHARE * effort / stiffness
+        # Inertia is not compensated by the robot: without it a fast arm is behind by its inertial
+        # torques over the stiffness.
+        armature = [robot.drive(joint).armature for joint in joints]
+        self._dynamics = InverseDynamics(robot.tree, joints, armature=armature)
+        self._max_acceleration = limits.acceleration[:JOINTS]
+        self._max_inertial = INERTIAL_SHARE * effort
+        self._speed = np.zeros(JOINTS)
         self._max_shift = settings.integral_torque / stiffness
         self._shift = np.zeros(JOINTS)
         self._hand: FrankaHand | None = None
@@ -130,7 +138,7 @@ class FrankaDriver(RobotDriver):
             raise DriverFault(self._ended)
         if fault := words.mode_fault(self._mode):
             raise DriverFault(fault)
-        self._shift[:] = 0.0
+        self._shift[:] = self._speed[:] = 0.0
         self._arm.start(position[:JOINTS])
         self._starting = True
         raise DriverFault("the control is starting")
@@ -147,7 +155,7 @@ class FrankaDriver(RobotDriver):
         np.clip(self._shift, -self._max_shift, self._max_shift, out=self._shift)
         # The torques of a blocked arm stay within the effort limits.
         target = self._q + np.clip(error + self._shift, -self._leash, self._leash)
-        self._arm.track(target, qd[:JOINTS])
+        self._arm.track(target, qd[:JOINTS], self._inertial(q[:JOINTS], qd[:JOINTS]))
         if self._hand is not None:
             self._hand.command(float(q[JOINTS:].sum()), float(qd[JOINTS:].sum()))
 
@@ -192,6 +200,14 @@ class FrankaDriver(RobotDriver):
         return results
 
     # ---- inside
+
+    def _inertial(self, q: Array, qd: Array) -> Array:
+        """Return the torques of the references' acceleration [N m], shape (7,)."""
+        acceleration, most = (qd - self._speed) * self.rate, self._max_acceleration
+        self._speed = qd.copy()
+        rest, dynamics = np.zeros(JOINTS), self._dynamics
+        effort = dynamics.efforts(q, rest, acceleration.clip(-most, most)) - dynamics.gravity(q)
+        return np.asarray(effort.clip(-self._max_inertial, self._max_inertial))
 
     @property
     def _mode(self) -> str:
