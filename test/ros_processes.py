@@ -225,7 +225,9 @@ class Suite:
 class Heard:
     """The messages of one topic since the last :meth:`clear`."""
 
-    def __init__(self) -> None:
+    def __init__(self, take: Callable[[], Any] = lambda: None) -> None:
+        """Take messages by ``take``, which returns None where none is pending."""
+        self.take = take
         self.messages: list[Any] = []
         self.times: list[float] = []
 
@@ -242,7 +244,9 @@ class Heard:
         return self.messages[-1] if self.messages else None
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all, pending ones too."""
+        while self.take() is not None:
+            pass
         self.messages.clear()
         self.times.clear()
 
@@ -260,7 +264,7 @@ class RosClient:
     def __init__(self, name: str = "test_client") -> None:
         self.node = Node(name, use_global_arguments=False)
         self._polled = PolledGroup()
-        self._topics: list[tuple[Any, Heard]] = []
+        self._topics: list[Heard] = []
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self.node)
         self._clients: dict[str, Any] = {}
@@ -273,20 +277,19 @@ class RosClient:
 
     def listen(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Heard:
         """Begin to listen."""
-        heard = Heard()
         subscription = self.node.create_subscription(
-            kind, topic, heard, profile, callback_group=self._polled
+            kind, topic, print, profile, callback_group=self._polled
         )
-        self._topics.append((subscription, heard))
+        heard = Heard(lambda: subscription.handle.take_message(kind, False))
+        self._topics.append(heard)
         return heard
 
     def _round(self, timeout: float = PERIOD) -> Iterator[None]:
         """Serve the executor for a time [s], then hear messages; pauses after each of them."""
         self._executor.spin_once(timeout_sec=timeout)
         yield
-        for subscription, heard in self._topics:
-            take, kind = subscription.handle.take_message, subscription.msg_type
-            while (taken := take(kind, False)) is not None:
+        for heard in self._topics:
+            while (taken := heard.take()) is not None:
                 heard(taken[0])
                 yield
 
