@@ -37,8 +37,6 @@ RECONNECT_PERIOD = 1.0
 MAX_PERIODS = 3.0
 """Max time by which the references advance in one cycle [periods]; longer for robots that
 extrapolate."""
-REST = 0.6
-"""Time without velocities after which nothing is behind the delay of late cycles [s]."""
 
 
 class SessionState(enum.Enum):
@@ -83,8 +81,6 @@ class DriverSession:
         self._tried_ns: int | None = None
         longest = max(MAX_PERIODS / driver.rate, driver.extrapolation)
         self._cycles = LateCycles(self.limits, longest)
-        self._resting_ns = 0
-        """Time since which the references have no velocity [ns]."""
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         """Of the references in the last cycle [rad/s or m/s, per s]."""
         self._followed: tuple[int, Array] | None = None
@@ -141,7 +137,7 @@ class DriverSession:
             )
         if named.any():
             self._command_ns = now_ns
-            self._note_rest(now_ns, sample)
+            self._cycles.note(now_ns, moves=bool(np.nan_to_num(sample.velocity).any()))
             self._tracks.push(stamp_ns, sample, named)
 
     def step(self, now_ns: int) -> RobotReading | None:
@@ -329,13 +325,6 @@ class DriverSession:
         position = np.where(driven, math.nan, limiter.position)
         effort = np.full(self._n, math.nan) if sample is None else sample.effort
         self.driver.write(StreamSample(position, limiter.velocity.copy(), effort))
-
-    def _note_rest(self, now_ns: int, sample: StreamSample) -> None:
-        """Forget the delay of late cycles once the references have rested for as long."""
-        rests = not np.nan_to_num(sample.velocity).any()
-        self._resting_ns = self._resting_ns if rests else now_ns
-        if self._cycles.delay > 0.0 and now_ns - self._resting_ns > REST * 1e9:
-            self._cycles.catch_up()
 
     def _wheels(self, sample: StreamSample | None) -> Mask:
         """Return the joints without position limits whose reference is a velocity."""

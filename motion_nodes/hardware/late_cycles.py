@@ -49,11 +49,19 @@ class LateCycles:
     def reset(self) -> None:
         """Begin anew, without a delay."""
         self._last: int | None = None
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Take the references at their time: they have rested for as long as the delay."""
+        self._moved = 0
         self.delay, self.rate = 0.0, 1.0
+
+    def note(self, now_ns: int, *, moves: bool) -> None:
+        """Note a message; references that have rested for the max delay are taken at their time.
+
+        Args:
+            now_ns: time of arrival [ns].
+            moves: whether a reference has a velocity.
+        """
+        self._moved = now_ns if moves else self._moved
+        if now_ns - self._moved > 1.2e9 * MAX_DELAY:
+            self.delay, self.rate = 0.0, 1.0
 
     def advance(
         self, now_ns: int, period: float, velocity: Array, acceleration: Array
