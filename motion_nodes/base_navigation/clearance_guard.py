@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.base_navigation.footprint import Footprint, nearest_on
+from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.free_motion import contact_times
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.bases.base import Twist2
@@ -132,13 +132,15 @@ class ClearanceGuard:
         fastest = math.hypot(twist.vx, twist.vy) + abs(twist.wz) * footprint.radius
         reach = fastest * horizon + clearance + ROOM
         points = points[np.hypot(points[:, 0], points[:, 1]) < footprint.radius + reach]
-        distances, nearest = nearest_on(footprint.corners, points)
+        if not len(points):
+            return 1.0, None
+        distances, nearest = footprint.nearest(points)
         # Points inside the footprint are the base itself.
         near = (distances < reach) & (distances > 0.0)
         points, distances, nearest = points[near], distances[near], nearest[near]
         if not len(points):
             return 1.0, None
-        times = contact_times(footprint.corners, points, self._radii(distances), twist)
+        times = contact_times(footprint, points, self._radii(distances), twist)
         times[self._approached(points, distances, nearest, twist)] = 0.0
         first = int(times.argmin())
         time = float(times[first])

@@ -103,7 +103,7 @@ class DetourMotion:
                 twist = Twist2(math.cos(along), math.sin(along), 0.0)
                 start = Pose2(pose.x, pose.y, heading)
                 if not keeps_clear(
-                    footprint.corners, points, start, twist, length, clearance, lenient=True
+                    footprint, points, start, twist, length, clearance, lenient=True
                 ):
                     return False
             pose = target

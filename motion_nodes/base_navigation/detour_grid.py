@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.base_navigation.footprint import Footprint, nearest_on
+from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.model.tree import Array
 
 MOST_CELLS = 6000
@@ -74,7 +74,7 @@ class PoseGrid:
             c, s = math.cos(heading), math.sin(heading)
             # The places of the base around an obstacle at the origin.
             local = -offsets @ np.array(((c, -s), (s, c)))
-            near = nearest_on(self._footprint.corners, local)[0] < keep
+            near = self._footprint.distances(local) < keep
             clear = ~near.reshape(len(span), len(span))
             wide = np.ones((nx + 4 * reach, ny + 4 * reach), np.bool_)
             for i, j in occupied:

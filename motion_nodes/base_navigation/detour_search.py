@@ -190,12 +190,12 @@ class DetourSearch:
         distances = self._footprint.distances(self._points)
         radii = np.where(distances > clearance + 1e-3, clearance, np.maximum(distances - 2e-3, 0.0))
         twist = Twist2(math.cos(direction), math.sin(direction), 0.0)
-        times = contact_times(self._footprint.corners, self._points, radii, twist)
+        times = contact_times(self._footprint, self._points, radii, twist)
         return float(times.min(initial=math.inf)) - 0.01
 
     def _reached(self, pose: Pose2, twist: Twist2, time: float) -> bool:
-        corners, clearance = self._footprint.corners, self._clearance + CHECKED
-        return keeps_clear(corners, self._points, pose, twist, time, clearance)
+        clearance = self._clearance + CHECKED
+        return keeps_clear(self._footprint, self._points, pose, twist, time, clearance)
 
     def _turns(self, pose: Pose2, heading: float) -> bool:
         turn = wrap_angle(heading - pose.yaw)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,14 +34,53 @@ class Footprint:
     top: float = math.inf
     """Height of the body's highest point in the base frame [m]."""
 
-    @property
+    @functools.cached_property
     def radius(self) -> float:
         """Radius of the circle about the base frame that contains the polygon [m]."""
         return float(np.hypot(*self.corners.T).max())
 
+    @functools.cached_property
+    def edges(self) -> Array:
+        """From each corner to the next [m], shape (k, 2)."""
+        return np.asarray(np.roll(self.corners, -1, axis=0) - self.corners)
+
+    @functools.cached_property
+    def lengths(self) -> Array:
+        """Of the edges [m], shape (k,)."""
+        return np.hypot(self.edges[:, 0], self.edges[:, 1])
+
+    @functools.cached_property
+    def along(self) -> Array:
+        """Unit vectors along the edges, shape (k, 2)."""
+        return np.asarray(self.edges / self.lengths[:, None])
+
+    @functools.cached_property
+    def normals(self) -> Array:
+        """Unit normals of the edges, outward, shape (k, 2)."""
+        return np.column_stack((self.along[:, 1], -self.along[:, 0]))
+
     def distances(self, points: Array) -> Array:
         """Return the distances of points in the base frame [m], shape (n,); 0 inside."""
-        return nearest_on(self.corners, points)[0]
+        return self.nearest(points)[0]
+
+    def nearest(self, points: Array) -> tuple[Array, Array]:
+        """Return distances of points, and the points of the outline closest to them.
+
+        Args:
+            points: in the base frame [m], shape (n, 2).
+
+        Returns:
+            Distances [m], shape (n,), 0 inside; the closest points of the outline [m], (n, 2).
+        """
+        (ex, ey), (ax, ay) = self.along.T, self.corners.T
+        px, py = points[:, :1] - ax, points[:, 1:] - ay
+        t = np.minimum(np.maximum(px * ex + py * ey, 0.0), self.lengths)
+        dx, dy = px - t * ex, py - t * ey
+        squares = dx * dx + dy * dy
+        best, rows = squares.argmin(axis=1), np.arange(len(points))
+        inside = (ex * py - ey * px >= 0.0).all(axis=1)
+        offsets = np.column_stack((dx[rows, best], dy[rows, best]))
+        return np.where(inside, 0.0, np.sqrt(squares[rows, best])), points - offsets
 
 
 def footprint_from(points: Array | Sequence[Sequence[float]], **heights: float) -> Footprint:
@@ -96,30 +136,6 @@ def _heights(points: Array) -> dict[str, float]:
     if not len(points):
         return {}
     return {"floor": float(points[:, 2].min()), "top": float(points[:, 2].max())}
-
-
-def nearest_on(corners: Array, points: Array) -> tuple[Array, Array]:
-    """Return distances of points from a convex polygon, and its points closest to them.
-
-    Args:
-        corners: counter-clockwise [m], shape (k, 2).
-        points: [m], shape (n, 2).
-
-    Returns:
-        Distances [m], shape (n,), 0 inside; the closest points of the boundary [m], shape (n, 2).
-    """
-    edges = np.roll(corners, -1, axis=0) - corners
-    squares = np.maximum((edges**2).sum(axis=1), 1e-18)
-    offsets = points[:, None] - corners
-    along = np.clip((offsets * edges).sum(axis=2) / squares, 0.0, 1.0)
-    away = offsets - along[:, :, None] * edges
-    distances = np.hypot(away[:, :, 0], away[:, :, 1])
-    rows = np.arange(len(points))
-    best = distances.argmin(axis=1)
-    nearest = points - away[rows, best]
-    cross = edges[:, 0] * offsets[:, :, 1] - edges[:, 1] * offsets[:, :, 0]
-    inside = (cross >= 0.0).all(axis=1)
-    return np.where(inside, 0.0, distances[rows, best]), nearest
 
 
 def convex_hull(points: Array) -> Array:

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from motion_nodes.base_navigation.footprint import nearest_on
+from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.model.tree import Array
@@ -22,11 +22,11 @@ STRAIGHT = 1e-4
 """Curvature below which a motion counts as straight [1/m]: 0.05 mm beside the arc after 1 m."""
 
 
-def contact_times(corners: Array, points: Array, radii: Array, twist: Twist2) -> Array:
+def contact_times(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -> Array:
     """Return the times at which points come closer to a moving footprint than their radii.
 
     Args:
-        corners: footprint, counter-clockwise in the base frame [m], shape (k, 2).
+        footprint: of the base.
         points: in the base frame [m], shape (n, 2), farther away than their radii.
         radii: not negative [m], shape (n,).
         twist: constant velocity of the base.
@@ -37,23 +37,18 @@ def contact_times(corners: Array, points: Array, radii: Array, twist: Twist2) ->
     speed = math.hypot(twist.vx, twist.vy)
     if not len(points) or (speed == 0.0 and twist.wz == 0.0):
         return np.full(len(points), math.inf)
-    edges = np.roll(corners, -1, axis=0) - corners
-    lengths = np.hypot(edges[:, 0], edges[:, 1])
-    along = edges / lengths[:, None]
-    normals = np.column_stack((along[:, 1], -along[:, 0]))
     with np.errstate(divide="ignore", invalid="ignore"):
         if abs(twist.wz) <= STRAIGHT * speed:
-            times = _straight(corners, along, normals, lengths, points, radii, twist)
+            times = _straight(footprint, points, radii, twist)
         else:
-            times = _turning(corners, along, normals, lengths, points, radii, twist)
+            times = _turning(footprint, points, radii, twist)
     return np.asarray(np.where(np.isnan(times), math.inf, times).min(axis=1))
 
 
-def _straight(
-    corners: Array, along: Array, normals: Array, lengths: Array, points: Array, radii: Array,
-    twist: Twist2,
-) -> Array:  # fmt: skip
+def _straight(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -> Array:
     """Return the crossings of every point with every edge and corner, shape (n, 2 k)."""
+    corners, along, normals = footprint.corners, footprint.along, footprint.normals
+    lengths = footprint.lengths
     v = np.array((twist.vx, twist.vy))
     offsets = points[:, None] - corners
     # |offset - v t| = radius
@@ -69,16 +64,14 @@ def _straight(
     return np.concatenate((circles, lines), axis=1)
 
 
-def _turning(
-    corners: Array, along: Array, normals: Array, lengths: Array, points: Array, radii: Array,
-    twist: Twist2,
-) -> Array:  # fmt: skip
+def _turning(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -> Array:
     """Return the crossings of every point with every edge and corner, shape (n, 4 k).
 
     Angles between the sides of a triangle are computed by half angles: the centre of rotation may
     be kilometres away.
     """
-    w = twist.wz
+    corners, along, normals = footprint.corners, footprint.along, footprint.normals
+    lengths, w = footprint.lengths, twist.wz
     centre = np.array((-twist.vy / w, twist.vx / w))
     arm = points - centre
     rho, phi = np.hypot(arm[:, 0], arm[:, 1])[:, None], np.arctan2(arm[:, 1], arm[:, 0])[:, None]
@@ -105,13 +98,13 @@ def _until(angle: Array, w: float) -> Array:
 
 
 def keeps_clear(
-    corners: Array, points: Array, pose: Pose2, twist: Twist2, time: float, clearance: float,
-    *, lenient: bool = False,
+    footprint: Footprint, points: Array, pose: Pose2, twist: Twist2, time: float,
+    clearance: float, *, lenient: bool = False,
 ) -> bool:  # fmt: skip
     """Return whether a motion keeps its clearance from points.
 
     Args:
-        corners: footprint in the base frame [m], shape (k, 2).
+        footprint: of the base.
         points: in the frame of the pose [m], shape (n, 2).
         pose: of the base at the begin.
         twist: constant velocity of the base.
@@ -119,17 +112,16 @@ def keeps_clear(
         clearance: [m].
         lenient: whether points that are closer at the begin only need to stay as far away.
     """
-    radius = float(np.hypot(corners[:, 0], corners[:, 1]).max())
     local = into_base(points, pose)
-    reach = radius + clearance + math.hypot(twist.vx, twist.vy) * time
+    reach = footprint.radius + clearance + math.hypot(twist.vx, twist.vy) * time
     local = local[np.hypot(local[:, 0], local[:, 1]) <= reach]
     if not len(local):
         return True
-    distances = nearest_on(corners, local)[0]
+    distances = footprint.distances(local)
     if not lenient and distances.min() < clearance:
         return False
     radii = np.minimum(clearance - 1e-4, np.maximum(distances - 2e-3, 0.0))
-    return bool(contact_times(corners, local, radii, twist).min() >= time)
+    return bool(contact_times(footprint, local, radii, twist).min() >= time)
 
 
 def into_base(points: Array, pose: Pose2) -> Array:

@@ -7,19 +7,14 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import numpy as np
 
-from motion_nodes.base_navigation.base_motion import BaseMotion, MotionOutcome
+from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.clearance_guard import Blockage, ClearanceGuard, GuardConfig
 from motion_nodes.base_navigation.detour import DetourMotion
-from motion_nodes.base_navigation.detour_search import (
-    Detour,
-    DetourConfig,
-    DetourSearch,
-    NoDetour,
-)
+from motion_nodes.base_navigation.detour_planner import DetourPlanner, Submit, at_once
+from motion_nodes.base_navigation.detour_search import DetourConfig, NoDetour
 from motion_nodes.base_navigation.footprint import Footprint
-from motion_nodes.base_navigation.free_motion import into_base, out_of_base
+from motion_nodes.base_navigation.free_motion import out_of_base
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
@@ -32,8 +27,6 @@ MOVED = (0.05, 0.2)
 """Displacement after which a base is no longer blocked [m, rad]."""
 LOOK_AHEAD = 0.25
 """Period at which the rest of a detour is checked [s]."""
-DEPTHS = (0.07, 0.14, 0.2)
-"""Depths behind what is seen at which a detour assumes the same obstacle, if it can [m]."""
 MOST_DETOURS = 10
 """Max number of detours of a task."""
 
@@ -84,12 +77,19 @@ class ObstacleAvoidance:
         footprint: Footprint,
         limits: MotionLimits,
         config: AvoidanceConfig | None = None,
+        submit: Submit = at_once,
     ) -> None:
-        """Start without a blockage."""
-        self.config = config or AvoidanceConfig()
-        self._kind = kind
-        self._limits = limits
-        self._guard = ClearanceGuard(kind, footprint, limits, self.config.guard)
+        """Start without a blockage.
+
+        Args:
+            kind: of the base.
+            footprint: of the base.
+            limits: of its motions.
+            config: settings.
+            submit: begins the search of a detour, for example in a thread.
+        """
+        self._kind, self._submit = kind, submit
+        self.reconfigure(limits, footprint, config or AvoidanceConfig())
         self.reset()
 
     def reset(self) -> None:
@@ -104,6 +104,7 @@ class ObstacleAvoidance:
         self._tried = 0.0
         self._next_look = LOOK_AHEAD
         self._failure = ""
+        self._planner.forget()
 
     @property
     def footprint(self) -> Footprint:
@@ -117,8 +118,8 @@ class ObstacleAvoidance:
 
     @property
     def out_of_patience(self) -> bool:
-        """True once the base has been blocked for too long."""
-        return self.waited >= self.config.obstacle_timeout
+        """True once the base has been blocked for too long, and no search runs."""
+        return self.waited >= self.config.obstacle_timeout and not self._planner.searching
 
     @property
     def reason(self) -> str:
@@ -131,6 +132,9 @@ class ObstacleAvoidance:
         """Replace the settings; a blockage remains."""
         self.config, self._limits = config, limits
         self._guard = ClearanceGuard(self._kind, footprint, limits, config.guard)
+        self._planner = DetourPlanner(
+            self._kind, footprint, limits, config.guard.clearance, config.detour, self._submit
+        )
 
     def limit(
         self, driven: Twist2, before: Twist2, measured: Twist2, seen: Surroundings, dt: float
@@ -201,53 +205,19 @@ class ObstacleAvoidance:
             seen: obstacles.
         """
         timeout = self.config.blocked_timeout
-        if seen.hold or not (self.outdated or self.waited - self._tried >= timeout):
+        if seen.hold:
             return None
-        self._tried = self.waited
         try:
-            return self._around(motion, pose, wanted, seen.points)
+            if not self._planner.searching:
+                if not (self.outdated or self.waited - self._tried >= timeout):
+                    return None
+                self._tried = self.waited
+                self._planner.begin(motion, pose, wanted, seen.points)
+            return self._planner.take(pose)
         except NoDetour as error:
             self._failure = str(error)
             self.outdated, self._next_look = False, timeout
             return None
-
-    def _around(self, motion: BaseMotion, pose: Pose2, wanted: Twist2, points: Array) -> BaseMotion:
-        if self._kind == "ackermann":
-            raise NoDetour("a car only stops before obstacles")
-        if isinstance(motion, DetourMotion) and motion.done:
-            motion = motion.then
-        if motion.outcome is not MotionOutcome.MOVING:
-            raise NoDetour("the base is at its goal")
-        rows = motion.route(pose)
-        xy = into_base(rows[:, :2], pose)
-        route = np.column_stack((xy, rows[:, 2] - pose.yaw))
-        back = math.pi
-        if self._kind == "holonomic" and math.hypot(wanted.vx, wanted.vy) > 0.0:
-            back = math.atan2(-wanted.vy, -wanted.vx)
-        elif wanted.vx < 0.0:
-            back = 0.0
-        away = points / np.maximum(np.hypot(points[:, 0], points[:, 1]), 1e-6)[:, None]
-        behind = np.concatenate([points, *(points + depth * away for depth in DEPTHS)])
-        try:
-            found = self._search(behind, route, back)
-        except NoDetour:
-            found = self._search(points, route, back)
-        then = motion.resumed(found.row)
-        return DetourMotion(self._kind, pose, found, then, self._limits, back=back)
-
-    def _search(self, points: Array, route: Array, back: float) -> Detour:
-        lim = self._limits
-        search = DetourSearch(
-            self.footprint,
-            points,
-            route,
-            clearance=self.config.guard.clearance,
-            config=self.config.detour,
-            holonomic=self._kind == "holonomic",
-            turn_cost=lim.max_velocity / lim.max_yaw_velocity,
-            back=back,
-        )
-        return search.run()
 
     def _described(self, pose: Pose2, frame: str) -> str:
         found = self._guard.blockage

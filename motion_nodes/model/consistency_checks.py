@@ -33,7 +33,7 @@ class Agreement:
 
     def fail(self, path: str, text: str) -> InvalidDescription:
         """Return the error for a field."""
-        return InvalidDescription(f"{self.file}: {path}: {text}")
+        return InvalidDescription(f"{self.file}: {path}: {text}", field=path)
 
     def joints(self, names: Iterable[str], path: str) -> None:
         """Reject names that are not actuated joints, and duplicates."""

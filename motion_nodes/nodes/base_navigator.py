@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +97,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Create the navigator and its endpoints."""
         params = self.params
         self._config = config_of(params, kind_of(self.robot))
-        avoidance = avoidance_of(params, self.robot)
+        # Searches of detours take longer than a cycle of the loop.
+        self._searches = ThreadPoolExecutor(1, "detours")
+        avoidance = avoidance_of(params, self.robot, self._searches.submit)
         self.navigator = Navigator(
             limits_of(params), *checks_of(params), self._config.kind, avoidance
         )
@@ -127,6 +130,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self._server.destroy()
             self._server = None
             self.tree.destroy()
+            self._searches.shutdown(wait=False, cancel_futures=True)
 
     def activate(self) -> None:
         """Start without a task and without a pose."""

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from base_navigation.obstacle_scenes import Scene
+from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
@@ -26,6 +28,7 @@ from navigation_client import (
 )
 from ros_processes import LATCHED, RosClient
 from scripted_base import ScriptedBase
+from sensor_msgs.msg import LaserScan
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
@@ -319,6 +322,106 @@ class TestFrames:
         status, result = navigator.follow(message).result(30.0)
         assert status == SUCCEEDED, result.error_msg
         assert base.pose.distance(Pose2(0.5, 0.0)) < NEAR
+
+
+class Scanner:
+    """A scanner at the base frame that sees a wall across the base's way."""
+
+    def __init__(self, cell: SimpleNamespace) -> None:
+        self.cell, self.wall = cell, 1.0
+        self.changes: dict[str, Any] = {}
+        self._out = cell.client.publisher(LaserScan, "/scan")
+
+    def show(self) -> None:
+        pose = self.cell.base.pose
+        angles = np.arange(360) * math.tau / 360
+        scene = Scene(boxes=np.array([(self.wall, -2.0, self.wall + 0.1, 2.0)]))
+        ranges = scene.ranges(pose.x, pose.y, pose.yaw + angles)
+        message = LaserScan(angle_increment=math.tau / 360, range_min=0.02, range_max=10.0)
+        message.header.frame_id = "base_link"
+        message.header.stamp = self.cell.client.node.get_clock().now().to_msg()
+        message.ranges = ranges.tolist()
+        for name, value in self.changes.items():
+            part = message.header if hasattr(message.header, name) else message
+            setattr(part, name, value(message) if callable(value) else value)
+        self._out.publish(message)
+
+    def until(self, condition: Any, what: str) -> None:
+        """Publish scans until something happens."""
+        self.cell.client.repeat(self.show, condition, what)
+
+    def diagnosed(self, text: str) -> Any:
+        """Return whether the newest report of the navigator says something."""
+        status = self.cell.client.diagnostics(NODE)
+        return status is not None and text in status.message
+
+
+@pytest.fixture
+def scanner(cell: SimpleNamespace, base: ScriptedBase) -> Iterator[Scanner]:
+    change = cell.client.set_parameters
+    assert change(NODE, obstacles__mode="auto", obstacles__sensor_timeout=0.5).successful
+    yield Scanner(cell)
+    assert change(NODE, obstacles__mode="off").successful
+
+
+class TestObstacles:
+    def test_it_stops_before_a_wall_and_goes_on(self, cell, base, scanner):
+        scanner.until(lambda: scanner.diagnosed("no goal"), "a report")
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        scanner.until(lambda: scanner.diagnosed("an obstacle at (1.00, "), "the wall")
+        assert base.pose.x == pytest.approx(1.0 - 0.1 - 0.058, abs=0.03)
+        assert not call.done
+        scanner.wall = 9.0
+        scanner.until(lambda: base.pose.x > 1.1, "the way to be free")
+        assert call.cancel()
+        scanner.until(lambda: call.done, "the end")
+
+    def test_it_gives_up_with_the_reason(self, cell, base, scanner):
+        change = cell.client.set_parameters
+        assert change(NODE, obstacles__timeout=1.0, obstacles__blocked_timeout=0.5).successful
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        scanner.wall = 0.5
+        scanner.until(lambda: call.done, "the end")
+        assert change(NODE, obstacles__timeout=30.0, obstacles__blocked_timeout=5.0).successful
+        status, result = call.result()
+        found = (status, result.error_code)
+        assert found == (ABORTED, Codes.PATIENCE_EXCEEDED), result.error_msg
+        assert "in odom" in result.error_msg
+        assert "no way around" in result.error_msg
+
+    def test_bad_scans_move_nothing(self, cell, base, scanner):
+        """Each is dropped with its reason, and the base waits for a good one."""
+        scanner.wall = 9.0
+        bad: list[tuple[str, dict[str, Any]]] = [
+            ("millimetres", {"ranges": lambda m: [1e3 * r for r in m.ranges]}),
+            ("is blind", {"ranges": [math.nan] * 360}),
+            ("0 ranges", {"ranges": []}),
+            ("angle_increment", {"angle_increment": 1.0}),
+            ("'moon'", {"frame_id": "moon"}),
+            ("no frame_id", {"frame_id": ""}),
+            ("old by its stamp", {"stamp": lambda m: Time(sec=m.header.stamp.sec - 60)}),
+            ("in the future", {"stamp": lambda m: Time(sec=m.header.stamp.sec + 60)}),
+            ("on the base itself", {"ranges": [0.03] * 360}),
+        ]
+        scanner.changes = bad[0][1]
+        call = cell.navigator.go((1.5, 0.0, 0.0))
+        assert call.accepted()
+        for reason, changes in bad:
+            scanner.changes = changes
+            scanner.until(lambda r=reason: scanner.diagnosed(r), reason)
+        assert base.pose.x < 0.02
+        scanner.changes = {}
+        scanner.until(lambda: base.pose.x > 0.2, "motion")
+        cell.client.wait(lambda: scanner.diagnosed("no valid message on /scan for"), "silence")
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        assert base.pose.x < 1.4
+        assert not call.done
+        assert cell.client.set_parameters(NODE, obstacles__sensor_silent="ignore").successful
+        status, result = call.result()
+        assert cell.client.set_parameters(NODE, obstacles__sensor_silent="hold").successful
+        assert status == SUCCEEDED, result.error_msg
 
 
 def zero_quaternion() -> PoseStamped:

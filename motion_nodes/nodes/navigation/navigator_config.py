@@ -9,6 +9,7 @@ import numpy as np
 
 from motion_nodes.base_navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
 from motion_nodes.base_navigation.clearance_guard import GuardConfig
+from motion_nodes.base_navigation.detour_planner import Submit, at_once
 from motion_nodes.base_navigation.detour_search import DetourConfig
 from motion_nodes.base_navigation.follow_path import FollowConfig
 from motion_nodes.base_navigation.footprint import (
@@ -134,14 +135,25 @@ def checks_of(params: NavigatorParams) -> tuple[StoppedCheck, ProgressCheck]:
     )
 
 
-def avoidance_of(params: NavigatorParams, robot: Robot) -> ObstacleAvoidance:
+def avoidance_of(
+    params: NavigatorParams, robot: Robot, submit: Submit = at_once
+) -> ObstacleAvoidance:
     """Return the reaction to obstacles.
+
+    Args:
+        params: of the navigator.
+        robot: of the navigator.
+        submit: begins the search of a detour.
 
     Raises:
         InvalidConfig: inconsistent parameters, or a robot without footprint.
     """
     return ObstacleAvoidance(
-        kind_of(robot), outline_of(params, robot), limits_of(params), avoidance_config_of(params)
+        kind_of(robot),
+        outline_of(params, robot),
+        limits_of(params),
+        avoidance_config_of(params),
+        submit,
     )
 
 
