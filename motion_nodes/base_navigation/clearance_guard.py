@@ -35,8 +35,8 @@ class GuardConfig:
         "an obstacle that was put closer.", unit="m", ge=0.01, le=10.0,
     )  # fmt: skip
     latency: float = setting(
-        0.2, doc="Time from the measurement of an obstacle to the begin of braking, without that "
-        "in which the base goes on at its odometry's pose.", unit="s", ge=0.0, le=5.0,
+        0.2, doc="Time from a command to its effect, for which the base goes on at its speed.",
+        unit="s", ge=0.0, le=5.0,
     )  # fmt: skip
 
     def __post_init__(self) -> None:
