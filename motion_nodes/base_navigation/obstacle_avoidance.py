@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.clearance_guard import Blockage, ClearanceGuard, GuardConfig
 from motion_nodes.base_navigation.detour import DetourMotion
