@@ -14,12 +14,16 @@ from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.free_motion import into_base, out_of_base
 from motion_nodes.base_navigation.obstacle_points import SensorView
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 OWN = 0.01
 """Points up to this far outside the footprint are the base itself [m]."""
+JUMP = (0.1, 0.2)
+"""Displacement of odometry beyond its velocity with which it has jumped [m, rad]."""
 BLINDED = 0.8
 """Fraction of a view's points on the base itself above which the sensor is inside it."""
 
@@ -54,6 +58,7 @@ class PoseHistory:
     def __init__(self) -> None:
         """Start empty."""
         self._rows: deque[tuple[float, float, float, float]] = deque()
+        self._twist: Twist2 | None = None
 
     def clear(self) -> None:
         """Forget all poses."""
@@ -64,10 +69,30 @@ class PoseHistory:
         """Time of the newest pose [s]; -inf without one."""
         return self._rows[-1][0] if self._rows else -math.inf
 
-    def add(self, time: float, pose: Pose2) -> None:
-        """Add the newest pose; time that runs backwards clears the others."""
+    def add(self, time: float, pose: Pose2, twist: Twist2 | None = None) -> bool:
+        """Add the newest pose; time that runs backwards and jumps clear the others.
+
+        Args:
+            time: of the pose [s].
+            pose: in the odometry frame.
+            twist: velocity of the base, to recognize jumps; None: jumps are not recognized.
+
+        Returns:
+            Whether odometry was set to another pose, so that obstacles are elsewhere in it.
+        """
+        before, self._twist = self._twist, twist
+        jumped = False
         if time < self.newest:
             self._rows.clear()
+        elif self._rows and twist is not None:
+            last = Pose2(*self._rows[-1][1:])
+            within, speeds = 1.5 * (time - self.newest), [twist, before or twist]
+            travel = within * max(math.hypot(each.vx, each.vy) for each in speeds)
+            turn = within * max(abs(each.wz) for each in speeds)
+            turned = abs(wrap_angle(pose.yaw - last.yaw))
+            jumped = last.distance(pose) > JUMP[0] + travel or turned > JUMP[1] + turn
+            if jumped:
+                self._rows.clear()
         if time > self.newest:
             yaw = pose.yaw
             if self._rows:
@@ -76,6 +101,7 @@ class PoseHistory:
             self._rows.append((time, pose.x, pose.y, yaw))
         while self._rows and self._rows[-1][0] - self._rows[0][0] > self.SPAN:
             self._rows.popleft()
+        return jumped
 
     def at(self, times: Array | float, tolerance: float = 0.1) -> Array:
         """Return interpolated poses (x, y, yaw), shape (n, 3).
@@ -98,6 +124,29 @@ class PoseHistory:
         if t.max() > rows[-1, 0] + tolerance:
             raise InvalidCommand(f"its stamp is {t.max() - rows[-1, 0]:.2f} s newer than odometry")
         return np.column_stack([np.interp(t, rows[:, 0], rows[:, k]) for k in (1, 2, 3)])
+
+    def sensor_poses(self, X_BS: Array, begin: float, duration: float, count: int) -> Array:
+        """Return the poses of a sensor during a scan, in the base frame at its end.
+
+        Args:
+            X_BS: pose of the sensor in the base frame, shape (4, 4).
+            begin: time of the first reading [s].
+            duration: time until the last one [s].
+            count: number of readings.
+
+        Returns:
+            One pose for each reading, shape (count, 4, 4).
+
+        Raises:
+            InvalidCommand: a time is not covered.
+        """
+        rows = self.at(begin + np.linspace(0.0, duration, count))
+        x, y, yaw = rows[-1].tolist()
+        X = np.tile(np.eye(4), (count, 1, 1))
+        c, s = np.cos(rows[:, 2] - yaw), np.sin(rows[:, 2] - yaw)
+        X[:, 0, 0], X[:, 0, 1], X[:, 1, 0], X[:, 1, 1] = c, -s, s, c
+        X[:, :2, 3] = into_base(rows[:, :2], Pose2(x, y, yaw))
+        return np.asarray(X @ X_BS)
 
 
 class ObstacleMemory:

@@ -21,7 +21,6 @@ from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask,
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
@@ -61,8 +60,6 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
 
-JUMP = (0.1, 0.2)
-"""Displacement of the odometry beyond its velocity, with which it has jumped [m, rad]."""
 BLOCKED_NOTICE = 0.3
 """Time after which a blocked base is reported [s]."""
 QUIET_TIME = RESTART_PAUSE + 0.1
@@ -324,21 +321,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.warn("odometry", f"odometry ignored: {error}")
             return
         stamp = stamp_ns(message) or now_ns
-        if self._pose is not None and self._jumped(pose, twist, 1e-9 * (stamp - self._odometry_ns)):
-            self._obstacles.forget()
         self._pose, self._twist, self._odometry_ns = pose, twist, stamp
-        self._obstacles.history.add(1e-9 * stamp, pose)
+        self._obstacles.moved(1e-9 * stamp, pose, twist)
         self.odom_frame = message.header.frame_id.lstrip("/") or self.odom_frame
         self.base_frame = message.child_frame_id.lstrip("/") or self.base_frame
-
-    def _jumped(self, pose: Pose2, twist: Twist2, dt: float) -> bool:
-        """Return whether odometry was set to another pose; obstacles are then elsewhere in it."""
-        assert self._pose is not None
-        fastest = max(math.hypot(twist.vx, twist.vy), math.hypot(self._twist.vx, self._twist.vy))
-        turning = max(abs(twist.wz), abs(self._twist.wz))
-        moved, turned = self._pose.distance(pose), abs(wrap_angle(pose.yaw - self._pose.yaw))
-        allowed = 1.5 * max(dt, 0.0)
-        return moved > JUMP[0] + allowed * fastest or turned > JUMP[1] + allowed * turning
 
     def _odometry_fault(self, now_ns: int) -> str:
         """Return why the pose of the base is unknown; empty if it is known."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.robot_yaml import LaserScannerDescription
+from motion_nodes.model.tree import Array
 from motion_nodes.sim.mjcf_shapes import VISUAL_GROUP
 from motion_nodes.sim.mujoco_world import MujocoWorld
 
@@ -18,14 +19,22 @@ class SimulatedLaser:
     The scanner's own link is transparent. Other links of its robot are seen where they are hit.
     """
 
-    def __init__(self, world: MujocoWorld, robot: str, scanner: LaserScannerDescription) -> None:
+    def __init__(
+        self,
+        world: MujocoWorld,
+        robot: str,
+        scanner: LaserScannerDescription,
+        X_LS: Array | None = None,
+    ) -> None:
         """Create the scanner.
 
         Args:
             world: the cell.
             robot: name of the scanner's robot in the cell.
             scanner: as described.
+            X_LS: pose of the scanner in its link, shape (4, 4); None: that of the link.
         """
+        self._X_LS = np.eye(4) if X_LS is None else X_LS
         self.scanner = scanner
         self._world, self._body = world, f"{robot}/{scanner.link}"
         angles = np.linspace(scanner.angle_min, scanner.angle_max, scanner.rays)
@@ -40,11 +49,13 @@ class SimulatedLaser:
         """
         scanner, model, data = self.scanner, self._world.model, self._world.data
         body = data.body(self._body)
-        directions = self._rays @ body.xmat.reshape(3, 3).T
+        R = body.xmat.reshape(3, 3)
+        eye = body.xpos + R @ self._X_LS[:3, 3]
+        directions = self._rays @ (R @ self._X_LS[:3, :3]).T
         count = scanner.rays
         geoms, ranges = np.empty(count, np.int32), np.empty(count)
         mujoco.mj_multiRay(
-            model, data, body.xpos.copy(), directions.ravel(), self._groups, True, body.id, geoms,
+            model, data, eye, directions.ravel(), self._groups, True, body.id, geoms,
             ranges, None, count, scanner.range_max,
         )  # fmt: skip
         hit = (geoms >= 0) & (ranges >= 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from base_navigation.obstacle_scenes import BODY, Scene
 
+from motion_nodes.base_navigation.free_motion import out_of_base
 from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
 from motion_nodes.base_navigation.obstacle_points import (
     LaserReadings,
@@ -16,6 +17,7 @@ from motion_nodes.base_navigation.obstacle_points import (
     view_of_scan,
 )
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import from_xyz_rpy
 
@@ -211,3 +213,35 @@ def test_the_history_of_poses():
     assert history.newest == 0.5
     with pytest.raises(InvalidCommand):
         history.at(0.2)
+
+
+def test_odometry_that_is_set_to_another_pose_has_jumped():
+    history = PoseHistory()
+    speed = Twist2(0.5, 0.0, 1.0)
+    assert not any(history.add(0.1 * k, Pose2(0.05 * k, 0.0, 0.1 * k), speed) for k in range(10))
+    # A pause without messages, with the velocity.
+    assert not history.add(2.0, Pose2(1.0, 0.0, 2.0), speed)
+    assert history.add(2.1, Pose2(0.0, 0.0, 0.0), speed)
+    assert history.newest == 2.1
+    assert history.add(2.2, Pose2(0.0, 0.0, 1.0), Twist2())
+
+
+def test_a_scan_of_a_base_that_turns_meanwhile():
+    """The scanner takes 0.2 s for a turn, in which the base turns by 0.4 rad and moves by 6 cm."""
+    history, turn, speed = PoseHistory(), 2.0, 0.3
+    for k in range(60):
+        history.add(0.02 * k, Pose2(speed * 0.02 * k, 0.0, turn * 0.02 * k))
+    begin, duration, n = 0.7, 0.2, 360
+    times = begin + np.linspace(0.0, duration, n)
+    X_BS = from_xyz_rpy((0.05, 0.0, 0.2), (0.0, 0.0, 0.3))
+    ranges = np.empty(n)
+    for k, t in enumerate(times):
+        at = Pose2(speed * t, 0.0, turn * t).compose(Pose2(0.05, 0.0, 0.3))
+        ranges[k] = SCENE.ranges(at.x, at.y, np.array([at.yaw + STEP * k]))[0]
+    ranges[ranges > 3.5] = INF
+    end = Pose2(speed * times[-1], 0.0, turn * times[-1])
+    X = history.sensor_poses(X_BS, begin, duration, n)
+    right = view_of_scan(readings(ranges), X, 0.03, 0.5, 3.0)
+    assert off(out_of_base(right.points, end)).max() < 3e-3
+    wrong = view_of_scan(readings(ranges), X_BS, 0.03, 0.5, 3.0)
+    assert off(out_of_base(wrong.points, end)).max() > 0.1

@@ -28,10 +28,12 @@ from navigation_client import (
 )
 from ros_processes import LATCHED, RosClient
 from scripted_base import ScriptedBase
-from sensor_msgs.msg import LaserScan
+from sensor_msgs.msg import LaserScan, PointCloud2
 
+from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
+from motion_nodes.ros.messages.depth_messages import cloud_message
 
 pytestmark = pytest.mark.timeout(900)
 NODE = "/base_navigator"
@@ -43,7 +45,9 @@ NEAR = 0.06
 def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
     """A JetBot's navigator and a base for it."""
     base = ScriptedBase()
-    process = module_suite.node("base_navigator", robot="jetbot")
+    process = module_suite.node(
+        "base_navigator", robot="jetbot", **{"obstacles.cloud_topics": ["cloud"]}
+    )
     navigator = NavigationClient(module_client)
     goal_pose = module_client.publisher(PoseStamped, "/goal_pose")
     navigator.wait_for()
@@ -422,6 +426,27 @@ class TestObstacles:
         status, result = call.result()
         assert cell.client.set_parameters(NODE, obstacles__sensor_silent="hold").successful
         assert status == SUCCEEDED, result.error_msg
+
+    def test_clouds_stop_it_too(self, cell, base, scanner):
+        """The last test of the class: the navigator waits for clouds from now on."""
+        scanner.wall = 9.0
+        out = cell.client.publisher(PointCloud2, "/cloud")
+        pole = np.array([(0.6, 0.0, z) for z in np.linspace(0.0, 0.5, 30)])
+
+        def show() -> None:
+            scanner.show()
+            local = into_base(pole[:, :2], base.pose)
+            points = np.column_stack((local, pole[:, 2])).astype(np.float32)
+            stamp = cell.client.node.get_clock().now().to_msg()
+            out.publish(cloud_message(points, "base_link", stamp))
+
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        pole_at = "an obstacle at (0.60, "
+        cell.client.repeat(show, lambda: scanner.diagnosed(pole_at), "the pole")
+        assert base.pose.x == pytest.approx(0.6 - 0.1 - 0.058, abs=0.03)
+        assert call.cancel()
+        call.result()
 
 
 def zero_quaternion() -> PoseStamped:

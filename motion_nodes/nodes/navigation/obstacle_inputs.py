@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sensor_msgs.msg import LaserScan, PointCloud2
 
 from motion_nodes.base_navigation.footprint import Footprint
@@ -21,6 +20,7 @@ from motion_nodes.base_navigation.obstacle_points import (
     view_of_scan,
 )
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
@@ -104,6 +104,12 @@ class ObstacleInputs:
         self.memory.clear()
         for sensor in self._sensors:
             sensor.pending = sensor.seen_at = None
+
+    def moved(self, time: float, pose: Pose2, twist: Twist2) -> None:
+        """Add a pose of the odometry at a time [s]; a jump clears what is remembered."""
+        if self.history.add(time, pose, twist):
+            self.forget()
+            self.history.add(time, pose, twist)
 
     def update(self, base_frame: str) -> None:
         """Read the newest messages."""
@@ -190,9 +196,8 @@ class ObstacleInputs:
             X_BS = sensor.X_BS
             if X_BS is None:
                 X_BS = self._pose_of(message, stamp, base_frame)
-            rows = self.history.at(end)
-            pose = Pose2(*rows[0].tolist())
-            view = self._view(sensor, message, X_BS, 1e-9 * stamp, duration, pose)
+            pose = Pose2(*self.history.at(end)[0].tolist())
+            view = self._view(sensor, message, X_BS, 1e-9 * stamp, duration)
             view = self.memory.add(view, pose, end, number)
         except (MotionError, ValueError, OverflowError) as error:
             sensor.fault = str(error)
@@ -238,7 +243,7 @@ class ObstacleInputs:
         return total if 0.0 < total <= 1.0 else 0.0
 
     def _view(
-        self, sensor: _Sensor, message: Any, X_BS: Array, begin: float, duration: float, pose: Pose2
+        self, sensor: _Sensor, message: Any, X_BS: Array, begin: float, duration: float
     ) -> SensorView:
         footprint, reach = self._footprint, self.memory.config.reach
         low = footprint.floor + self._node.params.obstacles_min_height
@@ -254,21 +259,10 @@ class ObstacleInputs:
             range_min=float(message.range_min),
             range_max=float(message.range_max),
         )
-        X: NDArray[np.float64] = X_BS
         if duration > 0.0:
-            X = self._moved(X_BS, begin, duration, len(readings.ranges), pose)
-        return view_of_scan(readings, X, low, high, reach)
-
-    def _moved(self, X_BS: Array, begin: float, duration: float, count: int, pose: Pose2) -> Array:
-        """Return the pose of the sensor at each reading, in the base frame at the end."""
-        rows = self.history.at(begin + np.linspace(0.0, duration, count))
-        c, s = np.cos(rows[:, 2] - pose.yaw), np.sin(rows[:, 2] - pose.yaw)
-        X = np.tile(np.eye(4), (count, 1, 1))
-        X[:, 0, 0], X[:, 0, 1], X[:, 1, 0], X[:, 1, 1] = c, -s, s, c
-        dx, dy = rows[:, 0] - pose.x, rows[:, 1] - pose.y
-        cy, sy = np.cos(pose.yaw), np.sin(pose.yaw)
-        X[:, 0, 3], X[:, 1, 3] = cy * dx + sy * dy, cy * dy - sy * dx
-        return np.asarray(X @ X_BS)
+            count = len(readings.ranges)
+            X_BS = self.history.sensor_poses(X_BS, begin, duration, count)
+        return view_of_scan(readings, X_BS, low, high, reach)
 
 
 def sensor_poses(params: ObstacleParams) -> list[Array | None]:
