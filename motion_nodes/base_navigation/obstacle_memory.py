@@ -96,8 +96,8 @@ class PoseHistory:
         if time > self.newest:
             yaw = pose.yaw
             if self._rows:
-                before = self._rows[-1][3]
-                yaw = before + math.remainder(yaw - before, math.tau)
+                last_yaw = self._rows[-1][3]
+                yaw = last_yaw + math.remainder(yaw - last_yaw, math.tau)
             self._rows.append((time, pose.x, pose.y, yaw))
         while self._rows and self._rows[-1][0] - self._rows[0][0] > self.SPAN:
             self._rows.popleft()
