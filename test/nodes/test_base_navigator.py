@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from base_navigation.obstacle_scenes import Scene
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
@@ -28,12 +26,10 @@ from navigation_client import (
 )
 from ros_processes import LATCHED, RosClient
 from scripted_base import ScriptedBase
-from sensor_msgs.msg import LaserScan, PointCloud2
+from scripted_scanner import BAD_SCANS, Scanner
 
-from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.ros.messages.depth_messages import cloud_message
 
 pytestmark = pytest.mark.timeout(900)
 NODE = "/base_navigator"
@@ -328,43 +324,11 @@ class TestFrames:
         assert base.pose.distance(Pose2(0.5, 0.0)) < NEAR
 
 
-class Scanner:
-    """A scanner at the base frame that sees a wall across the base's way."""
-
-    def __init__(self, cell: SimpleNamespace) -> None:
-        self.cell, self.wall = cell, 1.0
-        self.changes: dict[str, Any] = {}
-        self._out = cell.client.publisher(LaserScan, "/scan")
-
-    def show(self) -> None:
-        pose = self.cell.base.pose
-        angles = np.arange(360) * math.tau / 360
-        scene = Scene(boxes=np.array([(self.wall, -2.0, self.wall + 0.1, 2.0)]))
-        ranges = scene.ranges(pose.x, pose.y, pose.yaw + angles)
-        message = LaserScan(angle_increment=math.tau / 360, range_min=0.02, range_max=10.0)
-        message.header.frame_id = "base_link"
-        message.header.stamp = self.cell.client.node.get_clock().now().to_msg()
-        message.ranges = ranges.tolist()
-        for name, value in self.changes.items():
-            part = message.header if hasattr(message.header, name) else message
-            setattr(part, name, value(message) if callable(value) else value)
-        self._out.publish(message)
-
-    def until(self, condition: Any, what: str) -> None:
-        """Publish scans until something happens."""
-        self.cell.client.repeat(self.show, condition, what)
-
-    def diagnosed(self, text: str) -> Any:
-        """Return whether the newest report of the navigator says something."""
-        status = self.cell.client.diagnostics(NODE)
-        return status is not None and text in status.message
-
-
 @pytest.fixture
 def scanner(cell: SimpleNamespace, base: ScriptedBase) -> Iterator[Scanner]:
     change = cell.client.set_parameters
     assert change(NODE, obstacles__mode="auto", obstacles__sensor_timeout=0.5).successful
-    yield Scanner(cell)
+    yield Scanner(cell.client, base, NODE)
     assert change(NODE, obstacles__mode="off").successful
 
 
@@ -398,21 +362,10 @@ class TestObstacles:
     def test_bad_scans_move_nothing(self, cell, base, scanner):
         """Each is dropped with its reason, and the base waits for a good one."""
         scanner.wall = 9.0
-        bad: list[tuple[str, dict[str, Any]]] = [
-            ("millimetres", {"ranges": lambda m: [1e3 * r for r in m.ranges]}),
-            ("is blind", {"ranges": [math.nan] * 360}),
-            ("0 ranges", {"ranges": []}),
-            ("angle_increment", {"angle_increment": 1.0}),
-            ("'moon'", {"frame_id": "moon"}),
-            ("no frame_id", {"frame_id": ""}),
-            ("old by its stamp", {"stamp": lambda m: Time(sec=m.header.stamp.sec - 60)}),
-            ("in the future", {"stamp": lambda m: Time(sec=m.header.stamp.sec + 60)}),
-            ("on the base itself", {"ranges": [0.03] * 360}),
-        ]
-        scanner.changes = bad[0][1]
+        scanner.changes = BAD_SCANS[0][1]
         call = cell.navigator.go((1.5, 0.0, 0.0))
         assert call.accepted()
-        for reason, changes in bad:
+        for reason, changes in BAD_SCANS:
             scanner.changes = changes
             scanner.until(lambda r=reason: scanner.diagnosed(r), reason)
         assert base.pose.x < 0.02
@@ -430,20 +383,11 @@ class TestObstacles:
     def test_clouds_stop_it_too(self, cell, base, scanner):
         """The last test of the class: the navigator waits for clouds from now on."""
         scanner.wall = 9.0
-        out = cell.client.publisher(PointCloud2, "/cloud")
-        pole = np.array([(0.6, 0.0, z) for z in np.linspace(0.0, 0.5, 30)])
-
-        def show() -> None:
-            scanner.show()
-            local = into_base(pole[:, :2], base.pose)
-            points = np.column_stack((local, pole[:, 2])).astype(np.float32)
-            stamp = cell.client.node.get_clock().now().to_msg()
-            out.publish(cloud_message(points, "base_link", stamp))
-
+        scanner.pole = 0.6
         call = cell.navigator.go((3.0, 0.0, 0.0))
         assert call.accepted()
         pole_at = "an obstacle at (0.60, "
-        cell.client.repeat(show, lambda: scanner.diagnosed(pole_at), "the pole")
+        scanner.until(lambda: scanner.diagnosed(pole_at), "the pole")
         assert base.pose.x == pytest.approx(0.6 - 0.1 - 0.058, abs=0.03)
         assert call.cancel()
         call.result()
