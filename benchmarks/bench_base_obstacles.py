@@ -27,7 +27,7 @@ from motion_nodes.base_navigation.navigator import MotionResult, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ObstacleAvoidance,
-    Surroundings,
+    SeenObstacles,
 )
 from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
@@ -223,7 +223,7 @@ def run(setup: Setup, seed: int) -> Outcome:
             )  # fmt: skip
             view = view_of_scan(readings, X_BS, footprint.floor + 0.03, height, 6.0)
             memory.add(view, pose, world.time)
-        seen = Surroundings(memory.around(pose))
+        seen = SeenObstacles(memory.around(pose))
         twist = navigator.step(pose, odometry.twist, PERIOD, seen)
         if twist is None:
             break

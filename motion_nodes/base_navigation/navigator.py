@@ -12,7 +12,7 @@ from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits, T
 from motion_nodes.base_navigation.obstacle_avoidance import (
     MOST_DETOURS,
     ObstacleAvoidance,
-    Surroundings,
+    SeenObstacles,
 )
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
@@ -148,7 +148,7 @@ class Navigator:
         self._end(ending, text)
 
     def step(
-        self, pose: Pose2, twist: Twist2, dt: float, seen: Surroundings | None = None
+        self, pose: Pose2, twist: Twist2, dt: float, seen: SeenObstacles | None = None
     ) -> Twist2 | None:
         """Return the commanded twist; None without a task.
 
@@ -190,7 +190,7 @@ class Navigator:
         return self.task.motion.remaining / max(speed, usual)
 
     def _get_around(
-        self, task: NavigationTask, pose: Pose2, twist: Twist2, wanted: Twist2, seen: Surroundings
+        self, task: NavigationTask, pose: Pose2, twist: Twist2, wanted: Twist2, seen: SeenObstacles
     ) -> None:
         """Drive around what blocks the base, or give up."""
         avoidance = self.avoidance

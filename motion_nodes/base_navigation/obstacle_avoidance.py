@@ -30,7 +30,7 @@ MOST_DETOURS = 10
 """Max number of detours of a task."""
 
 
-class Surroundings(NamedTuple):
+class SeenObstacles(NamedTuple):
     """What the sensors of a base say."""
 
     points: Array
@@ -136,7 +136,7 @@ class ObstacleAvoidance:
         )
 
     def limit(
-        self, driven: Twist2, before: Twist2, measured: Twist2, seen: Surroundings, dt: float
+        self, driven: Twist2, before: Twist2, measured: Twist2, seen: SeenObstacles, dt: float
     ) -> Twist2:
         """Return the twist that is commanded instead of ``driven``; see ClearanceGuard.limit."""
         if seen.hold:
@@ -152,7 +152,7 @@ class ObstacleAvoidance:
         return self._guard.limit(driven, before, seen.points, measured, dt)
 
     def update(
-        self, wanted: Twist2, commanded: Twist2, pose: Pose2, seen: Surroundings, dt: float
+        self, wanted: Twist2, commanded: Twist2, pose: Pose2, seen: SeenObstacles, dt: float
     ) -> None:
         """Update the time for which the base is blocked.
 
@@ -174,7 +174,7 @@ class ObstacleAvoidance:
             if anchor.distance(pose) > MOVED[0] or turned > MOVED[1]:
                 self.reset()
 
-    def look_ahead(self, motion: BaseMotion, pose: Pose2, seen: Surroundings, dt: float) -> None:
+    def look_ahead(self, motion: BaseMotion, pose: Pose2, seen: SeenObstacles, dt: float) -> None:
         """Check the rest of a detour: what is behind an obstacle is seen only on the way.
 
         Args:
@@ -193,7 +193,7 @@ class ObstacleAvoidance:
             self.outdated = not motion.is_clear(pose, self.footprint, points, clearance)
 
     def detour(
-        self, motion: BaseMotion, pose: Pose2, wanted: Twist2, seen: Surroundings
+        self, motion: BaseMotion, pose: Pose2, wanted: Twist2, seen: SeenObstacles
     ) -> BaseMotion | None:
         """Return a motion around the obstacles if it is time for one and there is one.
 

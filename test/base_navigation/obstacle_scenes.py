@@ -18,7 +18,7 @@ from motion_nodes.base_navigation.navigator import NavigationTask, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ObstacleAvoidance,
-    Surroundings,
+    SeenObstacles,
 )
 from motion_nodes.base_navigation.obstacle_memory import ObstacleMemory
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
@@ -126,7 +126,7 @@ class SeeingRun:
                     angle_increment=math.tau / RAYS, range_min=0.02, range_max=RANGE[1],
                 )  # fmt: skip
                 memory.add(view_of_scan(readings, np.eye(4), 0.0, 1.0, 4.0), pose, now)
-            seen = Surroundings(memory.around(pose))
+            seen = SeenObstacles(memory.around(pose))
             twist = self.navigator.step(pose, self.base.odometry.twist, DT, seen)
             if twist is None:
                 break

@@ -20,7 +20,7 @@ from motion_nodes.base_navigation.navigator import MotionResult, Navigator
 from motion_nodes.base_navigation.obstacle_avoidance import (
     AvoidanceConfig,
     ObstacleAvoidance,
-    Surroundings,
+    SeenObstacles,
 )
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -213,7 +213,7 @@ def test_a_silent_sensor_stops_the_base_and_nothing_is_tried():
     before = Twist2()
     for k in range(1000):
         hold = "no scan" if k > 60 else ""
-        seen = Surroundings(np.empty((0, 2)), hold)
+        seen = SeenObstacles(np.empty((0, 2)), hold)
         twist = navigator.step(base.pose, base.odometry.twist, DT, seen)
         if twist is None:
             break

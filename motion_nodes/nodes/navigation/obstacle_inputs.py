@@ -11,7 +11,7 @@ import numpy as np
 from sensor_msgs.msg import LaserScan, PointCloud2
 
 from motion_nodes.base_navigation.footprint import Footprint
-from motion_nodes.base_navigation.obstacle_avoidance import Surroundings
+from motion_nodes.base_navigation.obstacle_avoidance import SeenObstacles
 from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleMemory, PoseHistory
 from motion_nodes.base_navigation.obstacle_points import (
     LaserReadings,
@@ -128,7 +128,7 @@ class ObstacleInputs:
                 self._read(number, sensor, base_frame)
         self.memory.age(1e-9 * self._node.now_ns())
 
-    def surroundings(self, pose: Pose2, frame: str) -> Surroundings | None:
+    def surroundings(self, pose: Pose2, frame: str) -> SeenObstacles | None:
         """Return what is known of obstacles; None if there are no sensors.
 
         Args:
@@ -146,7 +146,7 @@ class ObstacleInputs:
             hold = next(filter(None, faults), "")
         if params.obstacles_sensor_silent == "ignore" and mode != "required":
             hold = ""
-        return Surroundings(self.memory.around(pose), hold, frame)
+        return SeenObstacles(self.memory.around(pose), hold, frame)
 
     def diagnose(self, report: Report) -> None:
         """Report the sensors and the obstacles."""
