@@ -55,7 +55,7 @@ fuzz: setup-test
 # Checks that a supervised suite stays reachable while DDS participants start and are killed.
 LISTENERS ?= 1000
 dying-listeners: setup-test
-	@$(BIN)/python benchmarks/bench_dying_listeners.py --listeners $(LISTENERS) $(LISTENER_ARGS)
+	@PYTHONPATH=test $(BIN)/python -m chaos.dying_listeners --listeners $(LISTENERS) $(LISTENER_ARGS)
 
 # Faults of processes, disks, clocks and, with CHAOS_ARGS=--network, of the network in a working suite
 # (test/chaos). One of them again: make chaos SEED=7 FAULT=12
@@ -81,7 +81,7 @@ sweep: setup-test
 	@$(BIN)/python benchmarks/bench_robot_sweep.py build/sweep $(SWEEP_ARGS)
 
 # Those that need no folder and no hour; one: make bench BENCH=suite
-BENCH ?= kinematics ik rmpflow retiming verification recovery stop control_loop start suite viewer
+BENCH ?= kinematics ik rmpflow retiming stop control_loop start suite viewer
 bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/bench.txt

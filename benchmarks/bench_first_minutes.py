@@ -6,9 +6,6 @@ repository into a temporary folder and does there what the README says: no envir
 kernels. The demo counts as seen when the show begins. What pip has in its cache and how fast the
 network is decide the set-up; ``--no-pip-cache`` has everything downloaded. With ``--skip-setup``
 nothing is installed: the clone borrows the environment that runs this file.
-
-``--wheel`` does without a clone: an empty environment, ``pip install`` of the wheel with its extra
-``ros``, a robot that moves, one of one's own, and ``ros2``.
 """
 
 from __future__ import annotations
@@ -94,55 +91,6 @@ def write_urdf(folder: Path) -> None:
     (folder / "my_arm.urdf").write_text(block[1], encoding="utf-8")
 
 
-def without_a_clone(folder: Path, *, pip_cache: bool) -> Newcomer:
-    """Install the wheel in an empty environment and use it from an empty folder."""
-    place = folder / "place"
-    place.mkdir()
-    environment = {
-        name: value for name, value in os.environ.items()
-        if name not in ("PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH",
-                        "_ROS_WHEELS_BOOTSTRAP_COMPLETE")
-    }  # fmt: skip
-    programs = folder / "env" / "bin"
-    newcomer = Newcomer(place, {
-        **environment, "XDG_CACHE_HOME": str(folder / "cache"),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        **({} if pip_cache else {"PIP_NO_CACHE_DIR": "1"}),
-    })  # fmt: skip
-    build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder)]
-    progress("building the wheel")
-    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
-    wheel = next(folder.glob("*.whl"))
-    python = str(Path(sys.base_prefix) / "bin" / "python3")
-    newcomer.run("python -m venv", [python, "-m", "venv", str(folder / "env")])
-    newcomer.run("pip install motion-nodes[ros]", ["pip", "install", "-q", f"{wheel}[ros]"])
-    newcomer.run("motion --help", ["motion", "--help"])
-    newcomer.run("motion fk franka --state ready", ["motion", "fk", "franka", "--state", "ready"])
-    newcomer.run("motion setup: message packages compiled", ["motion", "setup"])
-    go = ["motion", "go", "franka", "--to", "ready"]
-    up = ["motion", "up", "--port", PORT]
-    newcomer.run(
-        "motion up franka: READY, kernels compiled", [*up, "franka"], text="READY after",
-        then=("motion go franka --to ready, with the motion", go),
-    )  # fmt: skip
-    echo = ["ros2", "topic", "echo", "--once", "/joint_states"]
-    newcomer.run(
-        "motion up franka: READY again", [*up, "franka"], 2.0, "READY after",
-        then=("ros2 topic echo --once /joint_states", echo),
-    )  # fmt: skip
-    write_urdf(place)
-    newcomer.run("motion new my_arm.urdf", ["motion", "new", "my_arm.urdf"], 60.0)
-    pub = [
-        "ros2", "topic", "pub", "--once", "/joint_trajectory_controller/reference",
-        "sensor_msgs/msg/JointState", "{name: [turn, lift], position: [0.4, 0.3]}",
-    ]  # fmt: skip
-    newcomer.run(
-        "motion up ./my_arm: READY", [*up, "./my_arm"], text="READY after",
-        then=("ros2 topic pub: two joints of it move", pub),
-    )  # fmt: skip
-    return newcomer
-
-
 def first_minutes(folder: Path, *, skip_setup: bool, pip_cache: bool) -> Newcomer:
     """Do everything in an empty folder; return who did it."""
     clone = folder / "motion_nodes"
@@ -187,17 +135,13 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--skip-setup", action="store_true", help="install nothing")
     parser.add_argument("--no-pip-cache", action="store_true", help="ignore pip's cache")
-    parser.add_argument("--wheel", action="store_true", help="without a clone")
     options = parser.parse_args()
     isolate()
     report = Report("The first minutes")
     with tempfile.TemporaryDirectory(prefix="motion_nodes-first-") as folder:
-        if options.wheel:
-            newcomer = without_a_clone(Path(folder), pip_cache=not options.no_pip_cache)
-        else:
-            newcomer = first_minutes(
-                Path(folder), skip_setup=options.skip_setup, pip_cache=not options.no_pip_cache
-            )
+        newcomer = first_minutes(
+            Path(folder), skip_setup=options.skip_setup, pip_cache=not options.no_pip_cache
+        )
     report.table(
         "Wall time of each step",
         ["", "s", "promised [s]"],

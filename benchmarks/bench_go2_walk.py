@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The published Go2 policy in MuJoCo: random twists on flat ground and over 3 cm steps.
 
-    python benchmarks/bench_go2_walk.py [--minutes 5]
-
-Prints falls, velocity errors by axis, and the time of the network against its period.
+Run: ``python benchmarks/bench_go2_walk.py [--minutes 5]``. Printed are falls, velocity errors by
+axis, and the time of the network beside its period.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-
 import numpy as np
+from harness import Cell, Report, Spread, arguments, progress
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -39,44 +36,45 @@ def steps() -> tuple[Obstacle, ...]:
     return tuple(bars)
 
 
-def walk(name: str, obstacles: tuple[Obstacle, ...], minutes: float, seed: int) -> None:
-    """Walk under random commands and print what happened."""
+def walk(name: str, obstacles: tuple[Obstacle, ...], minutes: float, seed: int) -> list[Cell]:
+    """Walk under random commands; return the table's row."""
+    progress(name)
     robot, rng = load_robot("go2"), np.random.default_rng(seed)
     runner = load_policy("go2_walk", robot)
     world = MujocoWorld([RobotPlacement(robot, "go2")], WorldConfig(obstacles=obstacles))
     trial, falls, errors, times, travelled = PolicyTrial(world, "go2", runner), 0, [], [], 0.0
-    begin = time.perf_counter()
     for _ in range(round(60.0 * minutes / SEGMENT)):
         command = rng.uniform((-0.5, -0.3, -1.0), (1.0, 0.3, 1.0))
         before = world.base_pose("go2")[:2, 3]
         result = trial.walk(command, SEGMENT)
         travelled += float(np.linalg.norm(world.base_pose("go2")[:2, 3] - before))
-        times.append(trial.sequence.inference_time)
+        times.append(1e3 * trial.sequence.inference_time)
         if result.fell:
             falls += 1
             world.reset()
             trial = PolicyTrial(world, "go2", runner)
             continue
         errors.append(result.error)
-    wall = time.perf_counter() - begin
-    error = np.sqrt((np.array(errors) ** 2).mean(axis=0))
-    print(f"{name}: {minutes:g} min, {falls} falls, {travelled:.0f} m between ends of commands")
-    print(f"  RMS error vx {error[0]:.3f} m/s, vy {error[1]:.3f} m/s, wz {error[2]:.3f} rad/s")
-    print(
-        f"  evaluation of the policy {1e3 * np.median(times):.2f} ms, max {1e3 * max(times):.2f} "
-        f"ms, of its period of {1e3 * runner.period:g} ms; {60 * minutes / wall:.1f} times "
-        "real time"
-    )
+    error = np.sqrt((np.array(errors) ** 2).mean(axis=0)).tolist()
+    spread = Spread.of(times)
+    return [name, falls, travelled, *error, spread.p50, spread.maximum, 1e3 * runner.period]
 
 
 def main() -> None:
-    """Run both grounds."""
-    cli = argparse.ArgumentParser(description=__doc__)
-    cli.add_argument("--minutes", type=float, default=5.0, help="on each ground")
-    cli.add_argument("--seed", type=int, default=0)
-    args = cli.parse_args()
-    walk("flat", (), args.minutes, args.seed)
-    walk("3 cm steps", steps(), args.minutes, args.seed)
+    """Walk on both grounds, and print a table."""
+    parser = arguments(__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="on each ground")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    report = Report("The Go2 walks by its published policy")
+    grounds = {"flat": (), "3 cm steps": steps()}
+    report.table(
+        f"{options.minutes:g} minutes on each ground",
+        ["ground", "falls", "between ends of commands [m]", "RMS error vx [m/s]", "vy [m/s]",
+         "wz [rad/s]", "policy, median [ms]", "max [ms]", "period [ms]"],
+        [walk(name, ground, options.minutes, options.seed) for name, ground in grounds.items()],
+    )  # fmt: skip
+    report.write(options.json)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning on the MotionBenchMaker problems: RRT-Connect and shortening beside vamp, OMPL, mplib.
+"""Planning on the MotionBenchMaker problems: RRT-Connect and shortening beside vamp.
 
 Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute), or with the folder in
-MOTION_BENCH_MAKER; ``planning_problems.py`` documents its contents. Peers run by a Python that has
-them, ``--vamp-python``, ``--ompl-python`` (which needs this package too) and ``--mplib-python``;
-vamp also where this Python can import it. OMPL and mplib get each ``--step``-th problem.
+MOTION_BENCH_MAKER; ``planning_problems.py`` documents its contents. vamp runs in this Python if it
+can be imported, else in that of ``--vamp-python``.
 
-All planners have the same spheres, pairs and shapes, and vamp and OMPL the same steps along edges;
-a cylinder is what vamp takes it for: a capsule, in the family ``box`` a box. Search is the time of
-the tree search alone, by the planner's own clock; end to end is one call to plan and one to shorten
-from Python, with our checks of start and goals. Making the world is not counted, nor is the first
-call of each process. ``--verify`` verifies the short path of each problem's first seed by the
-URDF's geometry, without sampling; else nothing is verified, and the table says so. ``--classic``
-gives RRT and RRT* each a second for 35 of the problems with shelves; RRT* uses it up. ``--shipped``
-measures the robot as it is shipped instead, with its own spheres and shapes, true cylinders and the
-whole pipeline, verification included.
+Both planners have the same spheres, pairs, shapes and steps along edges; cylinders are capsules, in
+the family ``box`` boxes, as for vamp. Search is the time of the tree search alone, by the planner's
+own clock; end to end is one call to plan and one to shorten from Python, with our checks of start
+and goals. Creating the world and the first call of each process are not counted. ``--verify``
+verifies the short path of each problem's first seed by the URDF's geometry. ``--classic`` gives RRT
+and RRT* a second each for 35 of the problems with shelves; RRT* uses it up. ``--shipped`` measures
+the shipped robot instead, with its own spheres and shapes, cylinders, and the whole pipeline with
+verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRTConnect.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,10 +29,10 @@ from pathlib import Path
 
 import numpy as np
 from harness import Cell, Report, Spread, arguments, progress, ratio, script_command
-from planning_problems import Problem, ProblemSet, find_problems, write_model
+from planning_problems import Problem, ProblemSet, find_problems
 
 from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.pipeline import MotionPlan, plan
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
@@ -47,7 +44,7 @@ CLASSIC = 35  # Problems of the classic planners
 
 @dataclass
 class Answer:
-    """What a planner did with a problem; times in seconds, lengths in rad."""
+    """Result of a planner for a problem; times in seconds, lengths in rad."""
 
     family: str
     solved: bool
@@ -56,10 +53,8 @@ class Answer:
     wall: float = math.nan
     first: float = math.nan
     length: float = math.nan
-    checks: float = math.nan
-    """Part of the search that was spent in our collision checks."""
     valid: bool | None = None
-    """What verification said of the short path; None: it was not verified."""
+    """Result of the verification of the short path; None: not verified."""
 
 
 def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRequest:
@@ -93,22 +88,20 @@ def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Ans
     return answers
 
 
-def peer(name: str, python: str, problems: ProblemSet, step: int, rounds: int) -> list[Answer]:
-    """Return the answers of ``peers/planning_NAME.py``; none where it fails."""
-    progress(f"{name}: each {step}th problem, {rounds} seeds")
-    with tempfile.TemporaryDirectory() as folder:
-        write_model(problems, Path(folder))
-        words = [str(problems.file), str(step), str(rounds), folder]
-        command = [python, *script_command(f"peers/planning_{name}.py", *words)[1:]]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+def vamp(python: str, problems: ProblemSet, step: int, rounds: int) -> list[Answer]:
+    """Return the answers of ``peers/planning_vamp.py``; none if it fails."""
+    progress(f"vamp: {rounds} seeds")
+    words = [str(problems.file), str(step), str(rounds)]
+    command = [python, *script_command("peers/planning_vamp.py", *words)[1:]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
-        progress(f"without {name}: it ended with code {done.returncode}")
+        progress(f"without vamp: it ended with code {done.returncode}")
         return []
     lines = (line for line in done.stdout.splitlines() if line.startswith("{"))
     return [Answer(**json.loads(line)) for line in lines]
 
 
-def table(report: Report, title: str, mine: list[Answer], theirs: list[Answer], name: str) -> None:
+def table(report: Report, title: str, mine: list[Answer], theirs: list[Answer]) -> None:
     """Print families and all together."""
     rows: list[list[Cell]] = []
     for family in [*dict.fromkeys(answer.family for answer in mine), "all"]:
@@ -117,9 +110,9 @@ def table(report: Report, title: str, mine: list[Answer], theirs: list[Answer], 
         ratios = [ratio(m, t) for m, t in zip(left[1:4], right[1:4], strict=True)]
         rows.append([family, *left, *right, *ratios][: 16 if theirs else 7])
     columns = ["solved %", "search us", "p95 us", "end to end us", "first rad", "short rad"]
-    heads = ["family", *columns, *(f"{name}: {column}" for column in columns)]
+    heads = ["family", *columns, *(f"vamp: {column}" for column in columns)]
     heads = [*heads, "ratio", "ratio p95", "ratio end to end"][: 16 if theirs else 7]
-    report.table(title, heads, rows, f"{verified(mine)} {notes(theirs, name)}")
+    report.table(title, heads, rows, f"{verified(mine)} {seeds(theirs)}")
 
 
 def figures(answers: Sequence[Answer]) -> list[float]:
@@ -146,17 +139,16 @@ def verified(answers: Sequence[Answer]) -> str:
     )
 
 
-def notes(answers: Sequence[Answer], name: str) -> str:
-    """Return the outcomes of a peer's seeds, and the time spent in our checks, as text."""
+def seeds(answers: Sequence[Answer]) -> str:
+    """Return in how many problems vamp's seeds led to different first paths, as text."""
     lengths: dict[int, list[float]] = {}
     for answer in answers:
         lengths.setdefault(answer.problem, []).append(answer.first)
     several = [rows for rows in lengths.values() if len(rows) > 1]
-    found = [f"{name}: different first paths by seed in {sum(len(set(r)) > 1 for r in several)} of "
-             f"{len(several)} problems."] if several else []  # fmt: skip
-    inside = [x.checks for x in answers if math.isfinite(x.checks)]
-    found += [f"Of its search our checks took {1e6 * np.median(inside):.0f} us."] if inside else []
-    return " ".join(found)
+    if not several:
+        return ""
+    count = sum(len(set(rows)) > 1 for rows in several)
+    return f"vamp: different first paths by seed in {count} of {len(several)} problems."
 
 
 def classic(report: Report, problems: ProblemSet) -> None:
@@ -215,17 +207,49 @@ def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> Non
     )  # fmt: skip
 
 
+def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
+    """Compare the durations of motions by RRTConnect and TrajOpt, without verification."""
+    planners = ("RRTConnect", "TrajOpt")
+    found: dict[str, list[list[float]]] = {}
+    for number, problem in enumerate((problems.problems[0], *problems.problems[::step])):
+        request = request_of(problems, problem, 5.0)
+        times, spent = [], []
+        for name in planners:
+            begin = time.thread_time()
+            made = plan(request, PlanOptions(planner=name, verify=False))
+            spent.append(1e3 * (time.thread_time() - begin))
+            times.append(math.nan if made.motion is None else made.motion.duration)
+        if number:  # the first one compiles
+            found.setdefault(problem.family, []).append([*times, *spent])
+    rows: list[list[Cell]] = []
+    for family in [*found, "all"]:
+        numbers = np.array([x for name, each in found.items() if family in (name, "all")
+                             for x in each])  # fmt: skip
+        solved = np.isfinite(numbers[:, :2])
+        both = numbers[solved.all(axis=1)]
+        ratios = Spread.of(both[:, 1] / both[:, 0])
+        rows.append([family, len(numbers), *solved.sum(axis=0).tolist(),
+                     *both[:, :2].mean(axis=0).tolist(), ratios.p50, ratios.maximum,
+                     *np.median(numbers[:, 2:], axis=0).tolist()])  # fmt: skip
+    report.table(
+        "Motions of TrajOpt beside shortened paths of RRTConnect",
+        ["family", "problems", "solved by RRTConnect", "by TrajOpt", "motion time [s]",
+         "TrajOpt [s]", "ratio, median", "ratio, max", "planning [ms], median", "TrajOpt [ms]"],
+        rows,
+        "Motion times are means of problems that both solve; planning is processor time.",
+    )  # fmt: skip
+
+
 def main() -> int:
     """Print the tables."""
     parser = arguments(__doc__)
-    parser.add_argument("--problems", type=Path, metavar="FOLDER", help="where the problems are")
+    parser.add_argument("--problems", type=Path, metavar="FOLDER", help="folder of the problems")
     parser.add_argument("--rounds", type=int, default=5, help="seeds a problem")
-    for name in ("vamp", "ompl", "mplib"):
-        parser.add_argument(f"--{name}-python", metavar="FILE", help=f"a Python that has {name}")
+    parser.add_argument("--vamp-python", metavar="FILE", help="a Python that has vamp")
     parser.add_argument("--verify", action="store_true", help="verify the paths")
     parser.add_argument("--shipped", action="store_true", help="the shipped spheres and shapes")
     parser.add_argument("--classic", action="store_true", help="RRT and RRT* as well")
-    parser.add_argument("--step", type=int, default=7, help="stride for OMPL and mplib")
+    parser.add_argument("--trajopt", action="store_true", help="TrajOpt beside RRTConnect instead")
     parser.add_argument("--every", type=int, default=1, help="stride of all problems")
     options = parser.parse_args()
     problems = find_problems(options.problems)
@@ -233,20 +257,17 @@ def main() -> int:
         print("No problems: name their folder with --problems or in MOTION_BENCH_MAKER.")
         return 0
     report = Report("Planning: MotionBenchMaker, Franka Panda")
-    if options.shipped:
-        shipped(report, problems, options.rounds, options.every)
-        report.write(options.json)
-        return 0
-    vamp = options.vamp_python or (sys.executable if importlib.util.find_spec("vamp") else None)
     rounds, every = options.rounds, options.every
-    theirs = peer("vamp", vamp, problems, every, rounds) if vamp else []
-    mine = ours(problems, every, rounds, options.verify)
-    table(report, f"RRT-Connect, then shortening, {rounds} seeds a problem", mine, theirs, "vamp")
-    for name, python in (("ompl", options.ompl_python), ("mplib", options.mplib_python)):
-        if python:
-            theirs = peer(name, python, problems, options.step, 1)
-            mine = ours(problems, options.step, 1, False)
-            table(report, f"Each {options.step}th problem, beside {name}", mine, theirs, name)
+    if options.shipped:
+        shipped(report, problems, rounds, every)
+    elif options.trajopt:
+        trajopt(report, problems, every)
+    else:
+        here = sys.executable if importlib.util.find_spec("vamp") else None
+        python = options.vamp_python or here
+        theirs = vamp(python, problems, every, rounds) if python else []
+        mine = ours(problems, every, rounds, options.verify)
+        table(report, f"RRT-Connect, then shortening, {rounds} seeds a problem", mine, theirs)
     if options.classic:
         classic(report, problems)
     report.write(options.json)

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random valid joint goals through ``move_action``, judged by the contacts of MuJoCo.
 
-Run: ``python benchmarks/bench_random_goals.py`` (``--goals N``, ``--robots franka ur10e``,
-``--obstacles K``). For each robot ``motion up ROBOT --scene-bodies`` runs without page and with the
-shipped defaults; nothing is added by hand but random boxes over the planner's endpoints, which
-become bodies. Goals are uniform within the joint limits and valid by ``check_state_validity``; they
-are sent one after the other from this process. A goal that the floor separates from home is counted
-and not sent (see ``Separation``). Reported are the action's results, contacts that are not expected
-(``/diagnostics`` of the simulation), and peak joint speeds (``joint_states``) by their limits. 500
-goals take about 40 minutes for each robot, 60 about five. Exit code 1 where a goal was not executed
-or a contact was seen.
+Run: ``python benchmarks/bench_random_goals.py`` (``--goals N``, ``--robots franka ur10e``). For
+each robot ``motion up ROBOT`` runs without page and with the shipped defaults. Goals are uniform
+within the joint limits and valid by ``check_state_validity``; they are sent one after the other. A
+goal that the floor separates from home is counted and not sent (see ``Separation``). Reported are
+the action's results, unexpected contacts (``/diagnostics`` of the simulation), and peak joint
+speeds (``joint_states``) relative to their limits. 500 goals take about 40 minutes for each robot.
+Exit code 1 if a goal was not executed or there was a contact.
 """
 
 from __future__ import annotations
@@ -22,28 +20,19 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from geometry_msgs.msg import Pose
 from harness import Cell, Report, arguments, isolate, motion_up, progress
 from harness.clients import MOVE, Client, SuiteReports, plan_goal, validity_request
 from harness.processes import START
 from moveit_msgs.action import MoveGroup
-from moveit_msgs.msg import CollisionObject, PlanningScene
-from moveit_msgs.srv import ApplyPlanningScene, GetStateValidity
+from moveit_msgs.srv import GetStateValidity
 from sensor_msgs.msg import JointState
-from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.scenery import floor_of
 
 GOAL = 120.0  # [s] How long a goal may take
-SIZES = (0.05, 0.25)  # Of the edges of random boxes [m]
-REACH = ((-1.0, -1.0, 0.05), (1.0, 1.0, 1.2))  # Corners of the space that boxes stand in [m]
-HOME_CLEARANCE = 0.05  # Of boxes from the robot's home configuration [m]
 OTHERS, VALUES = 24, 181
 """Random values of the other joints, and values of the joint that is checked."""
 
@@ -76,8 +65,7 @@ class Findings:
         return [
             robot, self.sent, self.executed, self.sent - self.executed, self.unreachable,
             self.figure("contacts"), 1e3 * self.figure("contact depth max [m]"),
-            self.figure("contact force max [N]"), self.peak_ratio, self.figure("scene bodies"),
-            self.seconds,
+            self.figure("contact force max [N]"), self.peak_ratio, self.seconds,
         ]  # fmt: skip
 
     def notes(self, robot: str) -> list[str]:
@@ -103,7 +91,6 @@ class GoalCell:
         self._indices: dict[tuple[str, ...], list[int]] = {}
         self._limits = robot.limits.select(self.group.joints).velocity
         self._validity = node.create_client(GetStateValidity, "check_state_validity")
-        self._scene = node.create_client(ApplyPlanningScene, "apply_planning_scene")
         node.create_subscription(JointState, "joint_states", self._on_state, 100)
 
     def wait(self) -> None:
@@ -115,27 +102,6 @@ class GoalCell:
         """Return whether the planner reports a configuration of the group as valid."""
         request = validity_request(self.group.name, self.group.joints, q)
         return bool(self.client.call(self._validity, request).valid)
-
-    def add_boxes(self, count: int, rng: np.random.Generator) -> None:
-        """Add random boxes to the scene, and wait until they are bodies."""
-        scene = PlanningScene(is_diff=True)
-        scene.robot_state.is_diff = True
-        checker = CollisionChecker(self.robot, self.robot.joint_names)
-        while len(scene.world.collision_objects) < count:
-            size, place = rng.uniform(*SIZES, 3).tolist(), rng.uniform(*REACH).tolist()
-            item = world_object("box", Box(tuple(size)), from_xyz_rpy(place))
-            checker.set_scene(Scene({"box": item}))
-            if checker.sphere_distances(self.robot.home).distance.min() < HOME_CLEARANCE:
-                continue
-            name = f"box_{len(scene.world.collision_objects)}"
-            message = CollisionObject(id=name, operation=CollisionObject.ADD)
-            message.pose.position.x, message.pose.position.y, message.pose.position.z = place
-            message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=size)]
-            message.primitive_poses = [Pose()]
-            scene.world.collision_objects.append(message)
-        if not self.client.call(self._scene, ApplyPlanningScene.Request(scene=scene)).success:
-            raise RuntimeError("the boxes were refused")
-        self.client.wait(lambda: self.findings.figure("scene bodies") == count, "boxes as bodies")
 
     def send(self, q: np.ndarray) -> None:
         """Have the robot go to a configuration, and count what became of it."""
@@ -212,12 +178,10 @@ class Separation:
 
 def measure(name: str, options: Any) -> Findings:
     """Return what the goals of one robot came to."""
-    with motion_up(name, "--viewer", "none", "--scene-bodies") as suite:
+    with motion_up(name, "--viewer", "none") as suite:
         cell = GoalCell(load_robot(name))
         cell.wait()
         rng, found = np.random.default_rng(options.seed), cell.findings
-        if options.obstacles:
-            cell.add_boxes(options.obstacles, rng)
         separation = Separation(cell.robot, cell.group)
         begin = time.monotonic()
         while found.sent < options.goals:
@@ -245,21 +209,20 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--goals", type=int, default=60, help="for each robot")
     parser.add_argument("--robots", nargs="+", default=["franka", "ur10e"], metavar="ROBOT")
-    parser.add_argument("--obstacles", type=int, default=0, help="random boxes in the scene")
-    parser.add_argument("--seed", type=int, default=1, help="of goals and boxes")
+    parser.add_argument("--seed", type=int, default=1, help="of the goals")
     options = parser.parse_args()
     isolate()
     report = Report("Random valid goals through move_action")
     rclpy.init(args=[])
     found = {}
     for robot in options.robots:
-        progress(f"{options.goals} goals of {robot}, {options.obstacles} boxes")
+        progress(f"{options.goals} goals of {robot}")
         found[robot] = measure(robot, options)
     rclpy.shutdown()
     report.table(
-        f"{options.goals} goals each, {options.obstacles} boxes, seed {options.seed}",
+        f"{options.goals} goals each, seed {options.seed}",
         ["", "goals", "executed", "not", "unreachable, not sent", "contacts", "max depth [mm]",
-         "max force [N]", "peak speed / limit", "bodies", "s"],
+         "max force [N]", "peak speed / limit", "s"],
         [f.row(robot) for robot, f in found.items()],
         "\n".join(note for robot, f in found.items() for note in f.notes(robot)),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from harness import Report, arguments, progress
-from true_geometry import Touch, TrueGeometry, panda_folder, published_parts
+from true_geometry import Touch, TrueGeometry, published_parts
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
@@ -58,10 +58,10 @@ def main() -> None:
     parser.add_argument("--panda", type=Path, help="folder of the Panda's collision meshes")
     parser.add_argument("--ur10e", type=Path, help="folder of the UR10e's collision meshes")
     options = parser.parse_args()
-    folders = {"franka": options.panda or panda_folder(), "ur10e": options.ur10e}
+    folders = {"franka": options.panda, "ur10e": options.ur10e}
     chosen = {name: folder for name, folder in folders.items() if folder is not None}
     if not chosen:
-        sys.exit("give --panda or --ur10e, or install example-robot-data for the Panda's meshes")
+        sys.exit("give --panda or --ur10e: folders of collision meshes (tools/published_meshes.py)")
     report = Report("True geometry: planned motions against the manufacturers' meshes")
     rows, details = [], []
     for name, folder in chosen.items():

@@ -16,7 +16,6 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as Xml
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class Problem:
     goals: np.ndarray
 
     def scene(self, allowed: AllowedCollisions, as_reference: bool) -> Scene:
-        """Return what stands around the robot.
+        """Return the obstacles.
 
         Args:
             allowed: pairs that are not checked.
@@ -94,8 +93,8 @@ class ProblemSet:
         limits = replace(franka.limits, upper=upper)
         self.robot: Robot = replace(franka, limits=limits, spheres=own)
         self.shipped_robot: Robot = replace(self.robot, spheres=franka.spheres)
-        self.never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
-        self.allowed = AllowedCollisions().with_pairs(self.never)
+        never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
+        self.allowed = AllowedCollisions().with_pairs(never)
 
     def checker(self, problem: Problem, as_reference: bool) -> CollisionChecker:
         """Return the checks of one problem, with as many per radian as the reference makes."""
@@ -112,42 +111,6 @@ class ProblemSet:
         checker = CollisionChecker(self.shipped_robot, "arm", scene=scene)
         checker.set_positions(FINGERS)
         return checker
-
-
-def write_model(problems: ProblemSet, folder: Path) -> None:
-    """Write the robot as ``robot.urdf`` and ``robot.srdf``, for peers that read such files.
-
-    Its spheres are the collision geometry, the fingers are fixed where the reference has them.
-    """
-    root = Xml.fromstring(problems.robot.urdf)
-    for link in root.iter("link"):
-        for old in link.findall("collision") + link.findall("visual"):
-            link.remove(old)
-        for x, y, z, radius in problems.robot.spheres.get(link.get("name", ""), ()):
-            collision = Xml.SubElement(link, "collision")
-            Xml.SubElement(collision, "origin", xyz=f"{x} {y} {z}", rpy="0 0 0")
-            geometry = Xml.SubElement(collision, "geometry")
-            Xml.SubElement(geometry, "sphere", radius=str(radius))
-    for joint in root.iter("joint"):
-        limit = joint.find("limit")
-        if joint.get("name") == "panda_joint4" and limit is not None:
-            limit.set("upper", str(ELBOW))
-        if joint.get("name") in FINGERS:
-            origin, axis = joint.find("origin"), joint.find("axis")
-            assert origin is not None
-            assert axis is not None
-            way = FINGERS[joint.get("name", "")] * _numbers(axis)
-            origin.set("xyz", " ".join(map(str, _numbers(origin) + way)))
-            joint.set("type", "fixed")
-    Xml.ElementTree(root).write(folder / "robot.urdf")
-    pairs = Xml.Element("robot", name=problems.robot.name)
-    for first, second in problems.never:
-        Xml.SubElement(pairs, "disable_collisions", link1=first, link2=second, reason="Never")
-    Xml.ElementTree(pairs).write(folder / "robot.srdf")
-
-
-def _numbers(element: Xml.Element) -> np.ndarray:
-    return np.array([float(word) for word in element.get("xyz", "0 0 0").split()])
 
 
 def find_problems(folder: Path | None) -> ProblemSet | None:

@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions checked by coal and pinocchio against the collision meshes that manufacturers publish.
-
-The meshes are not part of this repository. Panda: ``link0.stl`` to ``link7.stl``, ``hand.stl`` of
-``franka_description/meshes/collision`` in frankaemika/franka_ros, or the same files in the package
-``example-robot-data`` on PyPI; the boxes of the fingers are figures of ``franka_hand.xacro`` there.
-UR10e: ``meshes/ur10e/collision`` in UniversalRobots/Universal_Robots_ROS2_Description; where each
-mesh stands in its link: ``urdf/ur_macro.xacro`` with ``config/ur10e/visual_parameters.yaml`` and
-``physical_parameters.yaml``.
-"""
+"""Collision checks of a robot by coal and pinocchio, with the meshes that manufacturers publish."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,77 +13,15 @@ import coal
 import numpy as np
 import pinocchio as pin
 
-from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene
 
-XYZ = tuple[float, float, float]
+sys.path.append(str(Path(__file__).parents[1] / "tools"))
+from published_meshes import finger_boxes, link_vertices
+
 Parts = list[tuple[coal.CollisionGeometry, np.ndarray]]
-
-PANDA = {f"panda_link{i}": (f"link{i}.stl", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) for i in range(8)} | {
-    "panda_hand": ("hand.stl", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
-}
-FINGER = (
-    ((0.0, 0.0185, 0.011), (0.022, 0.015, 0.02), 0.0),
-    ((0.0, 0.0068, 0.0022), (0.022, 0.0088, 0.0038), 0.0),
-    ((0.0, 0.0159, 0.02835), (0.0175, 0.007, 0.0235), math.pi / 6.0),
-    ((0.0, 0.00758, 0.04525), (0.0175, 0.0152, 0.0185), 0.0),
-)
-"""Boxes of the left finger: centre, size [m] and turn about x [rad]; the right one mirrors y."""
-_TURNED: XYZ = (0.0, 0.0, math.pi)
-_ALONG: XYZ = (math.pi / 2.0, 0.0, -math.pi / 2.0)
-_TILTED: XYZ = (math.pi / 2.0, 0.0, 0.0)
-UR10E = {
-    "base_link_inertia": ("base.stl", (0.0, 0.0, 0.0), _TURNED),
-    "shoulder_link": ("shoulder.stl", (0.0, 0.0, 0.0), _TURNED),
-    "upper_arm_link": ("upperarm.stl", (0.0, 0.0, 0.1762), _ALONG),
-    "forearm_link": ("forearm.stl", (0.0, 0.0, 0.0393), _ALONG),
-    "wrist_1_link": ("wrist1.stl", (0.0, 0.0, -0.135), _TILTED),
-    "wrist_2_link": ("wrist2.stl", (0.0, 0.0, -0.12), (0.0, 0.0, 0.0)),
-    "wrist_3_link": ("wrist3.stl", (0.0, 0.0, -0.1168), _TILTED),
-}
-MESHES: Mapping[str, Mapping[str, tuple[str, XYZ, XYZ]]] = {"franka": PANDA, "ur10e": UR10E}
-"""By robot and link: file, and where it stands in the link as xyz [m] and rpy [rad]."""
-
-
-def panda_folder() -> Path | None:
-    """Return the Panda's meshes of the package example-robot-data; None if it is not installed."""
-    try:
-        files = importlib.metadata.files("example-robot-data") or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    found = [f for f in files if str(f).endswith("panda_description/meshes/collision/link0.stl")]
-    return Path(str(found[0].locate())).parent if found else None
-
-
-def link_triangles(robot: str, folder: Path) -> dict[str, np.ndarray]:
-    """Return the published meshes as triangles in the links' frames [m], shape (t, 3, 3) each."""
-    found = {}
-    for link, (file, xyz, rpy) in MESHES[robot].items():
-        X = from_xyz_rpy(xyz, rpy)
-        mesh = read_mesh(folder / file)
-        found[link] = mesh.vertices[mesh.triangles] @ X[:3, :3].T + X[:3, 3]
-    return found
-
-
-def link_vertices(robot: str, folder: Path) -> dict[str, np.ndarray]:
-    """Return the vertices of the published meshes in the links' frames [m], shape (v, 3) each."""
-    triangles = link_triangles(robot, folder)
-    return {link: np.unique(t.reshape(-1, 3).round(7), axis=0) for link, t in triangles.items()}
-
-
-def finger_boxes() -> dict[str, list[tuple[Box, np.ndarray]]]:
-    """Return the boxes of both fingers, each with its pose in the link."""
-    found: dict[str, list[tuple[Box, np.ndarray]]] = {}
-    for link, side in (("panda_leftfinger", 1.0), ("panda_rightfinger", -1.0)):
-        found[link] = [
-            (Box(size), from_xyz_rpy((x, side * y, z), (side * turn, 0.0, 0.0)))
-            for (x, y, z), size, turn in FINGER
-        ]
-    return found
 
 
 def published_parts(robot: str, folder: Path) -> dict[str, Parts]:

@@ -75,7 +75,7 @@ def fine_path(path: Array, checker: CollisionChecker, finer: float = 10.0) -> Ar
     return np.concatenate(pieces)
 
 
-def greatest_depth(path: Array, checker: CollisionChecker, finer: float = 10.0) -> float:
+def max_depth(path: Array, checker: CollisionChecker, finer: float = 10.0) -> float:
     """Return how deep a path goes into anything, by NumPy [m]."""
     fine = fine_path(path, checker, finer)
     suspects = fine[~checker.are_free(fine)]

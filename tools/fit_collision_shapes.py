@@ -2,7 +2,7 @@
 """Computes convex collision shapes of a robot's links from meshes, and writes them to its folder.
 
 Shipped arms, from the meshes that their manufacturers publish (not part of this repository; where
-to find them: ``benchmarks/true_geometry.py``)::
+to find them: ``published_meshes.py``)::
 
     python tools/fit_collision_shapes.py franka --meshes FOLDER
 
@@ -30,9 +30,9 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT))
 
-from true_geometry import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
+from published_meshes import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
 
 from motion_nodes.model.loader import load_robot  # noqa: E402
 from motion_nodes.model.robot import Robot  # noqa: E402

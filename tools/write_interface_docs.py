@@ -145,8 +145,7 @@ def default_text(entry: Any, of_robot: set[str]) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "not set"
     if isinstance(value, tuple):
-        items = (item if isinstance(item, str) else f"{item:g}" for item in value)
-        return "[" + ", ".join(items) + "]"
+        return "[" + ", ".join(f"{item:g}" for item in value) + "]"
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"
 
 

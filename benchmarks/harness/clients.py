@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from control_msgs.action import FollowJointTrajectory
 from diagnostic_msgs.msg import DiagnosticArray
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints, JointConstraint
@@ -16,11 +15,8 @@ from moveit_msgs.srv import GetStateValidity
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 LIMIT = 30.0  # [s] Longest wait for an answer
-TRAJECTORY = "joint_trajectory_controller/follow_joint_trajectory"
-GRIPPER = "gripper_action_controller/gripper_cmd"
 MOVE = "move_action"
 SUCCEEDED = 4  # action_msgs/GoalStatus
 
@@ -155,26 +151,3 @@ def validity_request(group: str, joints: Sequence[str], q: np.ndarray) -> Any:
     request.robot_state.joint_state.name = list(joints)
     request.robot_state.joint_state.position = q.tolist()
     return request
-
-
-def trajectory_goal(joints: Sequence[str], times: Sequence[float], *channels: np.ndarray) -> Any:
-    """Return a goal of follow_joint_trajectory.
-
-    ``channels`` are positions and, where given, velocities and accelerations, shape (k, n) each, at
-    ``times`` from the start [s], shape (k,).
-    """
-    message = JointTrajectory(joint_names=list(joints))
-    for i, t in enumerate(times):
-        point = JointTrajectoryPoint()
-        for name, rows in zip(("positions", "velocities", "accelerations"), channels, strict=False):
-            setattr(point, name, rows[i].tolist())
-        at = point.time_from_start
-        at.sec, at.nanosec = divmod(round(float(t) * 1e9), 1_000_000_000)
-        message.points.append(point)
-    return FollowJointTrajectory.Goal(trajectory=message)
-
-
-def move_goal(joints: Sequence[str], q: np.ndarray, seconds: float) -> Any:
-    """Return a goal of follow_joint_trajectory: from wherever the arm is to rest, quintic."""
-    zeros = np.zeros((1, len(q)))
-    return trajectory_goal(joints, [seconds], q[None], zeros, zeros)

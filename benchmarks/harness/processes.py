@@ -98,29 +98,14 @@ class Child:
 
 
 @contextlib.contextmanager
-def running(*commands: Sequence[str]) -> Iterator[list[Child]]:
-    """Start processes, and stop them at the end."""
-    children: list[Child] = []
-    try:
-        for command in commands:
-            children.append(Child(command))
-        yield children
-    finally:
-        for child in reversed(children):
-            child.stop()
-
-
-@contextlib.contextmanager
 def motion_up(*words: str) -> Iterator[Child]:
     """Start a suite as a user does, by ``motion up``, and wait until it is ready."""
-    with running([sys.executable, "-m", "motion_nodes.cli.main", "up", *words]) as (child,):
+    child = Child([sys.executable, "-m", "motion_nodes.cli.main", "up", *words])
+    try:
         child.wait_for("READY after", START)
         yield child
-
-
-def busy(count: int) -> contextlib.AbstractContextManager[list[Child]]:
-    """Load the machine with processes that only compute."""
-    return running(*[[sys.executable, "-c", "while True: pass"]] * count)
+    finally:
+        child.stop()
 
 
 def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The problems of bench_planning.py by vamp, in a Python that has ``vamp-planner`` and NumPy.
 
-Run by it as ``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS MODEL``; prints one JSON object per
-problem and round.
+``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS``: prints one JSON object per problem and round.
 """
 
 from __future__ import annotations

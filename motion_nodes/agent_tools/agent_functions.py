@@ -47,7 +47,7 @@ def arm_of(robot: RobotModel) -> JointGroup:
     """
     arm = next((robot[name] for name in robot if robot[name].tip is not None), None)
     if arm is None:
-        raise InvalidConfig(f"'{robot.name}' has no group with a tip; arms only")
+        raise InvalidConfig(f"'{robot.name}' has no group with a tip; arms only", field="robot")
     return arm
 
 

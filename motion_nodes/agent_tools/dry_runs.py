@@ -2,7 +2,7 @@
 """Dry runs that wait for a confirmation: what moves the robot was planned and described before.
 
 The token of a dry run is valid once, for the same function and arguments, and for a limited time.
-Whatever moves the robot, and a stop, invalidate all others, since they began elsewhere.
+Any motion of the robot, and a stop, invalidate all others, since they start elsewhere.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class DryRuns:
             del self._waiting[token]
             if self._now() > found.expires:
                 raise InvalidCommand(
-                    f"the dry run is older than {LIFETIME:g} s; make a new dry run"
+                    f"the dry run is older than {LIFETIME:g} s; make a new dry run", field="token"
                 )
             return found.perform
 

@@ -64,7 +64,9 @@ def shortest_dubins(start: Pose2, goal: Pose2, radius: float) -> DubinsCurve:
     if not (math.isfinite(radius) and radius > 0.0):
         raise InvalidCommand(f"turning radius is {radius} m; it must be a finite number above 0")
     if not (start.finite and goal.finite):
-        raise InvalidCommand(f"poses {tuple(start)} and {tuple(goal)} must be finite")
+        raise InvalidCommand(
+            f"poses {tuple(start)} and {tuple(goal)} must be finite", field="poses"
+        )
     d = start.distance(goal) / radius
     theta = start.bearing(goal)
     a, b = _turn_angle(start.yaw - theta), _turn_angle(goal.yaw - theta)

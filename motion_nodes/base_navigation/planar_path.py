@@ -44,16 +44,21 @@ class PlanarPath:
         """
         rows = np.array(poses, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1:] != (3,):
-            raise InvalidCommand(f"a path needs rows of x, y, yaw; its shape is {rows.shape}")
+            raise InvalidCommand(
+                f"a path needs rows of x, y, yaw; its shape is {rows.shape}", field="path"
+            )
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
             i = int(bad[0])
-            raise InvalidCommand(f"pose {i} of the path is {tuple(rows[i].tolist())}, not finite")
+            raise InvalidCommand(
+                f"pose {i} of the path is {tuple(rows[i].tolist())}, not finite", field="path"
+            )
         rows = _without_duplicates(rows)
         if len(rows) < 2:
             raise InvalidCommand(
                 f"the path has {len(poses)} poses at {len(rows)} different places; it needs at "
-                "least 2 places"
+                "least 2 places",
+                field="path",
             )
         steps = np.diff(rows[:, :2], axis=0)
         lengths = np.hypot(steps[:, 0], steps[:, 1])

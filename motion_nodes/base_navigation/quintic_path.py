@@ -103,10 +103,10 @@ class QuinticPath:
         rows = polynomial.polyder(self.coefficients, order) / self.duration**order
         return np.asarray(polynomial.polyval(np.asarray(t) / self.duration, rows))
 
-    def greatest(self, order: int) -> float:
+    def max_derivative(self, order: int) -> float:
         """Return the max magnitude of a derivative of (x, y) on the path."""
         rows = polynomial.polyder(self.coefficients, order) / self.duration**order
-        return _greatest_length(rows)
+        return _max_length(rows)
 
     def sample(self, step: float) -> QuinticSamples:
         """Return the path at times at most ``step`` [s] apart.
@@ -217,8 +217,8 @@ class _DurationSearch:
     def excess(self, u: float) -> float:
         """Return the max relative excess of acceleration and jerk over their limits."""
         path = QuinticPath(self._start, self._goal, 1.0 / u)
-        acceleration = path.greatest(2) / self._acceleration
-        jerk = path.greatest(3) / self._jerk
+        acceleration = path.max_derivative(2) / self._acceleration
+        jerk = path.max_derivative(3) / self._jerk
         # Limits that are met exactly, such as an end's own acceleration, are satisfied.
         return max(acceleration, jerk) - 1.0 - 1e-9
 
@@ -252,7 +252,7 @@ class _DurationSearch:
         text = (
             f"no quintic path of up to {longest:g} s keeps to max_acceleration "
             f"{self._acceleration:g} m/s^2 and max_jerk {self._jerk:g} m/s^3; the longest has "
-            f"{path.greatest(2):.3g} m/s^2 and {path.greatest(3):.3g} m/s^3"
+            f"{path.max_derivative(2):.3g} m/s^2 and {path.max_derivative(3):.3g} m/s^3"
         )
         for name, end in (("start", self._start), ("goal", self._goal)):
             if abs(end.acceleration) > self._acceleration:
@@ -271,7 +271,7 @@ def _boundary() -> Array:
     return np.linalg.inv(np.array(rows))
 
 
-def _greatest_length(rows: Array) -> float:
+def _max_length(rows: Array) -> float:
     """Return the max length over [0, 1] of a vector of polynomials, shape (degree + 1, n)."""
     square = np.zeros(2 * len(rows) - 1)
     for column in rows.T:
@@ -291,7 +291,7 @@ _AT_PLACES = {
 """A derivative at places of the path due to each boundary value alone, over unit time, (65, 6)."""
 
 _PEAKS = {
-    order: [_greatest_length(polynomial.polyder(column, order)[:, None]) for column in _BOUNDARY.T]
+    order: [_max_length(polynomial.polyder(column, order)[:, None]) for column in _BOUNDARY.T]
     for order in (2, 3)
 }
 """Max magnitude of a derivative due to each boundary value alone, over unit time."""

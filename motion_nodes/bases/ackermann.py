@@ -79,12 +79,14 @@ class AckermannConfig:
                 )
         if not self.front_wheel_names + self.rear_wheel_names:
             raise InvalidConfig(
-                "a car-like base needs driven wheels, on the front axle or the rear"
+                "a car-like base needs driven wheels, on the front axle or the rear", field="wheels"
             )
         names = self.steering_joint_names + self.front_wheel_names + self.rear_wheel_names
         twice = repeated(names)
         if twice:
-            raise InvalidConfig(f"joints {', '.join(twice)} are named more than once")
+            raise InvalidConfig(
+                f"joints {', '.join(twice)} are named more than once", field=twice[0]
+            )
         check_settings(self)
 
 

@@ -100,21 +100,24 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
         if axis[2] <= 0.0:
             raise InvalidConfig(
                 f"steering joint '{name}' of robot '{robot.name}' turns right for positive angles; "
-                "turn its axis in the URDF round, so that it points up"
+                "turn its axis in the URDF round, so that it points up",
+                field=name,
             )
         places.append(X_BJ[:2, 3])
     for name in spec.wheel_names:
         if _joint_in_base(robot, name)[1][1] <= 0.0:
             raise InvalidConfig(
                 f"wheel joint '{name}' of robot '{robot.name}' rolls backward for positive speeds; "
-                "turn its axis in the URDF round, so that it points left"
+                "turn its axis in the URDF round, so that it points left",
+                field=name,
             )
     left, right = places
     if left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
         raise InvalidConfig(
             f"steering joints of robot '{robot.name}' are at (x, y) = ({left[0]:g}, {left[1]:g}) m "
             f"and ({right[0]:g}, {right[1]:g}) m of the base frame; the first must be to the left "
-            "of the second, on the same axle"
+            "of the second, on the same axle",
+            field="steering_joint_names",
         )
     return float(0.5 * (left[0] + right[0]))
 

@@ -114,10 +114,13 @@ class BaseController:
             InvalidCommand: not finite, or beyond :data:`ABSURD_SPEED`; the previous command stays.
         """
         if not twist.finite:
-            raise InvalidCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
+            raise InvalidCommand(
+                f"twist (vx, vy, wz) = {tuple(twist)} is not finite", field="twist"
+            )
         if max(map(abs, twist)) > ABSURD_SPEED:
             raise InvalidCommand(
-                f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s"
+                f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s",
+                field="twist",
             )
         if given < self._wanted_at:
             return
@@ -193,7 +196,9 @@ class BaseController:
             (steering, self.base.steering_names, "steering angles"),
         ):
             if array.shape != (len(names),):
-                raise InvalidCommand(f"{array.size} {what} given; the base has {len(names)}")
+                raise InvalidCommand(
+                    f"{array.size} {what} given; the base has {len(names)}", field=what
+                )
         if not self._motion.begun and np.isfinite(steering).all():
             # Only commands move the steering.
             self.driven = self.driven._replace(steering=np.array(steering))

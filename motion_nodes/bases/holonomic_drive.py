@@ -60,7 +60,9 @@ class HolonomicDrive:
             InvalidCommand: wrong length, or a value that is not finite.
         """
         if len(command) != 3:
-            raise InvalidCommand(f"{len(command)} values given; a command is vx, vy, wz")
+            raise InvalidCommand(
+                f"{len(command)} values given; a command is vx, vy, wz", field="command"
+            )
         twist = self.base.nearest_twist(Twist2(*map(float, command)))
         wheels = self.base.wheels_from_twist(self.shape.shaped(twist))
         fastest = float(np.abs(wheels).max())
@@ -98,20 +100,23 @@ def wheels_from_arrays(
     if places.shape != (n, 3) or turns.shape != (n, 4):
         raise InvalidConfig(
             f"wheel_positions of shape {places.shape} and wheel_orientations of shape "
-            f"{turns.shape}; needed are (wheels, 3) and (wheels, 4)"
+            f"{turns.shape}; needed are (wheels, 3) and (wheels, 4)",
+            field="wheel_positions" if places.shape != (n, 3) else "wheel_orientations",
         )
     radii = _for_each(wheel_radius, n, "wheel_radius")
     angles = _for_each(mecanum_angles, n, "mecanum_angles")
     names = tuple(names) or tuple(f"wheel_{i}" for i in range(n))
     if len(names) != n:
-        raise InvalidConfig(f"{len(names)} names for {n} wheels")
+        raise InvalidConfig(f"{len(names)} names for {n} wheels", field="wheel_names")
     upright = _to_z(np.asarray(up_axis, dtype=np.float64))
     wheels = []
     for i, name in enumerate(names):
         try:
             turn = from_xyz_quat((0.0, 0.0, 0.0), turns[i])[:3, :3]
         except ValueError as error:
-            raise InvalidConfig(f"wheel '{name}': wheel_orientations: {error}") from None
+            raise InvalidConfig(
+                f"wheel '{name}': wheel_orientations: {error}", field="wheel_orientations"
+            ) from None
         x, y, _ = upright @ places[i]
         yaw = axis_yaw_of(upright @ turn @ np.asarray(wheel_axis, dtype=np.float64), name)
         wheels.append(

@@ -89,7 +89,8 @@ def axis_yaw_of(axis: Array, wheel: str) -> float:
         shown = ", ".join(f"{value:.4g}" for value in axis)
         raise InvalidConfig(
             f"wheel '{wheel}': its axis ({shown}) in the base frame is too far from lying flat to "
-            "roll on the floor"
+            "roll on the floor",
+            field=wheel,
         )
     return math.atan2(axis[1], axis[0])
 

@@ -54,9 +54,9 @@ class Smoother:
         The average's jerk is the ramp's acceleration minus that of one window ago, divided by the
         window. Zero is always allowed.
         """
-        least, greatest = -self._change, self._change
+        lower, upper = -self._change, self._change
         if len(self._ramp) == 1 or math.isinf(self._change):
-            return least, greatest
+            return lower, upper
         end = self._ramp[-1].time - self.window + dt
         corners = iter(self._ramp)
         begin = next(corners)
@@ -68,8 +68,8 @@ class Smoother:
             if time < INSTANT:
                 continue
             past = min(max(change / time, -self._change), self._change)
-            least, greatest = max(least, past - self._change), min(greatest, past + self._change)
-        return least, greatest
+            lower, upper = max(lower, past - self._change), min(upper, past + self._change)
+        return lower, upper
 
     def go(self, velocity: float, time: float) -> None:
         """Continue the ramp linearly to ``velocity`` in a time [s]; 0 is a jump."""

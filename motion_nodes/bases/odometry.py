@@ -150,7 +150,7 @@ class Odometry:
         self._steps.append((path, dt))
         while len(self._steps) > self.config.velocity_rolling_window_size:
             self._steps.popleft()
-        # Summed anew each time: a running sum would not return exactly to zero.
+        # Summed each time: a running sum would not return exactly to zero.
         x, y, yaw = (sum(each) for each in zip(*(step for step, _ in self._steps), strict=True))
         self.twist = Twist2(x, y, yaw).scaled(1.0 / sum(time for _, time in self._steps))
 

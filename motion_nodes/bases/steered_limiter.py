@@ -102,12 +102,12 @@ class SteeredLimiter:
 
 def _common(bounds: Iterable[tuple[tuple[float, float], float]]) -> tuple[float, float]:
     """Return the range of factors for which every rate is within its bounds."""
-    least, greatest = -math.inf, math.inf
+    lower, upper = -math.inf, math.inf
     for (low, high), rate in bounds:
         if rate > 0.0:
-            least, greatest = max(least, low / rate), min(greatest, high / rate)
+            lower, upper = max(lower, low / rate), min(upper, high / rate)
         elif rate < 0.0:
-            least, greatest = max(least, high / rate), min(greatest, low / rate)
+            lower, upper = max(lower, high / rate), min(upper, low / rate)
         elif not low <= 0.0 <= high:
             return math.inf, -math.inf
-    return least, greatest
+    return lower, upper

@@ -42,9 +42,9 @@ class _AxisMove:
 
     def at(self, share: float) -> float:
         """Return the velocity at a fraction of the change."""
-        if share >= 1.0:
-            return self.goal
-        return 0.0 if share == self._rest else self._start + share * self.change
+        if share == self._rest:  # also where the goal is beyond zero by less than rounding
+            return 0.0
+        return self.goal if share >= 1.0 else self._start + share * self.change
 
     def pass_rest(self) -> None:
         """Record that the axis accelerates from here on."""

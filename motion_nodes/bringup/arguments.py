@@ -87,13 +87,14 @@ def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[st
     for name in values:
         if name not in known:
             raise InvalidConfig(
-                f"launch argument '{name}' is not known.{did_you_mean(name, known)}"
+                f"launch argument '{name}' is not known.{did_you_mean(name, known)}", field=name
             )
     text = {name: values.get(name, argument.default) for name, argument in known.items()}
     for name, argument in known.items():
         if argument.choices and text[name] not in argument.choices:
             raise InvalidConfig(
-                f"{name} '{text[name]}' is not known.{did_you_mean(text[name], argument.choices)}"
+                f"{name} '{text[name]}' is not known.{did_you_mean(text[name], argument.choices)}",
+                field=name,
             )
     return text
 
@@ -109,7 +110,9 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
     """
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():
-        raise InvalidConfig(f"viewer_port '{text['viewer_port']}' must be a number")
+        raise InvalidConfig(
+            f"viewer_port '{text['viewer_port']}' must be a number", field="viewer_port"
+        )
     floor_height = _number("floor_height", text["floor_height"], "[m]")
     auto = {"auto": None, "true": True, "false": False}
     return BringupConfig(
@@ -146,4 +149,4 @@ def _number(name: str, text: str, what: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidConfig(f"{name} '{text}' must be a number {what}") from None
+        raise InvalidConfig(f"{name} '{text}' must be a number {what}", field=name) from None

@@ -100,7 +100,8 @@ class BringupConfig:
             raise InvalidConfig(f"params_file '{self.params_file}' does not exist")
         if not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
             raise InvalidConfig(
-                f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m"
+                f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m",
+                field="floor_height",
             )
         self.policy_of("")
         if self.hardware != HardwareOptions():

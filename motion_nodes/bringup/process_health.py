@@ -66,7 +66,9 @@ class HealthLimits:
         """Check the timeouts."""
         for name, value in vars(self).items():
             if not 0.0 < value < float("inf"):
-                raise InvalidConfig(f"timeout {name} is {value:g} s; it must be above 0")
+                raise InvalidConfig(
+                    f"timeout {name} is {value:g} s; it must be above 0", field=name
+                )
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ class ProcessTemplate:
         Args:
             command: its command line.
             environment: all of its variables.
-            pipes: file descriptors that it inherits, by the variable that tells it their numbers.
+            pipes: file descriptors that it inherits, by the variable that contains their numbers.
             timeout: of the fork [s]; the template is given up after it.
 
         Returns:
@@ -147,7 +147,7 @@ class ProcessTemplate:
             _adopt_orphans(False)
 
     def _reply(self, timeout: float) -> int:
-        """Return the process id of the fork; 0 where there is none."""
+        """Return the process id of the fork; 0 without one."""
         if not select.select([self._connection], [], [], timeout)[0]:
             return 0
         return int(self._connection.recv(64) or b"0")

@@ -236,7 +236,7 @@ class ProcessGroup:
     def _take_report(self, line: bytes) -> None:
         report: Report | None = read_news(line) or read_record(line)
         name = None if report is None else self._names.get(report.pid)
-        # What a process reported before it was killed says nothing of the one that replaces it.
+        # Reports of a killed process do not apply to its replacement.
         current = name in self._running and self._running[name].process.pid
         if report is None or name is None or current != report.pid or self._on_report is None:
             return

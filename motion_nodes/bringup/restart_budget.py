@@ -31,7 +31,9 @@ class RestartLimits:
         if not 0.0 < self.window < float("inf"):
             raise InvalidConfig(f"window is {self.window:g} s; it must be above 0", field="window")
         if not self.delays or not all(0.0 <= delay < float("inf") for delay in self.delays):
-            raise InvalidConfig(f"delays are {self.delays}; give one or more of at least 0 s")
+            raise InvalidConfig(
+                f"delays are {self.delays}; give one or more of at least 0 s", field="delays"
+            )
 
 
 class RestartBudget:

@@ -32,7 +32,7 @@ def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]
         folder: where ``arm.rviz`` and ``base.rviz`` are.
 
     Raises:
-        InvalidDescription: for a file that is none.
+        InvalidDescription: the file is not a configuration of RViz.
         RobotNotFound: for a robot that there is not.
     """
     robots = [(place, load_description(place.robot)) for place in placements]
@@ -70,16 +70,20 @@ def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
         folder: where ``motion_planning.rviz`` is.
 
     Raises:
-        InvalidConfig: the robot has no group to plan for, or this one is none.
+        InvalidConfig: the robot has no group to plan for, or not this one.
         UnknownGroup: there is no such group.
     """
     robot = load_description(place.robot)
     chains = planned_groups(robot)
     if not chains:
-        raise InvalidConfig(f"robot '{robot.name}' has no arm to plan for; view.launch.py shows it")
+        raise InvalidConfig(
+            f"robot '{robot.name}' has no arm to plan for; view.launch.py shows it", field="robot"
+        )
     name = robot.group(group).name if group else ""
     if name and name not in chains:
-        raise InvalidConfig(f"group '{group}' is no chain; there are {', '.join(chains)}")
+        raise InvalidConfig(
+            f"group '{group}' is no chain; there are {', '.join(chains)}", field="group"
+        )
     config = _fitted(robot, place.namespace, folder / "motion_planning.rviz")
     manager = config["Visualization Manager"]
     # The model of the panel knows nothing of prefixes.

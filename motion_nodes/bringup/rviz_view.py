@@ -61,7 +61,7 @@ class Tool:
 def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
     """Return what shows robots in RViz.
 
-    Several robots are shown in the world, in which ``robot`` says where they were placed.
+    Several robots are shown in the world frame, at the placements in ``robot``.
 
     Args:
         values: texts of VIEW_ARGUMENTS.
@@ -94,7 +94,9 @@ def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
     text = checked(values, PANEL_ARGUMENTS)
     placements = parse_placements(text["robot"].split(";"))
     if len(placements) > 1:
-        raise InvalidConfig(f"a panel is for one arm, and {len(placements)} robots are named")
+        raise InvalidConfig(
+            f"a panel is for one arm, and {len(placements)} robots are named", field="robot"
+        )
     place = placements[0]
     robot = load_description(place.robot)
     config = panel_config(place, text["group"], folder)
@@ -117,7 +119,7 @@ def _own(text: Mapping[str, str]) -> str:
     """Return the user's own file; empty for none."""
     file = text["rviz_config"]
     if file and not Path(file).is_file():
-        raise InvalidConfig(f"rviz_config '{file}' does not exist")
+        raise InvalidConfig(f"rviz_config '{file}' does not exist", field="rviz_config")
     return file
 
 
@@ -156,7 +158,7 @@ def _static_frame(place: Placement, robot: Robot) -> Tool:
 
 
 def _transform(place: Placement, parent: str, child: str) -> Tool:
-    """Return what tells on /tf_static where a frame is."""
+    """Return the node that publishes the pose of a frame on /tf_static."""
     words = {"x": place.x, "y": place.y, "yaw": place.yaw}
     numbers = [word for name, value in words.items() for word in (f"--{name}", repr(value))]
     frames = ("--frame-id", parent, "--child-frame-id", child)

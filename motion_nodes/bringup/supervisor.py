@@ -61,7 +61,7 @@ class Watched:
         self.health: ProcessHealth | None = None
         """None while the process does not run."""
         self.finding: HealthFinding | None = None
-        """What is wrong with it and was said."""
+        """Condition that was reported last."""
         self.delay = 0.0
         """Of the newest echo over DDS [s]."""
         self.due: float | None = None
@@ -233,7 +233,7 @@ class Supervisor:
             self._replace(name, finding)
         elif before is None:
             self._say(f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}")
-            # It holds too, once it goes on.
+            # It holds, too, once it continues.
             self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
     def _outlook(self, finding: HealthFinding) -> str:

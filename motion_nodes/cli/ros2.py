@@ -20,7 +20,7 @@ from motion_nodes.errors import MotionError
 _CLIENTS, _PROCESSES = "motion_nodes.nodes.clients.ros2.", "motion_nodes.cli.ros2_processes"
 COMMANDS = {
     "action": (_CLIENTS + "action", "list, inspect and use actions"),
-    "daemon": (_PROCESSES, "there is none: every command discovers the graph by itself"),
+    "daemon": (_PROCESSES, "there is no daemon: every command discovers the graph by itself"),
     "interface": (_CLIENTS + "interface", "show message, service and action types"),
     "launch": (_PROCESSES, "run a launch file of motion_nodes"),
     "lifecycle": (_CLIENTS + "lifecycle", "list and change the states of managed nodes"),

@@ -40,7 +40,7 @@ def ensure_ros() -> None:
 
     Raises:
         InvalidConfig: rclpy is not installed.
-        BuildError: the packages cannot be compiled or installed; says what is missing.
+        BuildError: the packages cannot be compiled or installed; names what is missing.
     """
     if any(sourced_ros(os.environ)):
         return

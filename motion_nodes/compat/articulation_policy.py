@@ -106,7 +106,8 @@ class ArticulationMotionPolicy:
         numbers = np.array(values, np.float64)
         if numbers.shape != (len(self._names),):
             raise InvalidCommand(
-                f"the robot's state has shape {numbers.shape}; it has {len(self._names)} joints."
+                f"the robot's state has shape {numbers.shape}; it has {len(self._names)} joints.",
+                field="the robot's state",
             )
         used = tuple(self._names[i] for i in (*self._active, *self._watched))
         joint_numbers(numbers[[*self._active, *self._watched]], used, "the robot's state")

@@ -81,7 +81,9 @@ class ArticulationTrajectory:
         """
         start, end = self.trajectory.start_time, self.trajectory.end_time
         if not start <= time <= end:
-            raise Infeasible(f"time is {time} s; the trajectory lasts from {start:g} to {end:g} s")
+            raise Infeasible(
+                f"time is {time} s; the trajectory lasts from {start:g} to {end:g} s", field="time"
+            )
         position, velocity = self.trajectory.joint_targets(time)
         return ArticulationAction(position, velocity, self.trajectory.joint_names, self._indices)
 

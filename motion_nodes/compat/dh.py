@@ -104,7 +104,8 @@ def tree_from_dh(
     taken = {joint.name for joint in joints if not joint.movable} & set(names)
     if taken:
         raise InvalidDescription(
-            f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is."
+            f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is.",
+            field="joint_names",
         )
     links = ["base", *(joint.child for joint in joints)]
     return KinematicTree(name, {n: Link(n) for n in links}, {j.name: j for j in joints})
@@ -137,19 +138,22 @@ def _is_standard(convention: object, where: str = "") -> bool:
     word = str(convention).strip().lower()
     if word not in _STANDARD + _MODIFIED:
         hint = did_you_mean(word, _STANDARD + _MODIFIED)
-        raise InvalidDescription(f"{where}convention '{convention}' is not known.{hint}")
+        raise InvalidDescription(
+            f"{where}convention '{convention}' is not known.{hint}", field="convention"
+        )
     return word in _STANDARD
 
 
 def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the joints."""
     if not rows:
-        raise InvalidDescription(f"{name}: the table has no rows.")
+        raise InvalidDescription(f"{name}: the table has no rows.", field="rows")
     names = tuple(given or (f"joint{i}" for i in range(1, len(rows) + 1)))
     if len(names) != len(rows) or len(set(names)) != len(names):
         raise InvalidDescription(
             f"{name}: {len(rows)} different joint names are needed, one a row; got "
-            f"{', '.join(names)}."
+            f"{', '.join(names)}.",
+            field="joint_names",
         )
     return names
 
@@ -158,20 +162,24 @@ def _check_row(row: DhRow, where: str) -> None:
     """Raise an error for an invalid row."""
     if row.kind not in _KINDS:
         raise InvalidDescription(
-            f"{where}: kind '{row.kind}' is none.{did_you_mean(row.kind, _KINDS)}"
+            f"{where}: unknown kind '{row.kind}'.{did_you_mean(row.kind, _KINDS)}", field="kind"
         )
     for field in ("a", "alpha", "d", "theta"):
         if not math.isfinite(getattr(row, field)):
             raise InvalidDescription(
-                f"{where}: {field} is {getattr(row, field)}; a finite number is needed."
+                f"{where}: {field} is {getattr(row, field)}; a finite number is needed.",
+                field=field,
             )
     if not row.lower < row.upper:
         raise InvalidDescription(
             f"{where}: limits are {row.lower:.6g} to {row.upper:.6g}; the first must be below the "
-            "second."
+            "second.",
+            field="limits",
         )
     if not row.velocity > 0.0:
-        raise InvalidDescription(f"{where}: velocity is {row.velocity}; it must be above 0.")
+        raise InvalidDescription(
+            f"{where}: velocity is {row.velocity}; it must be above 0.", field="velocity"
+        )
 
 
 def _checked_pose(name: str, what: str, X: Array | None) -> Array:
@@ -180,10 +188,12 @@ def _checked_pose(name: str, what: str, X: Array | None) -> Array:
         return np.eye(4)
     given = np.asarray(X, dtype=np.float64)
     if given.shape != (4, 4) or not np.isfinite(given).all():
-        raise InvalidDescription(f"{name}: {what} must be a homogeneous matrix of shape (4, 4).")
+        raise InvalidDescription(
+            f"{name}: {what} must be a homogeneous matrix of shape (4, 4).", field=what
+        )
     R = given[:3, :3]
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise InvalidDescription(f"{name}: {what} holds no rotation: {R.tolist()}.")
+        raise InvalidDescription(f"{name}: {what} holds no rotation: {R.tolist()}.", field=what)
     return given
 
 

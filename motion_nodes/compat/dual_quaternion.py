@@ -211,12 +211,13 @@ class DualQuaternionKinematics:
         return normalise(D)
 
     def _values(self, q: ArrayLike) -> Array:
-        """Return the position of the joint above each row; 0 if there is none."""
+        """Return the position of the joint above each row; 0 without a joint."""
         given = np.asarray(q, dtype=np.float64)
         if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
             raise InvalidCommand(
                 f"{self._name}: joint values must be {len(self.joint_names)} finite numbers "
-                f"({', '.join(self.joint_names)}), got {given.tolist()}."
+                f"({', '.join(self.joint_names)}), got {given.tolist()}.",
+                field="q",
             )
         tree = self._tree
         moved = np.append(given, 0.0)[tree.q_index]

@@ -146,28 +146,35 @@ def _check_links(links: list[_FileLink], where: str) -> None:
     first: dict[str, int] = {}
     for index, link in enumerate(links):
         if not link.name:
-            raise InvalidDescription(f"{where}: links[{index}].name is empty.")
+            raise InvalidDescription(
+                f"{where}: links[{index}].name is empty.", field=f"links[{index}].name"
+            )
         if link.name in first:
             raise InvalidDescription(
                 f"{where}: links[{index}].name '{link.name}' is taken by "
-                f"links[{first[link.name]}]; names must differ."
+                f"links[{first[link.name]}]; names must differ.",
+                field=f"links[{index}].name",
             )
         first[link.name] = index
     for index, link in enumerate(links):
         if link.parent is not None and link.parent not in first:
             raise InvalidDescription(
                 f"{where}: links[{index}].parent '{link.parent}' is no link."
-                f"{did_you_mean(link.parent, first)}"
+                f"{did_you_mean(link.parent, first)}",
+                field=f"links[{index}].parent",
             )
     roots = [link.name for link in links if link.parent is None]
     if len(roots) != 1:
         found = f"there are {len(roots)}: {', '.join(roots)}"
         if not roots:
             found = "all have one, which is a loop" if links else "the list is empty"
-        raise InvalidDescription(f"{where}: links: exactly one must have no parent; {found}.")
+        raise InvalidDescription(
+            f"{where}: links: exactly one must have no parent; {found}.", field="links"
+        )
     if WORLD in first and links[first[WORLD]].parent is not None:
         raise InvalidDescription(
-            f"{where}: links[{first[WORLD]}].name: '{WORLD}' is kept for what the root stands on."
+            f"{where}: links[{first[WORLD]}].name: '{WORLD}' is kept for what the root stands on.",
+            field=f"links[{first[WORLD]}].name",
         )
     _check_loops(links, where)
 
@@ -182,7 +189,8 @@ def _check_loops(links: list[_FileLink], where: str) -> None:
             if above in seen:
                 loop = " -> ".join([*seen[seen.index(above) :], above])
                 raise InvalidDescription(
-                    f"{where}: links[{index}].parent leads into a loop: {loop}."
+                    f"{where}: links[{index}].parent leads into a loop: {loop}.",
+                    field=f"links[{index}].parent",
                 )
             seen.append(above)
             above = parent[above]
@@ -198,7 +206,9 @@ def _joint(link: _FileLink, path: str, where: str) -> Joint | None:
             return None
         parent = WORLD
         if link.name == WORLD:
-            raise InvalidDescription(f"{where}: {path}: a root called '{WORLD}' cannot be moved.")
+            raise InvalidDescription(
+                f"{where}: {path}: a root called '{WORLD}' cannot be moved.", field=path
+            )
     return Joint(
         link.name,
         kind,
@@ -222,7 +232,8 @@ def _motion(motor: _Motor, path: str, where: str) -> tuple[JointKind, Array, Arr
     limits = _NO_LIMITS if moving.limits is None else moving.limits
     if not limits[0] < limits[1]:
         raise InvalidDescription(
-            f"{where}: {inside}.limits are {list(limits)}; the first must be below the second."
+            f"{where}: {inside}.limits are {list(limits)}; the first must be below the second.",
+            field=f"{inside}.limits",
         )
     if motor.type == "prismatic":
         return JointKind.PRISMATIC, np.eye(4), axis, limits
@@ -236,13 +247,16 @@ def _pose(given: Any, path: str, where: str) -> Array:
         if len(given) != 7:
             raise InvalidDescription(
                 f"{where}: {path} has {len(given)} numbers; a pose as a list is "
-                "[qw, qx, qy, qz, x, y, z]."
+                "[qw, qx, qy, qz, x, y, z].",
+                field=path,
             )
         qw, qx, qy, qz, x, y, z = decode(given, tuple[float, ...], where, path)
         try:
             return from_xyz_quat((x, y, z), (qx, qy, qz, qw))
         except ValueError:
-            raise InvalidDescription(f"{where}: {path}: the quaternion is zero.") from None
+            raise InvalidDescription(
+                f"{where}: {path}: the quaternion is zero.", field=path
+            ) from None
     pose = decode(given, _Pose, where, path)
     X = np.eye(4)
     X[:3, 3] = pose.translation
@@ -257,7 +271,8 @@ def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
     if (degrees is None) == (radians is None):
         given = "none is" if degrees is None else "both are"
         raise InvalidDescription(
-            f"{where}: {path} needs one of angle_radians and angle_degrees; {given} given."
+            f"{where}: {path} needs one of angle_radians and angle_degrees; {given} given.",
+            field=path,
         )
     angle = math.radians(degrees) if degrees is not None else radians
     axis = _unit(rotation.axis, f"{path}.axis", where)
@@ -268,5 +283,7 @@ def _unit(axis: _Three, path: str, where: str) -> Array:
     """Return the normalized axis; files contain rounded ones such as (0.7071, 0.7071, 0)."""
     length = math.hypot(*axis)
     if length < 1e-9:
-        raise InvalidDescription(f"{where}: {path} is zero; give a direction such as [0, 0, 1].")
+        raise InvalidDescription(
+            f"{where}: {path} is zero; give a direction such as [0, 0, 1].", field=path
+        )
     return np.asarray(axis, dtype=np.float64) / length

@@ -129,7 +129,7 @@ class Obstacles:
         return self._enable(name, False)
 
     def remove_obstacle(self, name: str) -> bool:
-        """Remove an obstacle; it can only be added anew."""
+        """Remove an obstacle; it can be added again."""
         if name not in self._poses:
             return self._refuse(f"there is no obstacle '{name}'")
         if name in self.world.scene.objects:

@@ -269,10 +269,13 @@ def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
     if p.shape != (3,) or turn.shape not in ((4,), (3, 3)):
         raise InvalidCommand(
             f"a pose needs a position of 3 numbers and a quaternion (x, y, z, w) or matrix (3, 3); "
-            f"got {position!r} and {orientation!r}."
+            f"got {position!r} and {orientation!r}.",
+            field="pose",
         )
     if not (np.isfinite(p).all() and np.isfinite(turn).all()) or not turn.any():
-        raise InvalidCommand(f"a pose needs finite numbers, got {position!r} and {orientation!r}.")
+        raise InvalidCommand(
+            f"a pose needs finite numbers, got {position!r} and {orientation!r}.", field="pose"
+        )
     if turn.shape == (4,):
         return from_xyz_quat(tuple(p), tuple(turn / np.linalg.norm(turn)))
     X = np.eye(4)

@@ -149,6 +149,7 @@ class ActionFilter:
         if found.shape != (n,) or not np.isfinite(found).all():
             raise InvalidCommand(
                 f"{what} needs {n} finite positions ({', '.join(self.limits.names)}), got "
-                f"{found.tolist()}"
+                f"{found.tolist()}",
+                field=what,
             )
         return found

@@ -65,26 +65,6 @@ class Claim:
     """Command that took the joints, as text; empty while they are held."""
 
 
-def path_tolerances(usual: Array, runs: Sequence[TrajectoryRun]) -> Array:
-    """Return the path tolerances of all joints: those of trajectories with their own, else usual.
-
-    Args:
-        usual: tolerances [rad or m], shape (n,).
-        runs: the active trajectories.
-
-    Returns:
-        Shape (n,).
-    """
-    tolerances = usual
-    for run in runs:
-        own = run.follower.goal.guard
-        if own is not None:
-            tolerances = tolerances.copy()
-            kept = tolerances[run.joints]
-            tolerances[run.joints] = np.where(np.isnan(own), kept, own)
-    return tolerances
-
-
 class JointOwners:
     """The command that owns each of n joints: the newest one that contains it."""
 

@@ -9,7 +9,7 @@ position error. A reference within ``limit / stiffness`` of the joint bounds it:
 The joint's position passes a first-order filter on its way: references travel to the drive with
 some delay, and a reference tied to the newest position would make the two oscillate. A joint that
 moves towards its target is pushed less by this, as by a damper. The reference keeps the joint's
-velocity and acceleration limits whatever is measured: at distance d behind its goal, it is faster
+velocity and acceleration limits for any measurement: at distance d behind its goal, it is faster
 by at most ``sqrt(2 a d)``.
 """
 
@@ -42,7 +42,7 @@ class EffortLimiter:
             stiffness: of the drives [N m/rad or N/m], shape (n,); 0 if unknown, then nothing is
                 limited.
             limits: of the joints; a filtered position stays within those of position and velocity,
-                whatever a state message contains.
+                for any content of a state message.
         """
         self._stiffness, self._limits = stiffness, limits
         self._limited: NDArray[np.bool_]

@@ -68,12 +68,15 @@ class GripperMove:
             InvalidCommand: not finite, or outside the limits by more than the goal tolerance.
         """
         if not math.isfinite(goal):
-            raise InvalidCommand(f"gripper position is {goal}; give a finite number")
+            raise InvalidCommand(
+                f"gripper position is {goal}; give a finite number", field="position"
+            )
         slack = config.goal_tolerance
         if not config.lower - slack <= goal <= config.upper + slack:
             raise InvalidCommand(
                 f"gripper position {goal:g} is outside its limits {config.lower:g} to "
-                f"{config.upper:g}"
+                f"{config.upper:g}",
+                field="position",
             )
         self.goal = min(max(goal, config.lower), config.upper)
         self.status = GripStatus.MOVING

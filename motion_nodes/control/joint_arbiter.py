@@ -10,20 +10,13 @@ their last command put them.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.active_commands import (
-    Claim,
-    JointOwners,
-    Stop,
-    TrajectoryProgress,
-    TrajectoryRun,
-    path_tolerances,
-)
+from motion_nodes.control.active_commands import Claim, JointOwners, Stop, TrajectoryRun
+from motion_nodes.control.active_trajectories import ActiveTrajectories
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.impedance.compliance import Compliance
 from motion_nodes.control.joint_command import JointCommand, select_joints
@@ -34,22 +27,14 @@ from motion_nodes.control.joint_controller import (
 )
 from motion_nodes.control.joint_guard import Blocked, JointGuard
 from motion_nodes.control.joint_streams import Stream
-from motion_nodes.control.path_brake import PathBrake
-from motion_nodes.control.resync import Resync, allowed_start, return_goal
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
+from motion_nodes.control.resync import Resync
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
-from motion_nodes.trajectory.playback_rate import STANDING
-from motion_nodes.trajectory.trajectory_checks import (
-    validate,
-    validate_joined_speeds,
-    validate_return,
-    validate_start,
-)
 
 Array = NDArray[np.float64]
-
+Joints = NDArray[np.intp]
 
 RESYNC_TOLERANCE = 0.05
 """Joints without a tolerance: max distance of their references after a stop [rad or m]."""
@@ -68,12 +53,9 @@ class JointArbiter:
         """
         self.controller = controller
         self.start_tolerance = start_tolerance
-        self.runs: list[TrajectoryRun] = []
-        """Active trajectories."""
+        self._trajectories = ActiveTrajectories(controller, self._stop)
         self.claims: list[Claim] = []
         """Joints held without a trajectory."""
-        self.stops: list[Stop] = []
-        """Trajectories that are being brought to rest along their paths."""
         n = len(controller.joint_names)
         self.effort_bounds: Array = np.full(n, np.inf)
         """Effort limits until another command takes the joint [N m or N], shape (n,)."""
@@ -95,6 +77,16 @@ class JointArbiter:
         self._effort: Array | None = None
         """Measured efforts, if any."""
 
+    @property
+    def runs(self) -> list[TrajectoryRun]:
+        """Active trajectories."""
+        return self._trajectories.runs
+
+    @property
+    def stops(self) -> list[Stop]:
+        """Trajectories that are being brought to rest along their paths."""
+        return self._trajectories.stops
+
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
         """Begin a trajectory, taking its joints from earlier commands.
 
@@ -115,33 +107,9 @@ class JointArbiter:
         joints = joint_indices(names, controller.joint_names, "this controller")
         if not controller.ready:
             raise MotionError("the robot's state is not known yet; command it after it is")
-        modes = controller.modes
-        for name in names:
-            if modes[name] is not ControlMode.POSITION:
-                raise InvalidCommand(
-                    f"joint {name} is under {modes[name].value} control; trajectories need "
-                    "position control"
-                )
-        present = controller.reference(joints)
-        spliced = goal.trajectory.starting_from(present)
-        first = goal.trajectory.sample(max(-delay, 0.0)).position
-        start = present.position
-        if self._measured is not None:
-            q, v = (values[joints] for values in self._measured)
-            start = allowed_start(first, start, q, v)
-        # The reference itself may slightly exceed a limit; commands may not.
-        limits = controller.limits.select(names)
-        problem = (
-            (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
-            or validate_joined_speeds(spliced, limits, self.start_tolerance)
-            or validate_start(goal.trajectory, first, start, self.start_tolerance)
-            or validate_return(goal.trajectory, present.position, limits)
-        )
-        if problem is not None:
-            raise InvalidCommand(problem.text)
-        rate = goal.rate if np.abs(present.velocity).max() <= STANDING else 1.0
-        follower = TrajectoryFollower(
-            dataclasses.replace(goal, trajectory=spliced, rate=rate), delay
+        self._check_modes(names, "trajectories need position control")
+        follower = self._trajectories.follower_of(
+            goal, joints, delay, self._measured, self.start_tolerance
         )
         self._take(joints, label)
         run = TrajectoryRun(label, follower, joints)
@@ -167,7 +135,7 @@ class JointArbiter:
         """
         return Stream(label, sender, self._owners.next_order())
 
-    def follow_stream(self, command: JointCommand, stream: Stream) -> NDArray[np.intp]:
+    def follow_stream(self, command: JointCommand, stream: Stream) -> Joints:
         """Apply a message of a stream to the joints that no newer command has taken.
 
         Args:
@@ -189,7 +157,7 @@ class JointArbiter:
             self._take(joints, stream.label, stream.order)
         return np.flatnonzero(refused)
 
-    def comply(self, law: CartesianImpedance, stream: Stream) -> NDArray[np.intp]:
+    def comply(self, law: CartesianImpedance, stream: Stream) -> Joints:
         """Put the joints of a law under impedance control, unless a newer command has taken them.
 
         Args:
@@ -212,13 +180,7 @@ class JointArbiter:
             return lost
         if not self.controller.ready or self._measured is None:
             raise MotionError("the robot's state is not known yet; command it after it is")
-        modes = self.controller.modes
-        for name in law.joint_names:
-            if modes[name] is not ControlMode.POSITION:
-                raise InvalidCommand(
-                    f"joint {name} is under {modes[name].value} control; impedance control begins "
-                    "from position control"
-                )
+        self._check_modes(law.joint_names, "impedance control begins from position control")
         if self.compliance.law is law:
             self._owners.assign(joints, stream.label, stream.order)
             return lost
@@ -255,36 +217,26 @@ class JointArbiter:
 
     def cancel(self, run: TrajectoryRun, text: str) -> None:
         """End a trajectory and stop its joints, along its path."""
-        self._end_along_path(run, FollowStatus.CANCELED, text)
+        self._trajectories.end_along_path(run, FollowStatus.CANCELED, text)
 
     def abort_all(self, text: str) -> None:
         """Abort all trajectories and claims, and stop their joints."""
-        for run in list(self.runs):
-            self._end(run, FollowStatus.ABORTED, text)
-        for stop in self.stops:
-            self._stop(stop.joints)
-        self.stops.clear()
-        self._end_compliance(np.zeros(0, np.intp))
-        for claim in self.claims:
-            claim.lost = text
-        self.claims.clear()
+        self._trajectories.abort(text)
+        self._end_others(text)
 
     def stop_all(self, text: str) -> None:
         """End everything and bring all joints to rest; what is gripped stays gripped.
 
         Trajectories stop along their paths. Streams that began before do not get joints back until
-        they begin anew.
+        they are reset.
         """
         self.abort_trajectories(text)
-        stops, self.stops = self.stops, []
-        self.abort_all(text)
-        self.stops = stops
+        self._end_others(text)
         everything = np.arange(len(self._gripping))
         self._owners.assign(everything, text, self._owners.next_order())
         loose = np.flatnonzero(~self._gripping)
         self.effort_bounds[loose] = np.inf
-        on_path = np.concatenate([stop.joints for stop in stops] or [np.zeros(0, np.intp)])
-        self.controller.stop(np.setdiff1d(everything, on_path))
+        self.controller.stop(np.setdiff1d(everything, self._trajectories.braking))
         self.resync.drop(everything)
         self.resync.request(loose)
 
@@ -315,33 +267,21 @@ class JointArbiter:
         self._resync(dt, position, velocity)
         self._measured, self._effort = (position, velocity), effort
         self.compliance.step(dt, position, velocity, effort if fresh else None)
-        for run in self.runs:
-            run.sample = run.follower.advance(dt, scaling)
-            if run.sample is not None:
-                self.controller.track(run.joints, run.sample)
-        self._brake(dt)
+        self._trajectories.advance(dt, scaling)
         reference = self.controller.step(dt, position)
         if self.guard is not None and dt > 0.0:
             self.guard.note(reference.positions, np.nan_to_num(reference.velocities), dt)
-        for run in list(self.runs):
-            if run.sample is not None:
-                q, v = position[run.joints], velocity[run.joints]
-                run.progress = TrajectoryProgress(run.follower.time, run.sample, q, v)
-                run.follower.judge(run.sample, q, v, dt)
-            if run.follower.status is FollowStatus.SUCCEEDED:
-                self.runs.remove(run)
-            elif run.follower.status.ended:
-                self._end(run, run.follower.status, run.follower.text)
+        self._trajectories.check(dt, position, velocity)
         return reference
 
-    def gripping(self, joints: NDArray[np.intp]) -> bool:
+    def gripping(self, joints: Joints) -> bool:
         """Return whether some joints still hold what a claim gripped."""
         return bool(self._gripping[joints].all())
 
     def abort_trajectories(self, text: str) -> None:
         """Abort all trajectories, and stop their joints along their paths."""
         for run in list(self.runs):
-            self._end_along_path(run, FollowStatus.ABORTED, text)
+            self._trajectories.end_along_path(run, FollowStatus.ABORTED, text)
 
     def take(self, joints: Sequence[str], label: str) -> None:
         """Take joints from other commands; they stop.
@@ -362,12 +302,8 @@ class JointArbiter:
         Returns:
             Samples of shape (n,): trajectories at that time, other joints now.
         """
-        everything = np.arange(len(self.controller.joint_names))
-        present = self.controller.reference(everything)
-        for run in self.runs:
-            sample = run.follower.sample_in(ahead, run.follower.goal.rate)
-            for kept, new in zip(present, sample, strict=True):
-                kept[run.joints] = new
+        present = self.controller.reference(np.arange(len(self.controller.joint_names)))
+        self._trajectories.predict(present, ahead)
         return present
 
     @property
@@ -375,69 +311,45 @@ class JointArbiter:
         """Label of the newest command to each joint, empty where there was none."""
         return self._owners.labels
 
-    def owner(self, joint: str) -> str | None:
-        """Return the label of the trajectory that moves a joint, or None."""
-        i = self.controller.joint_names.index(joint)
-        return next((run.label for run in self.runs if i in run.joints), None)
-
-    def _take(
-        self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int | None = None
-    ) -> None:
+    def _take(self, joints: Joints, label: str, order: int | None = None) -> None:
         """Assign joints to a command, the newest one if it has no order yet."""
         order = self._owners.next_order() if order is None else order
         self._owners.assign(joints, label, order)
         if np.isin(self.compliance.joints, joints).any():
             self._end_compliance(joints)
         self._gripping[joints] = False
-        self.resync.drop(np.asarray(joints, np.intp))
+        self.resync.drop(joints)
         self.fault = ""
         self.effort_bounds[joints] = np.inf
         for claim in list(self.claims):
             if np.isin(claim.joints, joints).any():
                 claim.lost = f"preempted by {label}"
                 self.claims.remove(claim)
-        for run in list(self.runs):
-            if not np.isin(run.joints, joints).any():
-                continue
-            run.follower.end(FollowStatus.PREEMPTED, f"preempted by {label}")
-            self.runs.remove(run)
-            self._stop(np.setdiff1d(run.joints, np.asarray(joints)))
-        for stop in list(self.stops):
-            if np.isin(stop.joints, joints).any():
-                self.stops.remove(stop)
-                self._stop(np.setdiff1d(stop.joints, np.asarray(joints)))
+        self._trajectories.preempt(joints, f"preempted by {label}")
 
-    def _end_compliance(self, taken: Sequence[int] | NDArray[np.intp]) -> None:
+    def _check_modes(self, names: Sequence[str], rule: str) -> None:
+        """Check that joints are under position control."""
+        modes = self.controller.modes
+        for name in names:
+            if modes[name] is not ControlMode.POSITION:
+                raise InvalidCommand(
+                    f"joint {name} is under {modes[name].value} control; {rule}", field=name
+                )
+
+    def _end_others(self, text: str) -> None:
+        """End impedance control and claims; joints under impedance control stop."""
+        self._end_compliance(np.zeros(0, np.intp))
+        for claim in self.claims:
+            claim.lost = text
+        self.claims.clear()
+
+    def _end_compliance(self, taken: Joints) -> None:
         """End impedance control, and stop its joints but for those that a command has taken."""
         joints = self.compliance.end()
         self._gripping[joints] = False
-        self._stop(np.setdiff1d(joints, np.asarray(taken, np.intp)))
+        self._stop(np.setdiff1d(joints, taken))
 
-    def _end(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
-        run.follower.end(status, text)
-        if run in self.runs:
-            self.runs.remove(run)
-            self._stop(run.joints)
-
-    def _end_along_path(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
-        """End a trajectory, and begin to stop it along its path if it moves."""
-        moving = run in self.runs and run.sample is not None and bool(run.sample.velocity.any())
-        self._end(run, status, text)
-        if moving:
-            follower = run.follower
-            limits = self.controller.limits.select(follower.joint_names)
-            brake = PathBrake(follower.goal.trajectory, limits, follower.time, follower.rate)
-            self.stops.append(Stop(brake, run.joints))
-
-    def _brake(self, dt: float) -> None:
-        """Advance the stops along paths."""
-        for stop in list(self.stops):
-            if dt > 0.0 and not stop.brake.ended:
-                self.controller.track(stop.joints, stop.brake.step(dt))
-            if stop.brake.ended:
-                self.stops.remove(stop)
-
-    def _stop(self, joints: NDArray[np.intp]) -> None:
+    def _stop(self, joints: Joints) -> None:
         """Stop joints, and later move their references to the positions where they stop."""
         self.controller.stop(joints)
         self.resync.request(joints)
@@ -447,7 +359,7 @@ class JointArbiter:
         if self.fault:  # A joint that retreats from a contact still pushes for a moment.
             guard.note_preload(residual)
             return
-        tolerances = path_tolerances(guard.settings.tolerance, self.runs)
+        tolerances = self._trajectories.path_tolerances(guard.settings.tolerance)
         blocked = guard.check(position, tolerances, self._gripping, residual)
         if blocked is not None:
             self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
@@ -462,7 +374,7 @@ class JointArbiter:
         """
         for run in list(self.runs):
             if guarded[run.joints].any():
-                self._end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
+                self._trajectories.end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
         joints = np.flatnonzero(guarded)
         self._take(joints, text)
         # Joints that are not under position control stop.
@@ -475,25 +387,16 @@ class JointArbiter:
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Begin to move references to joints that stopped apart from them."""
-        everything = np.arange(len(self.controller.joint_names))
-        reference = self.controller.reference(everything)
+        reference = self.controller.reference(np.arange(len(self._gripping)))
         leading = (reference.velocity != 0.0) | self._gripping | ~self.controller.positioned
         for run in self.runs:
             leading[run.joints] = True
-        normal = np.full(len(everything), RESYNC_TOLERANCE)
+        normal = np.full(len(leading), RESYNC_TOLERANCE)
         if self.guard is not None:
             normal = np.minimum(normal, self.guard.settings.tolerance)
         joints = self.resync.update(dt, reference.position - position, velocity, leading, normal)
-        if not len(joints):
-            return
-        names = tuple(self.controller.joint_names[i] for i in joints)
-        end = (position + self.resync.sag)[joints]
-        goal = return_goal(
-            names, reference.position[joints], end, self.controller.limits.select(names)
-        )
-        self.runs.append(
-            TrajectoryRun("the way back to the measured state", TrajectoryFollower(goal), joints)
-        )
+        if len(joints):
+            self._trajectories.return_to(joints, (position + self.resync.sag)[joints])
 
     def _plain_words(self, blocked: Blocked) -> str:
         return blocked.text(self.controller.joint_names[blocked.joint], revolute=True)

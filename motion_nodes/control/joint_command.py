@@ -87,7 +87,9 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         if given is not None and not isinstance(given, str):
             check_count(len(given), NAMES, "the list of joints")
     if isinstance(command.names, str):
-        raise InvalidCommand(f"names is the text '{command.names}'; give a list of joint names")
+        raise InvalidCommand(
+            f"names is the text '{command.names}'; give a list of joint names", field="names"
+        )
     if command.names is not None and len(command.names) > 0:
         where = {name: i for i, name in enumerate(joint_names)}
         for name in command.names:
@@ -100,7 +102,9 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         chosen = list(range(len(joint_names)))
     twice = repeated(joint_names[i] for i in chosen)
     if twice:
-        raise InvalidCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
+        raise InvalidCommand(
+            f"joint {', '.join(twice)} is addressed more than once in one command", field=twice[0]
+        )
     return np.array(chosen, dtype=np.intp)
 
 
@@ -108,7 +112,8 @@ def _checked_index(index: object, count: int) -> int:
     whole = not isinstance(index, bool | np.bool_) and index in range(count)
     if not whole:
         raise InvalidCommand(
-            f"joint index {index} is not allowed; this controller has indices 0 to {count - 1}"
+            f"joint index {index} is not allowed; this controller has indices 0 to {count - 1}",
+            field="indices",
         )
     return int(index)  # type: ignore[call-overload, no-any-return]
 
@@ -135,7 +140,8 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
     if mixed.any():
         raise InvalidCommand(
             f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
-            "velocity; give either the effort, or position and velocity"
+            "velocity; give either the effort, or position and velocity",
+            field="efforts",
         )
     # Comparisons with NaN are false, so joints without a value pass.
     outside = (positions < limits.lower - POSITION_TOLERANCE) | (
@@ -145,7 +151,8 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
         i = int(np.argmax(outside))
         raise InvalidCommand(
             f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
-            f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}"
+            f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}",
+            field=limits.names[i],
         )
     check_numbers(positions, JOINT_POSITION, "position", limits.names)
     check_numbers(velocities, VELOCITY, "velocity", limits.names)
@@ -163,17 +170,25 @@ def _spread(
     try:
         values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise InvalidCommand(f"{channel} must be a list of numbers: {error}") from error
+        raise InvalidCommand(
+            f"{channel} must be a list of numbers: {error}", field=channel
+        ) from error
     if values.ndim != 1:
-        raise InvalidCommand(f"{channel} must be a plain list, not one of shape {values.shape}")
+        raise InvalidCommand(
+            f"{channel} must be a plain list, not one of shape {values.shape}", field=channel
+        )
     if len(values) != len(chosen):
         raise InvalidCommand(
             f"{len(values)} {channel} given for {len(chosen)} joints "
-            f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is"
+            f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is",
+            field=channel,
         )
     if np.isinf(values).any():
         i = int(np.argmax(np.isinf(values)))
-        raise InvalidCommand(f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number")
+        raise InvalidCommand(
+            f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number",
+            field=names[chosen[i]],
+        )
     spread[chosen] = values
     return spread
 
@@ -204,5 +219,6 @@ def check_modes(checked: CheckedCommand, names: Sequence[str], modes: Sequence[s
             if channel not in used[modes[i]]:
                 raise InvalidCommand(
                     f"joint {names[i]} is given {what}, but is under {modes[i]} control; "
-                    "switch its mode first"
+                    "switch its mode first",
+                    field=names[i],
                 )

@@ -51,7 +51,7 @@ class ControlMode(enum.Enum):
         except ValueError:
             allowed = ", ".join(mode.value for mode in cls)
             raise InvalidCommand(
-                f"control mode '{name}' is not known. Available: {allowed}."
+                f"control mode '{name}' is not known. Available: {allowed}.", field=name
             ) from None
 
 

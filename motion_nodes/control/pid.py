@@ -54,12 +54,13 @@ class PidConfig:
             try:
                 arrays[field.name] = np.atleast_1d(np.asarray(getattr(self, field.name), float))
             except (TypeError, ValueError):
-                raise InvalidConfig(f"PID {field.name} must be numbers") from None
+                raise InvalidConfig(f"PID {field.name} must be numbers", field=field.name) from None
         lengths = {name: len(a) for name, a in arrays.items() if a.ndim == 1 and len(a) > 1}
         if any(a.ndim != 1 or len(a) == 0 for a in arrays.values()) or len({*lengths.values()}) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
             raise InvalidConfig(
-                f"PID fields must be of one length, one number per joint; got {shown}"
+                f"PID fields must be of one length, one number per joint; got {shown}",
+                field="gains",
             )
         n = max(lengths.values(), default=1)
         for name, array in arrays.items():
@@ -70,7 +71,9 @@ class PidConfig:
             if not good.all():
                 i = int(np.argmin(good))
                 bound = "above 0" if strictly else "0 or above"
-                raise InvalidConfig(f"PID {name} of joint {i} is {array[i]}; it must be {bound}")
+                raise InvalidConfig(
+                    f"PID {name} of joint {i} is {array[i]}; it must be {bound}", field=name
+                )
             object.__setattr__(self, name, frozen(np.broadcast_to(array, (n,)).copy()))
 
     @property
@@ -157,15 +160,20 @@ class Pid:
         ff = np.asarray(feed_forward, dtype=np.float64)
         if r.shape != (n,) or y.shape != (n,) or ff.shape not in ((), (n,)):
             raise InvalidCommand(
-                f"PID of {n} joints was given shapes {r.shape}, {y.shape} and {ff.shape}"
+                f"PID of {n} joints was given shapes {r.shape}, {y.shape} and {ff.shape}",
+                field="reference",
             )
         v = None if velocity is None else np.asarray(velocity, dtype=np.float64)
         if v is not None and v.shape != (n,):
-            raise InvalidCommand(f"PID of {n} joints was given velocities of shape {v.shape}")
+            raise InvalidCommand(
+                f"PID of {n} joints was given velocities of shape {v.shape}", field="velocity"
+            )
         if not all(np.isfinite(a).all() for a in (r, y, ff, 0.0 if v is None else v)):
-            raise InvalidCommand("PID was given a number that is not finite")
+            raise InvalidCommand("PID was given a number that is not finite", field="samples")
         if not (np.isfinite(dt) and dt > 0.0):
-            raise InvalidCommand(f"PID was given dt = {dt} s; it must be finite and above 0")
+            raise InvalidCommand(
+                f"PID was given dt = {dt} s; it must be finite and above 0", field="dt"
+            )
         gains = self.config
         kd, corner = np.asarray(gains.kd), np.asarray(gains.derivative_corner)
         before = y if self._measured is None else self._measured

@@ -97,7 +97,7 @@ class FrozenStates:
         """Indices of the frozen joints; empty again as soon as the measurement of one changes."""
 
     def reset(self) -> None:
-        """Begin anew, with no joint frozen."""
+        """Reset, with no joint frozen."""
         self.joints = np.empty(0, np.intp)
         self._reference[:] = np.nan
         self._travel[:] = 0.0

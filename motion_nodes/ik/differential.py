@@ -71,7 +71,8 @@ class VelocityIk:
             )
         if not (max_damping > 0.0 and threshold > 0.0):
             raise InvalidConfig(
-                f"max_damping ({max_damping}) and threshold ({threshold}) must be above 0."
+                f"max_damping ({max_damping}) and threshold ({threshold}) must be above 0.",
+                field="threshold" if max_damping > 0.0 else "max_damping",
             )
         self._chain, self._speeds = chain, speeds
         self._max_damping, self._threshold = max_damping, threshold

@@ -58,7 +58,8 @@ def distance(
     w = np.asarray(weights, np.float64)
     if not norm >= 1.0:
         raise InvalidConfig(
-            f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint).", field="norm"
+            f"norm is {norm}; it must be at least 1 (math.inf: the max joint displacement).",
+            field="norm",
         )
     if not (w >= 0.0).all():
         raise InvalidConfig(f"weights must not be negative, got {weights!r}.", field="weights")
@@ -112,9 +113,13 @@ def interval_samples(
     """
     low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
     if low.ndim != 1 or low.shape != high.shape:
-        raise InvalidConfig(f"bounds must be two lists of one length, got {lower!r} and {upper!r}.")
+        raise InvalidConfig(
+            f"bounds must be two lists of one length, got {lower!r} and {upper!r}.", field="bounds"
+        )
     if not (np.isfinite(low) & np.isfinite(high) & (low <= high)).all():
-        raise InvalidConfig(f"bounds must be finite and in order, got {lower!r} and {upper!r}.")
+        raise InvalidConfig(
+            f"bounds must be finite and in order, got {lower!r} and {upper!r}.", field="bounds"
+        )
     return _samples(low, high, use_halton, seed)
 
 

@@ -200,7 +200,7 @@ class TipKeeper:
         return motion
 
     def null_direction(self, q: Array) -> Array | None:
-        """Return a unit joint velocity that keeps the tip fixed; None if there is none."""
+        """Return a unit joint velocity that keeps the tip fixed; None without a nullspace."""
         _, sizes, rows = np.linalg.svd(self._jacobian(q))
         rank = int((sizes > 1e-6).sum())
         return rows[-1].copy() if rank < len(q) else None

@@ -72,7 +72,7 @@ class IkTolerance:
         return np.isinf(self.axes) & np.isinf(np.repeat(self.lengths, 3))
 
     @property
-    def greatest_position(self) -> float:
+    def max_position(self) -> float:
         """Max distance from the target [m]; inf if an axis is unconstrained."""
         return min(float(self.lengths[0]), float(np.linalg.norm(self.axes[:3])))
 
@@ -270,14 +270,17 @@ def as_pose(value: ArrayLike, what: str) -> Array:
 def bad_pose(X: Array, what: str) -> InvalidCommand:
     """Return the error for an invalid pose, with the reason."""
     if not np.isfinite(X).all():
-        return InvalidCommand(f"{what} holds numbers that are not finite: {X.tolist()}.")
+        return InvalidCommand(
+            f"{what} holds numbers that are not finite: {X.tolist()}.", field=what
+        )
     R = X[:3, :3]
     turned = float(np.linalg.det(R))
     return InvalidCommand(
         f"{what} is not a valid pose: its rotation must be orthonormal with determinant 1 (the "
         f"determinant is {turned:.6g}, R^T R differs from the identity by "
         f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
-        f"{X[3].tolist()}). motion_nodes.model.poses makes poses from quaternions."
+        f"{X[3].tolist()}). motion_nodes.model.poses makes poses from quaternions.",
+        field=what,
     )
 
 
@@ -298,5 +301,7 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
         )
     if not math.isfinite(sum(Q.ravel().tolist())):
         names = ", ".join(joints)
-        raise InvalidCommand(f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).")
+        raise InvalidCommand(
+            f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).", field=what
+        )
     return Q

@@ -15,7 +15,7 @@ from motion_nodes.model.tree import Array
 PIECE = 100
 """Blocks per piece of the table; each block gives one seed."""
 _KEPT = 4
-"""Number of stored pieces; further pieces are sampled anew each time."""
+"""Number of stored pieces; further pieces are sampled each time."""
 
 
 class StartTable:

@@ -195,7 +195,7 @@ class LeastSquaresIk:
         """Return status and reason of a failed search."""
         status, chain = search.status, self.chain
         parts = [how_it_ended(search, memory.settings)]
-        reach = chain.length + memory.tolerance.greatest_position
+        reach = chain.length + memory.tolerance.max_position
         if float(np.linalg.norm(target[:3, 3] - chain.origin)) > reach:
             parts.insert(0, too_far(chain, target))
             if status is IkStatus.NOT_FOUND:

@@ -44,7 +44,7 @@ def register(name: str, maker: Maker) -> None:
         InvalidConfig: the name is taken.
     """
     if name in _MAKERS:
-        raise InvalidConfig(f"there already is an IK solver '{name}'.")
+        raise InvalidConfig(f"there already is an IK solver '{name}'.", field=name)
     _MAKERS[name] = maker
 
 
@@ -67,5 +67,7 @@ def make_solver(
         InvalidConfig: unknown name, or the solver does not support this chain.
     """
     if name not in _MAKERS:
-        raise InvalidConfig(f"there is no IK solver '{name}'.{did_you_mean(name, _MAKERS)}")
+        raise InvalidConfig(
+            f"there is no IK solver '{name}'.{did_you_mean(name, _MAKERS)}", field=name
+        )
     return _MAKERS[name](chain, settings)

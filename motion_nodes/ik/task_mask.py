@@ -75,7 +75,7 @@ def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkR
         chain: the chain.
 
     Returns:
-        The result; its reason says what of the pose was left free.
+        The result; its reason names the axes of the pose that were left free.
     """
     result = solver.solve(request)
     if result.success:

@@ -129,7 +129,7 @@ class JacobianTransposeIk:
         return self._result(best, X_BT, limits, settings, (iterations, len(ends), refusal), began)
 
     def _starts(self, request: IkRequest) -> list[Array]:
-        """Return the given seeds, ``seed`` first; the middle of the ranges if there are none."""
+        """Return the given seeds, ``seed`` first; else the middle of the ranges."""
         starts: list[Array] = []
         for given, what in ((request.seed, "seed"), (request.initial_guesses, "initial_guesses")):
             if given is not None:

@@ -152,7 +152,8 @@ class SolverMemory:
             if not low <= value <= high or not np.isfinite(value):
                 raise InvalidCommand(
                     f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
-                    f"{high:.6g}."
+                    f"{high:.6g}.",
+                    field=name,
                 )
             work.lower[k] = work.upper[k] = value
 

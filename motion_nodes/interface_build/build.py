@@ -31,7 +31,7 @@ def build(source: Path, version: str, target: Path, say: Say) -> None:
         say: takes one line of progress.
 
     Raises:
-        BuildError: something is missing or wrong; says what.
+        BuildError: names what is missing or invalid.
     """
     cc, cxx = checks.compilers(os.environ)
     checks.check_python_headers()
@@ -58,7 +58,7 @@ def provide(source: Path, force: bool, say: Say) -> Path:
         say: takes one line of progress.
 
     Raises:
-        BuildError: it cannot be built; says why.
+        BuildError: it cannot be built; contains the reason.
     """
     checks.check_no_sourced_ros(os.environ, package_names(source))
     checks.check_wheels()

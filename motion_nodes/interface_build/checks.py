@@ -32,7 +32,7 @@ MODULES = (
 
 
 class BuildError(MotionError):
-    """The build cannot go on; the text says why and what to do, for a person."""
+    """The build cannot continue; the text contains the reason and what to do."""
 
 
 def sourced_ros(environment: Mapping[str, str]) -> tuple[str, list[Path]]:
@@ -58,7 +58,7 @@ def check_no_sourced_ros(environment: Mapping[str, str], packages: Iterable[str]
         packages: names of the packages that would be built.
 
     Raises:
-        BuildError: a ROS is sourced; names it, the packages it has and the way to go on.
+        BuildError: a ROS installation is sourced; names it, its packages and what to do.
     """
     distribution, foreign = sourced_ros(environment)
     if not foreign and not distribution:
@@ -123,7 +123,7 @@ def check_python_headers(include: Path | None = None) -> None:
     """Check that Python.h of this interpreter is installed.
 
     Args:
-        include: folder to look in; default: where this interpreter says its headers are.
+        include: folder to look in; default: the header folder of this interpreter.
 
     Raises:
         BuildError: it is not there.

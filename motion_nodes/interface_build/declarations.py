@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads folders of .msg, .srv and .action declarations and says where one is wrong."""
+"""Reads folders of .msg, .srv and .action declarations; errors name the invalid line."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _parse(package: str, file: Path, lines: list[str], start: int) -> Any:
     count = len(lines)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            # The parser does not say where it fails; the shortest beginning that fails does.
+            # The parser does not report the line; the shortest part that fails ends with it.
             try:
                 return parse(package, file.stem, "\n".join(lines))
             except Exception:

@@ -115,7 +115,7 @@ def run(*command: str | Path) -> None:
         errors = [line for line in lines if "error" in line.lower()] or lines[-1:]
         raise BuildError(
             f"{Path(command[0]).name} failed with code {done.returncode}: "
-            f"{' | '.join(errors[:3]) or 'it said nothing'}"
+            f"{' | '.join(errors[:3]) or 'no output'}"
         )
 
 
@@ -197,7 +197,7 @@ def _generate(package: Package, layer: str, place: Workplace) -> None:
     )
     try:
         getattr(importlib.import_module(module), function)(arguments, *extra)
-    except Exception as error:  # whatever a template stumbles over
+    except Exception as error:  # any error in a template
         raise BuildError(f"{layer} failed on {package.name}: {error!r}") from error
     header = place.prefix / "share" / layer / "resource" / f"{layer}__visibility_control.h.in"
     if header.exists():  # what the generators leave to CMake

@@ -261,5 +261,5 @@ def install(wheel: Path) -> None:
     command = [*_installer(), "--no-deps", "--no-index", "-q", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        last = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise BuildError(f"{wheel} could not be installed in {sys.executable}: {last}")

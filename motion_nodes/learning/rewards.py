@@ -57,7 +57,7 @@ class PickReward:
 
     ``gamma Phi(s') - Phi(s)`` with ``Phi = -distance (|g - o| + p)``, where ``p`` is ``|o - t|``
     while the object is held, else ``reach``. Over an episode it sums up to the difference of two
-    potentials, whatever happens in between, and leaves the optimal policy unchanged
+    potentials, and leaves the optimal policy unchanged
     (Ng, Harada and Russell 1999).
 
     Raises:

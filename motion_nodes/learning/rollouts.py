@@ -147,7 +147,7 @@ def collect(
     try:
         results = [future.result() for future in futures]
     except BaseException:
-        # Threads change shards in place: nobody may look at them before all have finished.
+        # Threads change shards in place: they are read only after all threads have finished.
         wait(futures)
         raise
     return [shard for shard, _ in results], [rollout for _, rollout in results]

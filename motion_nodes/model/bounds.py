@@ -125,7 +125,7 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
         if names is None or not len(names)
         else (f"{what} of {names[at % len(names)]}")
     )
-    raise InvalidCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}")
+    raise InvalidCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}", field=entry)
 
 
 def check_count(count: int, most: int, what: str) -> None:

@@ -51,7 +51,8 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
     urdf_file = file.parent / description.urdf
     if not urdf_file.is_file():
         raise InvalidDescription(
-            f"{file}: urdf: the file '{description.urdf}' does not exist in {file.parent}."
+            f"{file}: urdf: the file '{description.urdf}' does not exist in {file.parent}.",
+            field="urdf",
         )
     urdf = read_urdf_text(urdf_file)
     spheres = _read_spheres(file, description)
@@ -131,7 +132,8 @@ def _read_spheres(
     if not spheres_file.is_file():
         raise InvalidDescription(
             f"{file}: collision.spheres: the file '{spheres_file.name}' does not exist in "
-            f"{file.parent}."
+            f"{file.parent}.",
+            field="collision.spheres",
         )
     kind = dict[str, tuple[tuple[float, float, float, float], ...]]
     return decode(read_yaml(spheres_file), kind, str(spheres_file))

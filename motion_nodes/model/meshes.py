@@ -31,7 +31,9 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
     hint = ""
     if filename.startswith("package://"):
         hint = " Source the workspace that holds the package, or add it to AMENT_PREFIX_PATH."
-    raise InvalidDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
+    raise InvalidDescription(
+        f"mesh '{filename}' was not found; looked at: {looked}.{hint}", field=filename
+    )
 
 
 def with_absolute_meshes(urdf: str, directory: Path) -> str:

@@ -58,17 +58,22 @@ def parse_placement(word: str) -> Placement:
     namespace, found, rest = word.strip().rpartition(":=")
     if found and not _NAMESPACE.fullmatch(namespace):
         raise InvalidConfig(
-            f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores"
+            f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores",
+            field="namespace",
         )
     robot, _, place = rest.strip().rpartition("@") if "@" in rest else (rest.strip(), "", "")
     if not robot:
-        raise InvalidConfig(f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+        raise InvalidConfig(
+            f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]", field="robot"
+        )
     try:
         numbers = [float(text) for text in place.split(",")] if place else []
     except ValueError:
         numbers = [math.nan]
     if len(numbers) > 3 or not all(math.isfinite(number) for number in numbers):
-        raise InvalidConfig(f"'{word}': '{place}' must be X,Y,YAW in metres and radians")
+        raise InvalidConfig(
+            f"'{word}': '{place}' must be X,Y,YAW in metres and radians", field="placement"
+        )
     x, y, yaw = numbers + [0.0] * (3 - len(numbers))
     return Placement(robot, namespace.strip("/"), x, y, yaw)
 
@@ -81,11 +86,13 @@ def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
     """
     placements = tuple(parse_placement(word) for word in words if word.strip())
     if not placements:
-        raise InvalidConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+        raise InvalidConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]", field="robot")
     seen = [placement.namespace for placement in placements]
     twice = repeated(seen)
     if twice:
         which = ", ".join(p.word for p in placements if p.namespace == twice[0])
         shared = f"share the namespace '{twice[0]}'" if twice[0] else "have no namespace"
-        raise InvalidConfig(f"{which} {shared}; give each robot its own, as in a:=franka")
+        raise InvalidConfig(
+            f"{which} {shared}; give each robot its own, as in a:=franka", field="namespace"
+        )
     return placements

@@ -265,7 +265,9 @@ class RmpflowSettings:
         groups: dict[str, dict[str, float]] = {}
         for name, value in values.items():
             if name not in known:
-                raise InvalidConfig(f"'{name}' is no parameter.{did_you_mean(name, known)}")
+                raise InvalidConfig(
+                    f"'{name}' is no parameter.{did_you_mean(name, known)}", field=name
+                )
             group, _, key = name.partition(".")
             groups.setdefault(group, {})[key] = check_number(name, value)
         changed = {g: dataclasses.replace(getattr(self, g), **new) for g, new in groups.items()}

@@ -48,7 +48,6 @@ def assemble(
     check.frames()
     check.collision(spheres)
     check.simulation(base)
-    check.laser_scanners()
     check.joints(description.passive_joints, "passive_joints")
     limits = _limits(check)
     groups = _groups(check, limits)
@@ -83,13 +82,16 @@ def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
     kind = description.kind
     if kind in ("arm", "floating"):
         if description.base is not None:
-            raise InvalidDescription(f"{file}: base: a robot of kind '{kind}' has none; remove it.")
+            raise InvalidDescription(
+                f"{file}: base: a robot of kind '{kind}' has none; remove it.", field="base"
+            )
         return None
     spec = BASE_SPECS[kind]
     if description.base is None:
         fields = ", ".join(field.name for field in dataclasses.fields(spec))
         raise InvalidDescription(
-            f"{file}: base: is missing; a robot of kind '{kind}' needs the fields: {fields}."
+            f"{file}: base: is missing; a robot of kind '{kind}' needs the fields: {fields}.",
+            field="base",
         )
     return decode(description.base, spec, str(file), "base")
 

@@ -60,7 +60,7 @@ def _complete(check: Agreement, wheel: RollerWheel) -> RollerWheel:
         ("roller_angle_deg", wheel.roller_angle_deg, rollers.angle_deg),
     ):
         if given is not None and given != known:
-            raise check.fail(path, f"{field} is {given:g}, but the URDF says {known:g}; keep one.")
+            raise check.fail(path, f"{field} is {given:g}, but {known:g} in the URDF; keep one.")
     return RollerWheel(wheel.joint, rollers.radius, rollers.angle_deg)
 
 

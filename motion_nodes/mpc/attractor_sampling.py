@@ -40,7 +40,7 @@ class AttractorSampler:
         self.reset()
 
     def reset(self) -> None:
-        """Begin the random numbers anew."""
+        """Reset the random numbers."""
         self._rng = np.random.default_rng(self.settings.seed)
 
     def draw(

@@ -25,7 +25,7 @@ _TIMEOUT = 1.0  # [s] never reached: a result depends on the input alone
 _ITERATIONS = 1500  # of one search; one that fails takes less than a millisecond
 _RANDOM = 6  # random initial guesses of a search
 _SAME = 0.1  # [rad or m]
-_FOLLOWED = 0.1  # [m, rad] displacement of a target beyond which branches are searched anew
+_FOLLOWED = 0.1  # [m, rad] displacement of a target beyond which branches are searched again
 _POSTURE = 0.3  # weight of the distance from the posture beside the one from the configuration
 _COLLIDING = 100.0  # cost of a collision beside these distances
 
@@ -82,7 +82,7 @@ class GoalPostures:
             goal: in the base frame.
             q: current positions of the active joints [rad or m], shape (n,).
             count: max number.
-            guesses: if given, search anew, also from these configurations, shape (m, n).
+            guesses: if given, search again, also from these configurations, shape (m, n).
         """
         if goal.position is None and goal.rotation is None:
             if self._goal is None or _moved(goal, self._goal) > 0.0:

@@ -33,7 +33,7 @@ _SHORTEST = 0.04
 _DENSE = 0.4
 """Distance of points of a guide that is shortened [rad or m]."""
 _MOST = 3000
-"""Max nodes of a tree; a search that exceeds it begins anew."""
+"""Max nodes of a tree; a search that exceeds it restarts."""
 _ELSEWHERE = 0.3
 """Displacement of robot or goals beyond which they are new roots [rad or m]."""
 
@@ -90,7 +90,7 @@ class GuideSearch:
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Begin the random numbers anew."""
+        """Reset the random numbers."""
         self._rng = np.random.default_rng(seed)
         self.forget()
 

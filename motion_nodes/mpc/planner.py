@@ -86,14 +86,14 @@ class MpcPlanner:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the plan, and begin the random numbers anew."""
+        """Discard the plan, and reset the random numbers."""
         self._sampler.reset()
         self._goals.reset(self._sampler.settings.seed)
         self._guides.reset(self._sampler.settings.seed)
         self.forget()
 
     def forget(self) -> None:
-        """Forget the plan: the next motion begins anew."""
+        """Discard the plan; the next motion starts without one."""
         self.plan: JointPlan | None = None
         self._mean: Array | None = None
         self._guide: Array | None = None

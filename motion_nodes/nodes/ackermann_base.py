@@ -298,7 +298,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         super()._take(twist, self._given)
         if self._car.note:
             self.controller.not_driven = self._car.note
-            self.warn("not driven", f"cannot be driven as asked: {self._car.note}")
+            self.warn("not driven", f"command not feasible: {self._car.note}")
 
     def _forget(self) -> None:
         self._car.forget()

@@ -14,33 +14,16 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import core_param
+from motion_nodes.ros.parameters import core_params
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(DifferentialConfig, read_only=("left_wheel_names", "right_wheel_names"))
 class DifferentialParams(WheeledBaseParams):
     """Parameters of a differential base, named as in ros2_controllers."""
-
-    left_wheel_names: tuple[str, ...] = core_param(
-        DifferentialConfig, "left_wheel_names", read_only=True
-    )
-    right_wheel_names: tuple[str, ...] = core_param(
-        DifferentialConfig, "right_wheel_names", read_only=True
-    )
-    wheel_radius: float = core_param(DifferentialConfig, "wheel_radius")
-    wheel_separation: float = core_param(DifferentialConfig, "wheel_separation")
-    wheel_separation_multiplier: float = core_param(
-        DifferentialConfig, "wheel_separation_multiplier"
-    )
-    left_wheel_radius_multiplier: float = core_param(
-        DifferentialConfig, "left_wheel_radius_multiplier"
-    )
-    right_wheel_radius_multiplier: float = core_param(
-        DifferentialConfig, "right_wheel_radius_multiplier"
-    )
 
 
 class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):

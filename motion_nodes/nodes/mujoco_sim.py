@@ -12,7 +12,6 @@ from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.nodes.cell.camera_topics import CameraTopics
 from motion_nodes.nodes.cell.contact_report import ContactReport
-from motion_nodes.nodes.cell.laser_topics import LaserTopics
 from motion_nodes.nodes.cell.object_markers import ObjectMarkers
 from motion_nodes.nodes.cell.scene_following import SceneFollowing
 from motion_nodes.nodes.cell.surface_gripper_topics import SurfaceGripperTopics, gripper_link
@@ -20,7 +19,7 @@ from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.run import run_node
 from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.depth_camera import CameraSettings, parse_camera
@@ -33,6 +32,8 @@ from motion_nodes.sim.surface_gripper import AXES, SurfaceGripper
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(CameraSettings, "camera", read_only=("width", "height", "field_of_view"))
+@core_params(SurfaceGripperSettings, "surface_gripper")
 class MujocoSimParams(SimulationParams):
     """Parameters of the MuJoCo simulation."""
 
@@ -64,13 +65,6 @@ class MujocoSimParams(SimulationParams):
     camera_rate: float = param(
         5.0, name="camera.rate", doc="Image rate of the cameras.", unit="Hz", gt=0.0, le=60.0
     )
-    camera_width: int = core_param(CameraSettings, "width", name="camera.width", read_only=True)
-    camera_height: int = core_param(CameraSettings, "height", name="camera.height", read_only=True)
-    camera_field_of_view: float = core_param(
-        CameraSettings, "field_of_view", name="camera.field_of_view", read_only=True
-    )
-    camera_max_range: float = core_param(CameraSettings, "max_range", name="camera.max_range")
-    camera_noise: float = core_param(CameraSettings, "noise", name="camera.noise")
     surface_grippers: tuple[str, ...] = param(
         (),
         doc="Links with a surface gripper, one for each robot, as [NAMESPACE/]LINK.",
@@ -88,30 +82,6 @@ class MujocoSimParams(SimulationParams):
         ge=-10.0,
         le=10.0,
         read_only=True,
-    )
-    surface_gripper_max_grip_distance: float = core_param(
-        SurfaceGripperSettings, "max_grip_distance", name="surface_gripper.max_grip_distance"
-    )
-    surface_gripper_retry_interval: float = core_param(
-        SurfaceGripperSettings, "retry_interval", name="surface_gripper.retry_interval"
-    )
-    surface_gripper_coaxial_force_limit: float = core_param(
-        SurfaceGripperSettings, "coaxial_force_limit", name="surface_gripper.coaxial_force_limit"
-    )
-    surface_gripper_shear_force_limit: float = core_param(
-        SurfaceGripperSettings, "shear_force_limit", name="surface_gripper.shear_force_limit"
-    )
-    surface_gripper_pad_radius: float = core_param(
-        SurfaceGripperSettings, "pad_radius", name="surface_gripper.pad_radius"
-    )
-    surface_gripper_seal_tolerance: float = core_param(
-        SurfaceGripperSettings, "seal_tolerance", name="surface_gripper.seal_tolerance"
-    )
-    surface_gripper_vacuum: float = core_param(
-        SurfaceGripperSettings, "vacuum", name="surface_gripper.vacuum"
-    )
-    surface_gripper_pad_friction: float = core_param(
-        SurfaceGripperSettings, "pad_friction", name="surface_gripper.pad_friction"
     )
 
 
@@ -180,7 +150,6 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         if cameras:
             names = {place.namespace: name for name, place in by_robot.items()}
             self._cameras = CameraTopics(self, self._world, cameras, names, list(by_robot.values()))
-        self._lasers = LaserTopics(self, self._world, by_robot)
         if self._world.objects:
             self._moved = self.poll(TransformStamped, "~/move_object", qos.REQUESTS)
         if self.params.scene_bodies:
@@ -224,7 +193,6 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._contacts.tick()
         if self._cameras is not None:
             self._cameras.tick(self._stamp())
-        self._lasers.tick(self._stamp())
         for gripper in self._suction:
             gripper.tick()
         if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
@@ -262,7 +230,6 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes.diagnose(report)
         if self._cameras is not None:
             self._cameras.diagnose(report)
-        self._lasers.diagnose(report)
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:

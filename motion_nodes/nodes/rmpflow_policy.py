@@ -273,7 +273,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if not cause or self._follower.motions != self._motion:
             return
         blocked = BLOCKED in cause
-        reason = cause if blocked else f"another command leads the joints: {cause}"
+        reason = cause if blocked else f"another command has the joints: {cause}"
         self._follower.give_way(reason, blocked=blocked)
         self._inputs.suspend()
         if blocked:

@@ -22,8 +22,7 @@ from motion_nodes.ros.joint_topics import JointStateWriter, stamp_ns
 from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameter_fields import core_param
-from motion_nodes.ros.parameters import param
+from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 
@@ -32,6 +31,7 @@ SCALING_PERIOD = 1.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(SessionConfig, read_only=True)
 class RobotDriverParams(RobotParams):
     """Parameters of a driver."""
 
@@ -51,14 +51,8 @@ class RobotDriverParams(RobotParams):
     release_on_exit: bool = param(
         False, doc="Switch the drives off when the node ends; else they hold the last position."
     )
-    auto_enable: bool = core_param(SessionConfig, "auto_enable", read_only=True)
-    dry_run: bool = core_param(SessionConfig, "dry_run", read_only=True)
-    speed: float = core_param(SessionConfig, "speed", read_only=True)
-    command_latency: float = core_param(SessionConfig, "command_latency", read_only=True)
-    command_timeout: float = core_param(SessionConfig, "command_timeout", read_only=True)
-    enable_tolerance: float = core_param(SessionConfig, "enable_tolerance", read_only=True)
-    max_jump: float = core_param(SessionConfig, "max_jump", read_only=True)
-    max_missed_reads: int = core_param(SessionConfig, "max_missed_reads", read_only=True)
+    dry_run: bool
+    speed: float
 
 
 class RobotDriverNode(RobotNode[RobotDriverParams]):

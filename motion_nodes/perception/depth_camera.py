@@ -73,7 +73,7 @@ class DepthProjection:
         image = np.array(depth, np.float32)
         if image.shape != (self.camera.height, self.camera.width):
             raise InvalidCommand(
-                f"the depth image has {image.shape[::-1]} pixels; the camera info says "
+                f"the depth image has {image.shape[::-1]} pixels; the camera info has "
                 f"{self.camera.width} x {self.camera.height}."
             )
         image[np.isposinf(image)] = beyond

@@ -173,7 +173,7 @@ class OccupancyMap:
             self._epoch = time
         since = round(1e3 * (time - self._epoch))
         if not -(2**30) < since < 2**30:
-            # Another clock, or twelve days: ages begin anew.
+            # Another clock, or twelve days: ages are reset.
             self._epoch, since = time, 0
             self._grid.seen[:] = 0
         return since

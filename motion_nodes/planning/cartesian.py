@@ -2,7 +2,7 @@
 """Cartesian paths: collision-free straight lines of the tool through poses, within limits.
 
 Each step is solved from the previous configuration, so the arm never switches between IK branches.
-If the path ends early, the result tells where, and why.
+If the path ends early, the result contains where, and why.
 """
 
 from __future__ import annotations

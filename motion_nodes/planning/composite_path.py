@@ -167,7 +167,7 @@ def _values(given: ArrayLike, count: int | None) -> Array:
     values = np.array(given, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
         raise InvalidCommand(
-            f"joint values are {values.tolist()}; they must be a row of finite numbers"
+            f"joint values are {values.tolist()}; they must be a row of finite numbers", field="q"
         )
     if count is not None and len(values) != count:
         raise InvalidCommand(f"{len(values)} joint values were given; there are {count} joints")

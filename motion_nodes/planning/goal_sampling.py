@@ -49,7 +49,7 @@ class GoalOptions:
 
 @dataclass(frozen=True, eq=False)
 class GoalConfigurations:
-    """Configurations that satisfy goals, or why there are none."""
+    """Configurations that satisfy goals, or the reason of the failure."""
 
     Q: Array
     """Collision-free and within limits, shape (m, n)."""

@@ -43,7 +43,8 @@ class JointSpace:
         if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0.0)).all():
             raise InvalidConfig(
                 f"weights of joint distances must be {n} finite numbers above 0 "
-                f"({', '.join(self.names)}), got {self.weights!r}."
+                f"({', '.join(self.names)}), got {self.weights!r}.",
+                field="weights",
             )
         object.__setattr__(self, "weights", frozen(weights))
         for name in ("lower", "upper"):
@@ -164,6 +165,6 @@ class JointSpace:
             )
         if not np.isfinite(array).all():
             raise InvalidCommand(
-                f"{what} holds numbers that are not finite: {array.tolist()} ({names})."
+                f"{what} holds numbers that are not finite: {array.tolist()} ({names}).", field=what
             )
         return array

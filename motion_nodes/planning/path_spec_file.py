@@ -65,7 +65,7 @@ def path_spec_of(entry: PathSpecEntry, where: str = "path") -> PathSpec:
     except (InvalidCommand, ValueError) as error:
         if isinstance(error, InvalidDescription):
             raise
-        raise InvalidDescription(f"{where}: {error}") from None
+        raise InvalidDescription(f"{where}: {error}", field=getattr(error, "field", "")) from None
 
 
 def _c_space(entry: CSpaceEntry) -> CSpacePathSpec:

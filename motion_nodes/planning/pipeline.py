@@ -243,7 +243,7 @@ class PlanRun:
         return MotionPlan(result, found.points, found.motion, stages, notes, spent, self._tree)
 
     def _with_preferred_clearance(self) -> tuple[FoundMotion | None, str]:
-        """Return a path with the preferred clearance, or None and why there is none."""
+        """Return a path with the preferred clearance, or None and the reason."""
         margin, checker = self._options.preferred_clearance, self._request.checker
         if margin == 0.0 or any(_is_at(self._request.start, goal) for goal in self._request.goals):
             return None, ""

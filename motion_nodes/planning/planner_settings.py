@@ -65,7 +65,8 @@ class PlannerSettings:
     def _default(self, planner: str) -> Any:
         if planner not in self._defaults:
             raise InvalidConfig(
-                f"there is no planner '{planner}'.{did_you_mean(planner, self._defaults)}"
+                f"there is no planner '{planner}'.{did_you_mean(planner, self._defaults)}",
+                field=planner,
             )
         return self._defaults[planner]
 
@@ -90,7 +91,9 @@ def _changed(settings: Any, words: Mapping[str, str]) -> Any:
     names = [name for name, _ in _leaves(settings)]
     for name, word in words.items():
         if name not in names:
-            raise InvalidConfig(f"there is no setting '{name}'.{did_you_mean(name, names)}")
+            raise InvalidConfig(
+                f"there is no setting '{name}'.{did_you_mean(name, names)}", field=name
+            )
         settings = _replaced(settings, name.split("/"), word, name)
     return settings
 

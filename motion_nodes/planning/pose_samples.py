@@ -65,7 +65,9 @@ class PoseSampler:
         self._solver, self._columns = pose_solver(checker, goal.link, room)
         self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
         if not np.isfinite(self._X_BT).all():
-            raise InvalidCommand(f"the goal of {goal.link} holds numbers that are not finite.")
+            raise InvalidCommand(
+                f"the goal of {goal.link} holds numbers that are not finite.", field=goal.link
+            )
         self._X_TL = None if goal.X_LT is None else inverse(as_pose(goal.X_LT, "X_LT"))
         self._statuses: set[IkStatus] = set()
         self._reason = ""

@@ -89,7 +89,7 @@ class RecoverySettings:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """A path from an invalid start to a valid configuration, or why there is none."""
+    """A path from an invalid start to a valid configuration, or the reason of the failure."""
 
     success: bool
     path: Array
@@ -240,7 +240,7 @@ class _RecoverySearch:
         return self._acceptable(path[-1])
 
     def _step(self, q: Array) -> Array | None:
-        """Return the next configuration of a descent, None if there is none."""
+        """Return the next configuration of a descent, None at its end."""
         centres = self._pairs.centres(q[np.newaxis])[0]
         wanted = self._settings.margin
         gaps = self._pairs.gaps(centres, wanted + _SLACK)

@@ -79,7 +79,9 @@ class TaskSpacePathSpec:
         end = _checked_pose(pose, "pose")
         line = Line(self.final_pose, end)
         if not line.translates and float(np.linalg.norm(line.turn)) <= NO_TURN:
-            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(
+                f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
+            )
         self._add(line, blend_radius)
         self._calls.append((TaskSpacePathSpec.add_linear_path, (end, blend_radius)))
 
@@ -88,7 +90,9 @@ class TaskSpacePathSpec:
         pose = self.final_pose.copy()
         pose[:3, 3] = point = _checked_point(position, "position")
         if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= NO_WAY:
-            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(
+                f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
+            )
         self._add(Line(self.final_pose, pose), blend_radius)
         self._calls.append((TaskSpacePathSpec.add_translation, (point, blend_radius)))
 
@@ -103,7 +107,9 @@ class TaskSpacePathSpec:
         pose[:3, :3] = R
         line = Line(self.final_pose, _checked_pose(pose, "rotation"))
         if float(np.linalg.norm(line.turn)) <= NO_TURN:
-            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(
+                f"piece {len(self)} of the path ends where it starts", field=f"pieces[{len(self)}]"
+            )
         self._add(line)
         self._calls.append((TaskSpacePathSpec.add_rotation, (R,)))
 
@@ -184,7 +190,8 @@ class TaskSpacePathSpec:
     def _add(self, segment: Segment, blend_radius: float = 0.0) -> None:
         if not (math.isfinite(blend_radius) and blend_radius >= 0.0):
             raise InvalidCommand(
-                f"blend radius is {blend_radius}; it must be finite and at least 0"
+                f"blend radius is {blend_radius}; it must be finite and at least 0",
+                field="blend_radius",
             )
         self._segments.append(segment)
         self._blends.append(blend_radius)
@@ -192,8 +199,9 @@ class TaskSpacePathSpec:
     def _tangent(self) -> Array:
         if not self._segments or not self._segments[-1].translates:
             raise InvalidCommand(
-                "a tangent arc goes on in the direction of the piece before it; there must be one "
-                "that moves the tool"
+                "a tangent arc continues in the direction of the piece before it; there must be "
+                "one that moves the tool",
+                field="arc",
             )
         return self._segments[-1].direction(1.0)
 

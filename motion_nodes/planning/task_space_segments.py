@@ -208,12 +208,12 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
     lengths = np.linalg.norm(a), np.linalg.norm(b), np.linalg.norm(b - a)
     if min(lengths) <= NO_WAY:
         raise InvalidCommand(
-            "two of an arc's three points are the same; it needs three different ones"
+            "two of an arc's three points are the same; it needs three different ones", field="arc"
         )
     normal = np.cross(a, b)
     if np.linalg.norm(normal) <= 1e-6 * lengths[0] * lengths[1]:
         raise InvalidCommand(
-            "the three points of an arc are on a line; use a linear path, or move one"
+            "the three points of an arc are on a line; use a linear path, or move one", field="arc"
         )
     offset = np.cross((a @ a) * b - (b @ b) * a, normal) / (2.0 * (normal @ normal))
     axis = normal / np.linalg.norm(normal)

@@ -143,7 +143,8 @@ class BoundTerm:
         raw = self._read(inputs, previous)
         if raw is None:
             raise InvalidCommand(
-                f"the policy observes {term.name}, which is not given ({source_of(term.name)})"
+                f"the policy observes {term.name}, which is not given ({source_of(term.name)})",
+                field=term.name,
             )
         values = np.asarray(raw, dtype=np.float64).reshape(-1)
         if values.shape != (term.width,):

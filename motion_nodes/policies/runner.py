@@ -50,8 +50,8 @@ class PolicyRunner:
                 any others, in any order.
 
         Raises:
-            InvalidDescription: the robot lacks joints of the policy, or the network has other
-                widths than its description.
+            InvalidDescription: joints of the policy are missing in the robot, or the network has
+                other widths than its description.
         """
         self.spec = spec
         self.network = network

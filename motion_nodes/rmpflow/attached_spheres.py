@@ -76,7 +76,8 @@ def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
         if top.get(item.link) != top[tool]:
             raise InvalidCommand(
                 f"'{item.name}' is attached to '{item.link}', which moves relative to '{tool}': "
-                f"RMPflow supports only bodies that move with its tool."
+                f"RMPflow supports only bodies that move with its tool.",
+                field=item.name,
             )
         X_TL = X_TW @ kinematics.pose(q, item.link)
         spheres = carried_body(item).spheres

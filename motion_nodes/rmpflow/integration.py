@@ -44,7 +44,9 @@ def substeps(duration: float, longest: float) -> tuple[int, float]:
         InvalidConfig: a duration that is not positive and finite.
     """
     if not (math.isfinite(duration) and duration > 0.0):
-        raise InvalidConfig(f"the duration is {duration} s; it must be above 0 and finite.")
+        raise InvalidConfig(
+            f"the duration is {duration} s; it must be above 0 and finite.", field="duration"
+        )
     # Tolerance: 1/60 s must give five steps of 1/300 s, not six because of rounding.
     count = max(1, math.ceil(duration / longest * (1.0 - 1e-9)))
     return count, duration / count

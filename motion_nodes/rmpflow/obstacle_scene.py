@@ -68,8 +68,8 @@ class MovingScene:
     def elapse(self, duration: float) -> None:
         """Advance the time [s].
 
-        Objects that are observed to move are predicted to go on; those that no longer are come to
-        rest where they were last observed.
+        Objects that are observed to move are predicted to continue; others rest where they were
+        last observed.
         """
         self._time += duration
         if self._motion.moving:

@@ -82,7 +82,7 @@ class RmpflowPolicy(TargetedPolicy):
         frame = tool or robot.tool_frame
         if frame is None:
             raise InvalidConfig(
-                f"{robot.name} names no tool frame; say which frame targets are for."
+                f"{robot.name} names no tool frame; give the frame that targets refer to."
             )
         self.robot, self.tool = robot, frame
         self.maximum_substep_size = maximum_substep_size

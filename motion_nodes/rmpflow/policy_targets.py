@@ -73,7 +73,9 @@ class TargetedPolicy(ObservedPolicy):
         if orientation is not None:
             quaternion = finite_numbers(orientation, 4, "orientation (quat_xyzw)")
             if np.linalg.norm(quaternion) < 1e-6:
-                raise InvalidCommand("the target's orientation (quat_xyzw) is zero.")
+                raise InvalidCommand(
+                    "the target's orientation (quat_xyzw) is zero.", field="orientation"
+                )
             R = from_xyz_quat((0.0, 0.0, 0.0), quaternion)[:3, :3]
         self._position, self._rotation = p, R
         self._stopping = False

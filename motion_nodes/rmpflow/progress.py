@@ -42,7 +42,7 @@ class StuckSettings:
     )
     target_step: float = setting(
         0.02,
-        doc="Displacement of the target beyond which progress is measured anew; 1 rad is "
+        doc="Displacement of the target beyond which the measured progress is reset; 1 rad is "
         "weighted as 0.1 m.",
         unit="m or rad/10",
         gt=0.0,

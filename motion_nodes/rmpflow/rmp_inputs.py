@@ -60,7 +60,7 @@ def rmp_model(
         settings: parameters.
 
     Raises:
-        UnknownFrame: the robot lacks the tool or a controller's frame.
+        UnknownFrame: the robot does not have the tool or a controller's frame.
     """
     watched = [name for name in robot.joint_names if name not in active]
     arrays = pack(robot.tree.packed, [*active, *watched], {})

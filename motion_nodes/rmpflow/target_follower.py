@@ -335,7 +335,7 @@ class Follower:
             self._arrival.behind = float(np.abs(robot.reference_q - own[0]).max())
         if self._motion.is_superseded(robot, now):
             self.command = None
-            self._rest(Phase.IDLE, "another command leads the joints")
+            self._rest(Phase.IDLE, "another command has the joints")
             return
         if self.phase is not Phase.STOPPING:
             fault = self._motion.tracking_fault(robot, self.settings.max_tracking_error)

@@ -44,7 +44,7 @@ def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array
     finite = np.isfinite(numbers)
     if not finite.all():
         bad = [name for name, good in zip(names, finite, strict=True) if not good]
-        raise InvalidCommand(f"{what} of {', '.join(bad)} is not a finite number.")
+        raise InvalidCommand(f"{what} of {', '.join(bad)} is not a finite number.", field=what)
     return numbers
 
 

@@ -107,7 +107,7 @@ class Branches:
         return depth
 
     def _is_linkage(self, joint: Joint, siblings: Sequence[Joint]) -> bool:
-        """Return whether only followers hang on a joint, beside a chain that goes on.
+        """Return whether a joint has only mimic joints below it, beside a chain that continues.
 
         Such are the rods of a parallelogram: they branch the tree, but not the arm.
         """

@@ -30,11 +30,13 @@ def target_folder(output: str | Path | None, name: str, force: bool, *, unique_n
     if name in known and known[name].parent != target:
         raise InvalidConfig(
             f"a robot called '{name}' exists: {known[name].parent}. Give this one another name "
-            "with --name."
+            "with --name.",
+            field=name,
         )
     if not target.parent.is_dir():
         raise InvalidConfig(
-            f"{target.parent} is no folder; make it first, or choose another --output."
+            f"{target.parent} is no folder; make it first, or choose another --output.",
+            field="output",
         )
     _draft(target).rmdir()
     return target

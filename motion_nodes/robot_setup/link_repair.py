@@ -56,7 +56,9 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
     for key in ("ixy", "ixz", "iyz"):
         inertia.set(key, "0")
     findings.add(
-        "guessed", "masses", f"{name}: inertia {moment} kg m^2 (the URDF's is none of a real body)"
+        "guessed",
+        "masses",
+        f"{name}: inertia {moment} kg m^2 (the URDF's is not consistent)",
     )
 
 

@@ -52,7 +52,7 @@ def mecanum_evidence(
     if None not in angles:
         return "their meshes have rollers at " + ", ".join(f"{a:.0f}" for a in angles) + " degrees"
     if any("mecanum" in text.lower() for text in (file, *_texts(root))):
-        return "the file says mecanum"
+        return "the file contains the word mecanum"
     return ""
 
 

@@ -113,7 +113,10 @@ def new_robot(
         InvalidConfig: the folder or the name exists, or an option is invalid.
     """
     if spheres_accuracy is not None and not 0.0 < spheres_accuracy < 10.0:
-        raise InvalidConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
+        raise InvalidConfig(
+            f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.",
+            field="spheres_accuracy",
+        )
     findings = Notes()
     with tempfile.TemporaryDirectory() as meshes:
         source = read_source(urdf, package_paths, arguments, findings, Path(meshes))

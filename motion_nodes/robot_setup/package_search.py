@@ -49,7 +49,7 @@ class PackageSearch:
                 tried.append(path)
         scheme = next((s for s in _SCHEMES if filename.startswith(s)), "")
         package = filename.removeprefix(scheme).partition("/")[0]
-        hint = f" Say where the package '{package}' is with --package-path." if scheme else ""
+        hint = f" Give the folder of the package '{package}' with --package-path." if scheme else ""
         raise InvalidDescription(f"mesh '{filename}' was not found; {_looked(tried)}.{hint}")
 
     def package(self, name: str) -> Path:

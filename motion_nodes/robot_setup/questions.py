@@ -36,7 +36,7 @@ def take_guess(question: Question) -> str:
 
 
 def answered(question: Question, ask: Ask) -> str:
-    """Return an answer, asked for unless the guess is certain or there is no choice.
+    """Return an answer: that of the user, unless the guess is certain or has no alternative.
 
     Raises:
         InvalidConfig: the answer is not among the choices.

@@ -25,7 +25,7 @@ _HEADINGS = {
     "measured": ("What was measured", ""),
 }
 _REASONS = {
-    "always": "touch whatever the joints do",
+    "always": "touch in all configurations",
     "often": "are next but one and touch in most configurations",
     "gripper": "are fingers of one gripper",
     "never": "never come near each other",

@@ -30,7 +30,8 @@ def checked_name(given: str | None, urdf_name: str) -> str:
         if not _NAME.fullmatch(given):
             raise InvalidConfig(
                 f"the name '{given}' cannot be used: lower-case letters, digits and underscores, a "
-                "letter first."
+                "letter first.",
+                field="name",
             )
         return given
     plain = unicodedata.normalize("NFKD", urdf_name).encode("ascii", "ignore").decode().lower()

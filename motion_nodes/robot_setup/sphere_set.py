@@ -108,9 +108,13 @@ class SphereSet:
         """
         a, b = self._sphere(link, first), self._sphere(link, second)
         if first == second:
-            raise InvalidCommand(f"{link}: sphere {first} cannot be connected with itself.")
+            raise InvalidCommand(
+                f"{link}: sphere {first} cannot be connected with itself.", field=link
+            )
         if count < 1:
-            raise InvalidCommand(f"{link}: {count} spheres between two; ask for 1 or more.")
+            raise InvalidCommand(
+                f"{link}: {count} spheres between two; ask for 1 or more.", field=link
+            )
         share = np.linspace(0.0, 1.0, count + 2)[1:-1, None]
         return self.with_link(link, np.vstack((self.of(link), a + share * (b - a))))
 
@@ -121,7 +125,9 @@ class SphereSet:
             InvalidCommand: a factor that is not positive, or a link without spheres.
         """
         if not (np.isfinite(factor) and factor > 0.0):
-            raise InvalidCommand(f"spheres cannot be scaled by {factor}; give a number above 0.")
+            raise InvalidCommand(
+                f"spheres cannot be scaled by {factor}; give a number above 0.", field="factor"
+            )
         if link is not None and link not in self.links:
             raise UnknownFrame(link, self.links, "the set of spheres")
         chosen = self.links if link is None else {link: self.links[link]}
@@ -151,7 +157,9 @@ class SphereSet:
             return self.with_link(link, fit_spheres(geometry, accuracy))
         if count is not None and accuracy is None:
             return self.with_link(link, fit_count(geometry, count))
-        raise InvalidCommand(f"{link}: give either the accuracy or the number of the spheres.")
+        raise InvalidCommand(
+            f"{link}: give either the accuracy or the number of the spheres.", field=link
+        )
 
     def coverage(self, link: str, geometry: LinkGeometry) -> Coverage:
         """Return the coverage of a link's geometry by its spheres."""
@@ -214,7 +222,7 @@ class SphereSet:
         spheres = self.of(link)
         if not 0 <= index < len(spheres):
             raise InvalidCommand(
-                f"{link} has no sphere {index}; it has {len(spheres)}, counted from 0."
+                f"{link} has no sphere {index}; it has {len(spheres)}, counted from 0.", field=link
             )
         return np.asarray(spheres[index])
 
@@ -229,11 +237,12 @@ def _checked(link: str, spheres: Array) -> Array:
     if values.ndim != 2 or values.shape[1] != 4:
         raise InvalidCommand(f"{link}: a sphere is four numbers, x, y, z and radius [m].")
     if not np.isfinite(values).all():
-        raise InvalidCommand(f"{link}: a sphere has a number that is not finite.")
+        raise InvalidCommand(f"{link}: a sphere has a number that is not finite.", field=link)
     if len(values) and values[:, 3].min() <= 0.0:
         bad = int(values[:, 3].argmin())
         raise InvalidCommand(
-            f"{link}: the radius of sphere {bad} is {values[bad, 3]:g} m; it must be positive."
+            f"{link}: the radius of sphere {bad} is {values[bad, 3]:g} m; it must be positive.",
+            field=link,
         )
     return frozen(values)
 

@@ -62,7 +62,7 @@ def guess_base(
         findings: notes are added.
         base: the robot's base frame.
         unstated: joints whose velocity limits are not stated by the robot's file.
-        ask: answers whether four wheels are mecanum wheels, where nothing says it.
+        ask: answers whether four wheels are mecanum wheels if nothing in the file shows it.
         mecanum: evidence that they are, from
             :func:`motion_nodes.robot_setup.mecanum_signs.mecanum_evidence`.
     """

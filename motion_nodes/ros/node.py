@@ -317,7 +317,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
                 return
             if not loop.stop():
                 self.get_logger().error("the loop did not stop within 2 s")
-                # Whatever the hanging cycle still publishes is overridden by a halt.
+                # A halt overrides what the blocked cycle still publishes.
                 loop.at_end(self.halt)
             self._jobs.run()
             self.halt()

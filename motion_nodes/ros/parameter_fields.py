@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.parameter import Parameter
 
-from motion_nodes.model.setting import Setting, setting_of
+from motion_nodes.model.setting import KEY, Setting, setting_of
+
+C = TypeVar("C", bound=type)
 
 ROS_TYPES: dict[Any, Parameter.Type] = {
     bool: Parameter.Type.BOOL,
@@ -91,6 +93,51 @@ def core_param(kind: type[Any], field: str, **changes: Any) -> Any:
     entry, default = setting_of(kind, field)
     attributes = {f.name: getattr(entry, f.name) for f in dataclasses.fields(Setting)}
     return param(**({"default": default} | attributes | changes))
+
+
+def core_params(
+    kind: type[Any],
+    group: str = "",
+    *,
+    only: Sequence[str] = (),
+    read_only: Sequence[str] | bool = (),
+    unit: int | None = None,
+) -> Callable[[C], C]:
+    """Return a class decorator that makes ROS parameters of all settings of a core's dataclass.
+
+    It goes below ``dataclass``. A setting ``x`` becomes the field ``x`` and the parameter ``x``; in
+    the group ``a.b`` the field ``a_b_x`` and the parameter ``a.b.x``. Fields of the class that have
+    a value are kept; an annotation without a value declares the field to type checkers.
+
+    Args:
+        kind: configuration dataclass of the core.
+        group: group of the parameters; empty: none.
+        only: settings of which parameters are made; empty: all.
+        read_only: settings that are fixed once the node is configured; True: all.
+        unit: which of the units of a setting along an axis, such as ``m/s or rad/s``; None: both.
+
+    Raises:
+        KeyError: ``only`` names a field that is not a setting.
+    """
+
+    def add(params_type: C) -> C:
+        types = typing.get_type_hints(kind)
+        names = only or [f.name for f in dataclasses.fields(kind) if KEY in f.metadata]
+        for name in names:
+            full = f"{group}.{name}" if group else name
+            field = full.replace(".", "_")
+            if field in params_type.__dict__:
+                continue
+            changes: dict[str, Any] = (
+                {} if unit is None else {"unit": setting_of(kind, name)[0].unit.split(" or ")[unit]}
+            )
+            fixed = read_only if isinstance(read_only, bool) else name in read_only
+            value = core_param(kind, name, name=full, read_only=fixed, **changes)
+            setattr(params_type, field, value)
+            params_type.__annotations__.setdefault(field, types[name])
+        return params_type
+
+    return add
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.ros.parameter_fields import ROS_TYPES, Declared
 from motion_nodes.ros.parameter_fields import ParameterRules as ParameterRules
 from motion_nodes.ros.parameter_fields import core_param as core_param
+from motion_nodes.ros.parameter_fields import core_params as core_params
 from motion_nodes.ros.parameter_fields import declared as declared
 from motion_nodes.ros.parameter_fields import param as param
 
@@ -125,7 +126,7 @@ class ParameterSet(Generic[P]):
             value = ()
         problem = entry.rules.problem(entry.name, value)
         if problem:
-            raise InvalidConfig(f"{where} {problem}")
+            raise InvalidConfig(f"{where} {problem}", field=entry.name)
         return value
 
     def _to_floats(self, parameters: list[Parameter]) -> list[Parameter]:

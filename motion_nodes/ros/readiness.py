@@ -27,7 +27,7 @@ READY, WAITING, ASLEEP, FAILED = "ready", "waiting", "asleep", "failed"
 failed."""
 
 FAULT = "fault"
-"""Halted by an exception; restarted, or left inactive as the text says."""
+"""Halted by an exception; restarted, or left inactive with the reason in the text."""
 
 
 @dataclass(frozen=True)

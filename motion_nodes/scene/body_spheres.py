@@ -116,8 +116,8 @@ def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int
 
 def _row(capsule: Capsule) -> Cover:
     """Return equal spheres along a capsule: enough for an excess of 5 % of its radius, or COUNT."""
-    greatest = 2.0 * capsule.radius * math.sqrt(1.05**2 - 1.0)
-    count = 1 + math.ceil(capsule.length / max(greatest, capsule.length / (COUNT - 1)))
+    spacing = 2.0 * capsule.radius * math.sqrt(1.05**2 - 1.0)
+    count = 1 + math.ceil(capsule.length / max(spacing, capsule.length / (COUNT - 1)))
     radius = math.hypot(capsule.radius, 0.5 * capsule.length / max(1, count - 1))
     z = np.linspace(-0.5, 0.5, count) * capsule.length
     spheres = frozen([[0.0, 0.0, float(h), radius] for h in z])

@@ -167,5 +167,5 @@ def _target(element: Any, key: str, by_id: dict[str, Any]) -> Any:
 
 def _floats(element: Any) -> Array:
     if element is None:
-        raise ValueError("lacks an array of numbers")
+        raise ValueError("has no array of numbers")
     return np.array((element.text or "").split(), np.float64)

@@ -220,8 +220,10 @@ def checked_pose(X: Array, where: str) -> Array:
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-        raise InvalidCommand(f"{where}: its pose must be a matrix (4, 4) of finite numbers.")
+        raise InvalidCommand(
+            f"{where}: its pose must be a matrix (4, 4) of finite numbers.", field=where
+        )
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.")
+        raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.", field=where)
     return frozen(matrix)

@@ -70,7 +70,9 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
         InvalidConfig: a height that is not finite, or a base frame that joints move.
     """
     if not np.isfinite(height):
-        raise InvalidConfig(f"the floor's height is {height} m; it must be a finite number.")
+        raise InvalidConfig(
+            f"the floor's height is {height} m; it must be a finite number.", field="floor_height"
+        )
     X_RF = np.eye(4)
     X_RF[2, 3] = height
     item = world_object(

@@ -107,7 +107,9 @@ class World:
             for name, X_WO in poses.items():
                 item = self._object(name)
                 if item.static:
-                    raise InvalidCommand(f"object '{name}' is static and cannot be moved.")
+                    raise InvalidCommand(
+                        f"object '{name}' is static and cannot be moved.", field=name
+                    )
                 X = checked_pose(X_WO, f"object '{name}'")
                 objects[name] = replace(item, X_WO=X, observed_at=None)
             self._change(objects=objects)
@@ -185,7 +187,7 @@ class World:
             body = self._scene.attached.get(name)
             if body is None:
                 hint = did_you_mean(name, self._scene.attached)
-                raise InvalidCommand(f"nothing attached is called '{name}'.{hint}")
+                raise InvalidCommand(f"nothing attached is called '{name}'.{hint}", field=name)
             objects = dict(self._scene.objects)
             if X_WL is not None:
                 X_WO = frozen(checked_pose(X_WL, f"link '{body.link}'") @ body.X_LO)
@@ -248,7 +250,7 @@ class World:
         item = self._scene.objects.get(name)
         if item is None:
             raise InvalidCommand(
-                f"there is no object '{name}'.{did_you_mean(name, self._scene.objects)}"
+                f"there is no object '{name}'.{did_you_mean(name, self._scene.objects)}", field=name
             )
         return item
 

@@ -86,7 +86,8 @@ class RobotBackend(ABC):
         duplicates = repeated(names)
         if duplicates:
             raise InvalidConfig(
-                f"two robots of the simulated cell have the name '{duplicates[0]}'."
+                f"two robots of the simulated cell have the name '{duplicates[0]}'.",
+                field=duplicates[0],
             )
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}

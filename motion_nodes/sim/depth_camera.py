@@ -137,7 +137,8 @@ class SimulatedCamera:
         if camera.link not in links:
             raise InvalidConfig(
                 f"camera '{camera.name}': robot '{robot}' has no link '{camera.link}'."
-                f"{did_you_mean(camera.link, links)}"
+                f"{did_you_mean(camera.link, links)}",
+                field=camera.link,
             )
         self.camera = camera
         self._body = f"{robot}/{camera.link}"

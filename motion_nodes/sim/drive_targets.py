@@ -347,7 +347,8 @@ class DriveTargets:
             i = int(np.argmax(bad))
             raise InvalidCommand(
                 f"{self.name}: {field} of joint '{self.joint_names[i]}' is {array[i]:g}, allowed "
-                f"are {lower[i]:g} to {upper[i]:g}; the whole command is rejected."
+                f"are {lower[i]:g} to {upper[i]:g}; the whole command is rejected.",
+                field=self.joint_names[i],
             )
         return array
 

@@ -214,7 +214,7 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
 def _add_loops(
     spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], robot: Robot, prefix: str
 ) -> None:
-    """Add the constraints of closed loops: sites that coincide, whatever the joints' zeros are."""
+    """Add the constraints of closed loops: sites that coincide, for any zeros of the joints."""
     for i, loop in enumerate(robot.description.simulation.loops):
         names = [f"{prefix}/loop{i}_{k}" for k in range(2)]
         for name, link, point in zip(names, loop.links, loop.points, strict=True):

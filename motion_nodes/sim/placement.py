@@ -36,7 +36,8 @@ class RobotPlacement:
         if not _NAME.fullmatch(self.name):
             raise InvalidConfig(
                 f"robot name '{self.name}' in the simulated cell must start with a letter and "
-                "contain only letters, digits and underscores."
+                "contain only letters, digits and underscores.",
+                field=self.name,
             )
         object.__setattr__(self, "X_WR", rigid_pose(self.X_WR, f"placement of '{self.name}'"))
 

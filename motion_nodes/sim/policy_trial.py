@@ -69,7 +69,7 @@ class PolicyTrial:
         return self.sequence.mode is PolicyMode.DAMPED
 
     def walk(self, command: ArrayLike, seconds: float) -> WalkResult:
-        """Walk for a time; the first second is not judged.
+        """Walk for a time; errors of the first second are not counted.
 
         Args:
             command: vx, vy [m/s] and wz [rad/s].

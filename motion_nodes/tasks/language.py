@@ -43,7 +43,7 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
         state: names that can be meant.
 
     Raises:
-        NotUnderstood: says which part, and what would be understood.
+        NotUnderstood: names the part, and what would be understood.
     """
     if not isinstance(sentence, str) or not sentence.strip():
         raise NotUnderstood("the sentence is empty; try 'put the red cube on the shelf'")
@@ -88,14 +88,14 @@ class _SentenceReader:
         if verb.skill == "pick" and TAKE_TO.search(clause) and self._has_object(clause):
             return next(v for v in VERBS if v.skill == "place")
         if verb.skill == "pick" and skills & {"place", "pour"} and not self._is_plain_pick(clause):
-            # "拿杯子放到桌上": the second verb says what to do with it.
+            # "拿杯子放到桌上": the second verb is the action.
             return next(v for v in VERBS if v.skill in skills & {"place", "pour"})
         if verb.skill == "place" and "navigate" in skills and not self._has_object(clause):
             return next(v for v in VERBS if v.skill == "navigate")
         return verb
 
     def _has_object(self, clause: str) -> bool:
-        """Return whether a clause says what to move, before it says where to."""
+        """Return whether a clause names the object before the place."""
         what, where = self._split(clause)
         return bool(where) and bool(
             self._names(what, tuple(self._state.objects)) or PRONOUN.search(what)

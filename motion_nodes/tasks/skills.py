@@ -50,7 +50,7 @@ class Skill:
     """Returns the state after a successful execution."""
 
     def argument(self, name: str) -> SkillArgument | None:
-        """Return an argument by its name; None if there is none."""
+        """Return an argument by its name, or None."""
         return next((entry for entry in self.arguments if entry.name == name), None)
 
 

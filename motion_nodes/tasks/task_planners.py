@@ -60,7 +60,7 @@ class ModelPlanner:
     timeout: float = 30.0
     """Max time for each [s]."""
     fallback: TaskPlanner | None = field(default_factory=RulePlanner)
-    """Asked when the model yields no valid plan; None: the error is raised."""
+    """Used if the model yields no valid plan; None: the error is raised."""
     rejected: list[str] = field(default_factory=list)
     """Why proposals were rejected, newest last."""
 

@@ -3,7 +3,7 @@
 
 Each step is a behavior that first observes the world, so poses are never older than the step, and
 checks its preconditions. A failed step is retried; if it fails again, the world is observed, and
-the rest of the task is planned anew. After a bounded number of plans the task ends with the reason
+the rest of the task is planned again. After a bounded number of plans the task ends with the reason
 of each failure.
 """
 

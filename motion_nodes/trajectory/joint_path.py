@@ -90,17 +90,23 @@ def checked_waypoints(path: ArrayLike, joint_names: tuple[str, ...], least: int 
         points = np.array(path, dtype=np.float64, ndmin=2)
     except (TypeError, ValueError) as error:
         raise InvalidCommand(
-            f"waypoints must be rows of {len(joint_names)} numbers, all of one length ({error})"
+            f"waypoints must be rows of {len(joint_names)} numbers, all of one length ({error})",
+            field="waypoints",
         ) from None
     if points.ndim != 2 or points.shape[1] != len(joint_names):
         raise InvalidCommand(
             f"waypoints have shape {points.shape}; expected is one row per waypoint with "
-            f"{len(joint_names)} values: {', '.join(joint_names)}"
+            f"{len(joint_names)} values: {', '.join(joint_names)}",
+            field="waypoints",
         )
     if len(points) < least:
-        raise InvalidCommand(f"{len(points)} waypoint given; a motion needs at least {least}")
+        raise InvalidCommand(
+            f"{len(points)} waypoint given; a motion needs at least {least}", field="waypoints"
+        )
     wrong = np.argwhere(~np.isfinite(points))
     if len(wrong):
         i, j = wrong[0]
-        raise InvalidCommand(f"waypoint {i} has {points[i, j]} for joint {joint_names[j]}")
+        raise InvalidCommand(
+            f"waypoint {i} has {points[i, j]} for joint {joint_names[j]}", field=joint_names[j]
+        )
     return points

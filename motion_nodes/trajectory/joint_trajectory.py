@@ -50,7 +50,9 @@ class JointTrajectory(Trajectory):
         """Validate and freeze the arrays."""
         m, n = len(np.atleast_1d(self.times)), len(self.joint_names)
         if m == 0 or n == 0:
-            raise InvalidCommand("a trajectory needs at least one joint and one point")
+            raise InvalidCommand(
+                "a trajectory needs at least one joint and one point", field="points"
+            )
         object.__setattr__(self, "times", frozen(self.times, (m,)))
         for name in ("positions", "velocities", "accelerations"):
             values = getattr(self, name)
@@ -58,25 +60,33 @@ class JointTrajectory(Trajectory):
                 continue
             array = frozen(values)
             if array.shape != (m, n):
-                raise InvalidCommand(f"{name} have shape {array.shape}; {m} points of {n} joints")
+                raise InvalidCommand(
+                    f"{name} have shape {array.shape}; {m} points of {n} joints", field=name
+                )
             if not np.isfinite(array).all():
                 point, joint = np.argwhere(~np.isfinite(array))[0]
                 raise InvalidCommand(
                     f"{name} of joint {self.joint_names[joint]} at point {point} are "
-                    f"{array[point, joint]}"
+                    f"{array[point, joint]}",
+                    field=self.joint_names[joint],
                 )
             object.__setattr__(self, name, array)
         if not np.isfinite(self.times).all() or self.times[0] < 0.0:
-            raise InvalidCommand("times of a trajectory must be finite and not negative")
+            raise InvalidCommand(
+                "times of a trajectory must be finite and not negative", field="times"
+            )
         falls = np.flatnonzero(np.diff(self.times) <= 0.0)
         if len(falls):
             i = int(falls[0])
             raise InvalidCommand(
                 f"time of point {i + 1} ({self.times[i + 1]:g} s) is not after that of point {i} "
-                f"({self.times[i]:g} s)"
+                f"({self.times[i]:g} s)",
+                field="times",
             )
         if self.accelerations is not None and self.velocities is None:
-            raise InvalidCommand("a trajectory with accelerations needs velocities too")
+            raise InvalidCommand(
+                "a trajectory with accelerations needs velocities too", field="velocities"
+            )
 
     @property
     def start_time(self) -> float:

@@ -89,7 +89,9 @@ def point_to_point(
     begin, end = _state("start", start, scaled), _state("goal", goal, scaled)
     changes = [np.abs(b - a).max() for a, b in zip(begin, end, strict=True)]
     if max(changes) <= _AT_REST and not begin.velocity.any() and not begin.acceleration.any():
-        raise Infeasible("start and goal are the same state: there is nothing to move")
+        raise Infeasible(
+            "start and goal are the same state: there is nothing to move", field="goal"
+        )
     task = ruckig.InputParameter(len(scaled.names))
     task.current_position = begin.position.tolist()
     task.current_velocity = begin.velocity.tolist()
@@ -120,18 +122,21 @@ def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) 
         if values.shape != (len(limits.names),):
             raise InvalidCommand(
                 f"{name} of the {what} has shape {values.shape}; there are {len(limits.names)} "
-                f"joints: {', '.join(limits.names)}"
+                f"joints: {', '.join(limits.names)}",
+                field=name,
             )
         for joint, value in zip(limits.names, values, strict=True):
             if not math.isfinite(value):
-                raise InvalidCommand(f"{name} of joint {joint} at the {what} is {value}")
+                raise InvalidCommand(
+                    f"{name} of joint {joint} at the {what} is {value}", field=joint
+                )
         arrays.append(values)
     while len(arrays) < 3:
         arrays.append(np.zeros(len(limits.names)))
     state = TrajectorySample(*arrays)
     outside = limits.violations(state.position, _BEYOND)
     if outside:
-        raise Infeasible(f"at the {what} {'; '.join(outside)}")
+        raise Infeasible(f"at the {what} {'; '.join(outside)}", field=what)
     for name, values, most in (
         ("velocity", state.velocity, limits.velocity),
         ("acceleration", state.acceleration, limits.acceleration),
@@ -141,7 +146,8 @@ def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) 
             j = int(over[0])
             raise Infeasible(
                 f"{name} of joint {limits.names[j]} at the {what} is {values[j]:.6g}; its limit is "
-                f"{most[j]:.6g}"
+                f"{most[j]:.6g}",
+                field=limits.names[j],
             )
     return state
 
@@ -153,5 +159,6 @@ def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
             if not limits.lower[j] - _BEYOND <= value <= limits.upper[j] + _BEYOND:
                 raise Infeasible(
                     f"on the way joint {limits.names[j]} would get to {value:.6g}; its limits are "
-                    f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}: begin or end slower"
+                    f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}: begin or end slower",
+                    field=limits.names[j],
                 )

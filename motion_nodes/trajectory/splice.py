@@ -129,7 +129,7 @@ def splice(
     Raises:
         InvalidCommand: motions of different joints, a time that is not finite or outside the
             running motion.
-        Infeasible: no bridge is within the limits and collision-free; the running motion goes on.
+        Infeasible: no bridge is within the limits and collision-free; the running motion continues.
     """
     if running.joint_names != following.joint_names or limits.names != running.joint_names:
         raise InvalidCommand(

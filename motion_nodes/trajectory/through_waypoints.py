@@ -52,7 +52,9 @@ class WaypointOptions:
     def __post_init__(self) -> None:
         """Raise an error for an unknown method."""
         if self.method not in METHODS:
-            raise InvalidConfig(f"method '{self.method}'.{did_you_mean(self.method, METHODS)}")
+            raise InvalidConfig(
+                f"method '{self.method}'.{did_you_mean(self.method, METHODS)}", field="method"
+            )
 
 
 def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptions) -> TimedPath:

@@ -159,7 +159,8 @@ def distinct_waypoints(points: Array) -> Array:
     if not moved.any():
         raise Infeasible(
             f"all {len(points)} waypoints are equal: there is nothing to move, and a motion of no "
-            "duration is not made"
+            "duration is not made",
+            field="waypoints",
         )
     return np.asarray(points[np.concatenate([[True], moved])], dtype=np.float64)
 
@@ -187,7 +188,10 @@ def scaled_limits(
     shares = []
     for name, share in (("velocity", velocity), ("acceleration", acceleration)):
         if not 0.0 <= share <= 1.0:
-            raise InvalidConfig(f"{name} scaling is {share}; allowed is above 0 to 1, and 0 for 1")
+            raise InvalidConfig(
+                f"{name} scaling is {share}; allowed is above 0 to 1, and 0 for 1",
+                field=f"{name}_scaling",
+            )
         shares.append(share or 1.0)
     _check_limit("velocity", limits.velocity, limits.names)
     if accelerations_needed:
@@ -195,7 +199,9 @@ def scaled_limits(
     jerk = limits.jerk if jerk_limited else np.full(len(limits.names), np.inf)
     for name, value in zip(limits.names, jerk, strict=True):
         if not value > 0.0:
-            raise InvalidConfig(f"jerk limit of joint {name} is {value}; it must be above 0")
+            raise InvalidConfig(
+                f"jerk limit of joint {name} is {value}; it must be above 0", field=name
+            )
     return dataclasses.replace(
         limits,
         velocity=limits.velocity * shares[0],
@@ -209,7 +215,8 @@ def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
         if not (math.isfinite(value) and value > 0.0):
             raise InvalidConfig(
                 f"{what} limit of joint {name} is {value}; to time a motion it must be finite and "
-                "above 0: give it in the robot's description"
+                "above 0: give it in the robot's description",
+                field=name,
             )
 
 
@@ -225,7 +232,8 @@ def check_inside(points: Array, limits: JointLimits) -> None:
         i, j = wrong[0]
         raise Infeasible(
             f"waypoint {i} has joint {limits.names[j]} at {points[i, j]:.6g}; its limits are "
-            f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
+            f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}",
+            field=limits.names[j],
         )
 
 

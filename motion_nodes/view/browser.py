@@ -76,7 +76,9 @@ class BrowserViewer(ViewerUpdates):
         self._token = page_token() if require_token else None
         names = [robot.name for robot in robots]
         if len(set(names)) != len(names):
-            raise InvalidConfig(f"names of viewed robots must be unique, got {', '.join(names)}.")
+            raise InvalidConfig(
+                f"names of viewed robots must be unique, got {', '.join(names)}.", field="name"
+            )
         if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
             raise InvalidConfig(
                 f"rate is {rate} Hz; it must be above 0 and at most 240.", field="rate"

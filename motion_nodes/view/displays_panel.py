@@ -92,7 +92,7 @@ class DisplaysPanel:
     def refresh(self) -> None:
         """Update the elements; on viser's event loop."""
         for box, topics in zip((self.cloud, self.image), self._topics, strict=True):
-            # A topic that is chosen stays, even while nobody publishes it.
+            # A selected topic stays in the list even without publishers.
             options = (OFF, *sorted({*topics, str(box.value)} - {OFF}))
             if options != tuple(box.options):
                 box.options = options

@@ -106,7 +106,8 @@ class PadState:
         if not (np.isfinite([linear, angular]).all() and linear >= 0.0 and angular >= 0.0):
             raise InvalidCommand(
                 f"drive speeds are {linear} m/s and {angular} rad/s; both must be finite and 0 or "
-                "above."
+                "above.",
+                field="speeds",
             )
         self._linear, self._angular = float(linear), float(angular)
 

@@ -82,7 +82,7 @@ class FrameView:
     def _draw_frames(self, tree: FrameTree) -> None:
         placed = tree.placed()[:MAX_FRAMES]
         parents = {name: parent for name, parent, _ in placed}
-        # A node cannot move to another parent: all are drawn anew then, which is rare.
+        # A node cannot move to another parent: all are drawn again then, which is rare.
         if any(parents.get(name) != node.parent for name, node in self._nodes.items()):
             self._clear()
         for name, parent, X_PC in placed:

@@ -66,5 +66,6 @@ def _bind(host: str, port: int) -> int | None:
             return None
         raise InvalidConfig(
             f"Cannot listen on host '{host}' ({error}). Use 127.0.0.1 for this machine only, or "
-            "0.0.0.0 for all network interfaces."
+            "0.0.0.0 for all network interfaces.",
+            field="host",
         ) from None

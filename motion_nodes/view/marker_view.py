@@ -40,10 +40,11 @@ class Drawing:
         if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
             rows = "(2 m, 3), two rows per line" if self.lines else "(m, 3)"
             raise InvalidCommand(
-                f"the points of a drawing have shape {points.shape}; expected {rows}."
+                f"the points of a drawing have shape {points.shape}; expected {rows}.",
+                field="points",
             )
         if not np.isfinite(points).all():
-            raise InvalidCommand("the points of a drawing are not finite.")
+            raise InvalidCommand("the points of a drawing are not finite.", field="points")
 
 
 class MarkerView:

@@ -32,7 +32,7 @@ class SimulationPanel:
             self.reset = gui.add_button(
                 "Reset", icon=viser.Icon.RESTORE,
                 hint="All robots are at their first places again, at rest, and time is 0. "
-                "Odometry goes on.",
+                "Odometry continues.",
             )  # fmt: skip
             self._line = gui.add_markdown("", visible=False)
         self.pause.on_click(lambda _: pause(not self._paused))

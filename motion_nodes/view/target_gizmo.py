@@ -97,7 +97,7 @@ class TargetGizmo:
             self._received = pose
 
     def current(self) -> Array:
-        """Return the pose of the target; that of the tool while there is none."""
+        """Return the pose of the target; without one, that of the tool."""
         known = self._placed or (self.show.value and not self._reset_pending)
         return self.handles.pose if known else self._tool(self._q)
 

@@ -113,7 +113,8 @@ class ViewedRobot:
         name = (self.name or self.model.name).strip("/")
         if not name or any(character.isspace() for character in name):
             raise InvalidConfig(
-                f"name of a viewed robot is '{self.name}'; it must be one word without spaces."
+                f"name of a viewed robot is '{self.name}'; it must be one word without spaces.",
+                field="name",
             )
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
@@ -131,7 +132,8 @@ class ViewedRobot:
         for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
             if not (np.isfinite(speed) and speed > 0.0):
                 raise InvalidConfig(
-                    f"{name}: max_{label} is {speed}; it must be finite and above 0."
+                    f"{name}: max_{label} is {speed}; it must be finite and above 0.",
+                    field=f"max_{label}",
                 )
 
     @classmethod
@@ -228,11 +230,14 @@ class ViewedRobot:
         try:
             values = np.array(q, dtype=np.float64)
         except (TypeError, ValueError):
-            raise InvalidCommand(f"{self.name}: {where} needs numbers, got {q!r:.80}.") from None
+            raise InvalidCommand(
+                f"{self.name}: {where} needs numbers, got {q!r:.80}.", field=where
+            ) from None
         if values.shape != (len(names),):
             raise InvalidCommand(
                 f"{self.name}: {where} needs {len(names)} values ({', '.join(names)}), got shape "
-                f"{values.shape}."
+                f"{values.shape}.",
+                field=where,
             )
         values[~np.isfinite(values)] = np.nan
         return values
@@ -260,15 +265,18 @@ def checked_pose(X: object, where: str) -> Array:
     except (TypeError, ValueError):
         raise InvalidCommand(f"{where} must be a (4, 4) matrix, got {X!r:.80}.") from None
     if pose.shape != (4, 4):
-        raise InvalidCommand(f"{where} must be a (4, 4) matrix, got shape {pose.shape}.")
+        raise InvalidCommand(
+            f"{where} must be a (4, 4) matrix, got shape {pose.shape}.", field=where
+        )
     if not np.isfinite(pose).all():
-        raise InvalidCommand(f"{where} contains NaN or infinity; it is ignored.")
+        raise InvalidCommand(f"{where} contains NaN or infinity; it is ignored.", field=where)
     R = pose[:3, :3]
     skew = float(np.abs(R @ R.T - np.eye(3)).max())
     if skew > RIGID_TOLERANCE or np.linalg.det(R) < 0.0 or (pose[3] != (0, 0, 0, 1)).any():
         raise InvalidCommand(
             f"{where} is not a rigid transform: its rotation deviates by {skew:.2g} from an "
             f"orthonormal matrix (max {RIGID_TOLERANCE}), its last row is {pose[3].tolist()} "
-            "(must be [0, 0, 0, 1])."
+            "(must be [0, 0, 0, 1]).",
+            field=where,
         )
     return frozen(pose)

@@ -282,7 +282,7 @@ class ViewerUpdates(ViewerCallbacks):
         Args:
             name: of the robot.
             text: the status; empty: none.
-            driving: whether the motion goes on; its goal is marked until it ends.
+            driving: whether the motion continues; its goal is marked until it ends.
 
         Raises:
             RobotNotFound: no such robot.

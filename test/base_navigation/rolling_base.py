@@ -97,12 +97,12 @@ class Run:
         return self.end.distance(goal), abs(math.remainder(self.end.yaw - goal.yaw, math.tau))
 
     def deviation(self, path: PlanarPath) -> float:
-        """Return the greatest distance from a path [m]."""
+        """Return the max distance from a path [m]."""
         points = path.resampled(0.01).xy
         return max(float(np.hypot(*(points - p).T).min()) for p in self.poses[::4, :2])
 
-    def greatest_changes(self) -> tuple[float, float]:
-        """Return the greatest accelerations that were asked for [m/s^2, rad/s^2].
+    def max_accelerations(self) -> tuple[float, float]:
+        """Return the max accelerations that were asked for [m/s^2, rad/s^2].
 
         Over ground for a holonomic base, along its axis for the others.
         """

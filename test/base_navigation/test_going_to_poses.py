@@ -56,7 +56,7 @@ def test_arrives_from_100_random_starts(kind, reversing):
         # The tolerance is 0.04 m and 0.05 rad; what is aimed at is a quarter of it.
         assert distance <= 0.012
         assert turn <= 0.02
-        linear, angular = run.greatest_changes()
+        linear, angular = run.max_accelerations()
         assert linear <= LIMITS.max_acceleration + 1e-6
         assert angular <= LIMITS.max_yaw_acceleration + 1e-6
 

@@ -32,7 +32,7 @@ def end(x, y, yaw, velocity=0.5, acceleration=0.02):
     return PathEnd(pose=Pose2(x, y, yaw), velocity=velocity, acceleration=acceleration)
 
 
-def greatest_by_samples(path, order):
+def max_by_samples(path, order):
     return np.hypot(*path.derivative(order, np.linspace(0.0, path.duration, 2001))).max()
 
 
@@ -50,9 +50,9 @@ def test_boundary_conditions_are_exact(start, goal, duration):
 def test_extremes_are_those_of_dense_samples_and_never_less(start, goal, duration):
     path = QuinticPath(start, goal, duration)
     for order in (1, 2, 3):
-        sampled = greatest_by_samples(path, order)
-        assert sampled <= path.greatest(order) * (1.0 + 1e-9)
-        assert path.greatest(order) == pytest.approx(sampled, rel=1e-3)
+        sampled = max_by_samples(path, order)
+        assert sampled <= path.max_derivative(order) * (1.0 + 1e-9)
+        assert path.max_derivative(order) == pytest.approx(sampled, rel=1e-3)
 
 
 @settings(derandomize=True, max_examples=25, deadline=None)
@@ -60,19 +60,19 @@ def test_extremes_are_those_of_dense_samples_and_never_less(start, goal, duratio
 def test_first_duration_meets_the_limits_and_no_shorter_one_does(start, goal):
     limits = {"max_acceleration": 1.0, "max_jerk": 2.0}
     path = plan_quintic(start, goal, **limits, max_duration=1000.0)
-    assert path.greatest(2) <= 1.0 + 1e-6
-    assert path.greatest(3) <= 2.0 + 1e-6
+    assert path.max_derivative(2) <= 1.0 + 1e-6
+    assert path.max_derivative(3) <= 2.0 + 1e-6
     for shorter in np.geomspace(0.01, path.duration * (1.0 - 1e-4), 200):
         other = QuinticPath(start, goal, float(shorter))
-        assert other.greatest(2) > 1.0 or other.greatest(3) > 2.0
+        assert other.max_derivative(2) > 1.0 or other.max_derivative(3) > 2.0
 
 
 def test_closed_form_of_rest_to_rest():
-    """x = D (10 u^3 - 15 u^4 + 6 u^5): greatest acceleration 10/sqrt(3) D/T^2, jerk 60 D/T^3."""
+    """x = D (10 u^3 - 15 u^4 + 6 u^5): max acceleration 10/sqrt(3) D/T^2, jerk 60 D/T^3."""
     start, goal = end(0, 0, 0, 0.0, 0.0), end(3, 0, 0, 0.0, 0.0)
     path = QuinticPath(start, goal, 2.0)
-    assert path.greatest(2) == pytest.approx(10.0 / math.sqrt(3.0) * 3.0 / 4.0)
-    assert path.greatest(3) == pytest.approx(60.0 * 3.0 / 8.0)
+    assert path.max_derivative(2) == pytest.approx(10.0 / math.sqrt(3.0) * 3.0 / 4.0)
+    assert path.max_derivative(3) == pytest.approx(60.0 * 3.0 / 8.0)
     by_jerk = plan_quintic(start, goal, max_acceleration=100.0, max_jerk=0.3)
     assert by_jerk.duration == pytest.approx((60.0 * 3.0 / 0.3) ** (1 / 3), rel=1e-5)
     by_acceleration = plan_quintic(start, goal, max_acceleration=0.5, max_jerk=100.0)
@@ -86,7 +86,7 @@ def test_durations_with_a_gap_the_first_stretch_is_found():
     limits = {"max_acceleration": 0.1, "max_jerk": 0.05}
     path = plan_quintic(start, goal, **limits)
     assert 9.0 < path.duration < 10.0
-    assert QuinticPath(start, goal, 20.0).greatest(2) > 0.1
+    assert QuinticPath(start, goal, 20.0).max_derivative(2) > 0.1
 
 
 def test_the_sources_grid():

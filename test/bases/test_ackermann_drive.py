@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bases.ackermann_drive import (
     DEAD_ZONE_ISAAC,
@@ -196,7 +197,7 @@ def test_a_turn_about_a_wheel_is_widened_with_a_note(angle, sign, inverted):
     assert state.wheels.min() < 0.01
 
 
-def test_greatest_wheel_angle_binds_the_inner_wheel():
+def test_max_wheel_angle_binds_the_inner_wheel():
     state = car(max_wheel_rotation_angle=0.5).step(DriveCommand(0.6, 0, 1.0))
     assert state.steering[0] == pytest.approx(0.5)
     # The outer one follows: cot(outer) - cot(inner) = track / wheelbase.
@@ -206,7 +207,7 @@ def test_greatest_wheel_angle_binds_the_inner_wheel():
     np.testing.assert_allclose(right.steering, -state.steering[::-1])
 
 
-def test_greatest_wheel_speed_slows_all_wheels():
+def test_max_wheel_speed_slows_all_wheels():
     drive = car(max_wheel_velocity=4.0)
     state = drive.step(DriveCommand(0.1, 0, 1.1))
     assert state.wheels.max() == pytest.approx(4.0)
@@ -265,15 +266,15 @@ def test_bad_commands_change_nothing(value, place):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"wheel_base": 0.0}, "wheelbase.*0.0"),
-        ({"wheel_base": nan}, "wheelbase.*nan"),
-        ({"track_width": -1.0}, "front_track_width is -1.0"),
-        ({"front_wheel_radius": -0.1}, "front_wheel_radius is -0.1"),
-        ({"back_wheel_radius": inf}, "rear_wheel_radius.*inf"),
-        ({"max_acceleration": nan}, "max_acceleration.*nan"),
-        ({"max_wheel_velocity": inf}, "max_wheel_velocity.*inf"),
+        ({"wheel_base": 0.0}, "wheelbase"),
+        ({"wheel_base": nan}, "wheelbase"),
+        ({"track_width": -1.0}, "front_track_width"),
+        ({"front_wheel_radius": -0.1}, "front_wheel_radius"),
+        ({"back_wheel_radius": inf}, "rear_wheel_radius"),
+        ({"max_acceleration": nan}, "max_acceleration"),
+        ({"max_wheel_velocity": inf}, "max_wheel_velocity"),
     ],
 )
 def test_bad_geometry_is_named(changes, message):
-    with pytest.raises(InvalidConfig, match=message):
+    with pytest.raises(InvalidConfig, check=about(message)):
         car(**changes)

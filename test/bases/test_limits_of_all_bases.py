@@ -11,6 +11,7 @@ import pytest
 from bases.holonomic_samples import kaya, mecanum
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
@@ -191,5 +192,5 @@ def test_the_steering_begins_where_it_is_measured():
     measured = base.steer(Twist2(1.0, 0.0, 0.2), np.zeros(2), 1e9)
     controller.measure(np.zeros(4), 0.0, measured)
     np.testing.assert_array_equal(controller.step(0.0, 0.02).steering, measured)
-    with pytest.raises(ValueError, match=r"\b1\b.*steering.*angles.*\b2\b"):
+    with pytest.raises(ValueError, check=about("steering angles")):
         controller.measure(np.zeros(4), 0.0, np.zeros(1))

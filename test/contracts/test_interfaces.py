@@ -105,6 +105,5 @@ def test_the_file_itself():
                 "floating",
                 "real",
                 "tasks",
-                "scanners",
                 *BASE_CONTROLLERS,
             )

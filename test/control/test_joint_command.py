@@ -255,7 +255,7 @@ def test_channels_of_each_mode(mode, allowed):
             controller.apply(command)
             continue
         before = state(controller)
-        with pytest.raises(InvalidCommand, match=f"panda_joint1.*{mode}"):
+        with pytest.raises(InvalidCommand, check=about("panda_joint1")):
             controller.apply(command)
         assert state(controller) == before
 
@@ -277,7 +277,7 @@ def test_before_the_state_is_known_every_command_is_refused():
 
 
 def test_unknown_modes_and_joints_are_refused():
-    with pytest.raises(InvalidCommand, match="'torque'"):
+    with pytest.raises(InvalidCommand, check=about("torque")):
         ControlMode.named("torque")
     with pytest.raises(UnknownJoint, check=about("panda_joint")):
         ArticulationController(FRANKA.limits, {"panda_joint": ControlMode.EFFORT})

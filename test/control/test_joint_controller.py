@@ -42,7 +42,7 @@ def check_limits(limits: JointLimits, q: np.ndarray, dt: float) -> None:
     """Assert limits on a sampled motion, by differences alone."""
     assert np.all(q >= limits.lower - 1e-9)
     assert np.all(q <= limits.upper + 1e-9)
-    # Mean rates over steps cannot exceed the greatest rate; rounding grows with each division.
+    # Mean rates over steps cannot exceed the max rate; rounding grows with each division.
     v, a, j = (np.diff(q, n, axis=0) / dt**n for n in (1, 2, 3))
     assert np.all(np.abs(v) <= limits.velocity * (1 + 1e-9) + 1e-9)
     assert np.all(np.abs(a) <= limits.acceleration * (1 + 1e-6) + 1e-6)

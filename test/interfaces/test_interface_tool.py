@@ -433,7 +433,7 @@ class TestCommand:
 
     def test_with_a_compiler_that_fails(self, source, tmp_path):
         last = self.refusal(tmp_path, "--source", str(source), CC="false")
-        assert last == "interface_build: false failed with code 1: it said nothing"
+        assert last == "interface_build: false failed with code 1: no output"
 
     def test_with_a_cache_that_cannot_be_written(self, tmp_path):
         (tmp_path / "cache").write_text("a file, no folder")

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.collision.shape_kinds import added_digest
@@ -153,7 +154,7 @@ def test_a_name_is_registered_once(shape):
     class Other:
         pass
 
-    with pytest.raises(InvalidConfig, match="aligned_box"):
+    with pytest.raises(InvalidConfig, check=about("aligned_box")):
         register_solid(
             Other,
             type(ALIGNED_BOX)("aligned_box", shape.torus),
@@ -216,5 +217,5 @@ def test_the_force_of_an_rmp_falls_with_the_height(leaf):
 def test_an_rmp_needs_one_formula(leaf):
     with pytest.raises(InvalidConfig):
         add_leaf(Leaf("nothing", lambda s: {}))
-    with pytest.raises(InvalidConfig, match="floor_rmp"):
+    with pytest.raises(InvalidConfig, check=about("floor_rmp")):
         add_leaf(Leaf("floor_rmp", lambda s: {}, tool=lambda ops, s, p: ([], [])))

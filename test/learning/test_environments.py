@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.learning.environment import check_step
@@ -200,7 +201,7 @@ def test_gymnasium_interface():
 
 
 def test_unknown_task():
-    with pytest.raises(InvalidConfig, match="reach"):
+    with pytest.raises(InvalidConfig, check=about("reech")):
         task_entry("reech")
     assert set(TASKS) == {"reach", "grasp", "drawer"}
     for values in ({"num_envs": 0}, {"num_envs": 1, "assisted": float("nan")}):

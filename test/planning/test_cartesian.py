@@ -175,7 +175,7 @@ def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(UnknownFrame, check=about("panda_tol")):
         cartesian_path(free(), READY, "panda_tol", [shifted(0, 0, 0)])
     for bad in ({"max_step": 0.0}, {"max_angle": np.inf}, {"jump_factor": -1.0}):
-        with pytest.raises(InvalidConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, check=about(next(iter(bad)))):
             CartesianOptions(**bad)
     lost = cartesian_path(free(), READY * np.nan, TOOL, [shifted(0, 0, 0)])
     assert lost.stop is CartesianStop.START

@@ -60,7 +60,7 @@ def test_distance_is_the_norm_of_the_weighted_difference() -> None:
 
 def test_weights_must_fit_and_be_positive() -> None:
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
-        with pytest.raises(InvalidConfig, match="weights"):
+        with pytest.raises(InvalidConfig, check=about("weights")):
             generic_space([0, 0], [1, 1], weights)
 
 
@@ -111,7 +111,7 @@ def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(
 
 @pytest.mark.parametrize("bad", [[[0.0]], [[0.0, np.nan]], [], "path", [[0.0, np.inf]]])
 def test_paths_that_are_none_are_refused_in_words(bad: object) -> None:
-    with pytest.raises(InvalidCommand, match="path"):
+    with pytest.raises(InvalidCommand, check=about("the path")):
         path_tools.interpolate(PLANE, bad)  # type: ignore[arg-type]
 
 

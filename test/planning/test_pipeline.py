@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, greatest_depth
+from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, max_depth
+from raised_errors import about
 from scene.coal_robot import CoalRobot
 
 from motion_nodes.errors import InvalidConfig
@@ -77,7 +78,7 @@ def test_hundred_seeds_find_their_way_between_barriers() -> None:
         assert result.path is not None
         assert (result.path[0] == START).all()
         assert (result.path[-1] == GOAL).all()
-        assert greatest_depth(result.path, checker) < 3e-3
+        assert max_depth(result.path, checker) < 3e-3
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -198,7 +199,7 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
 
 def test_options_out_of_range_are_refused() -> None:
     for bad in ({"attempts": 0}, {"velocity_scaling": 1.5}, {"time_step": 0.0}):
-        with pytest.raises(InvalidConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, check=about(next(iter(bad)))):
             PlanOptions(**bad)  # type: ignore[arg-type]
 
 

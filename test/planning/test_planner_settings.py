@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.planner_settings import PlannerSettings
@@ -77,5 +78,5 @@ def test_a_wrong_word_changes_nothing(store, words):
 
 def test_unknown_planners_are_refused(store):
     assert store.planners == ("RRT", "Direct")
-    with pytest.raises(InvalidConfig, match="'RRT'"):
+    with pytest.raises(InvalidConfig, check=about("RRTT")):
         store.settings("RRTT", "arm")

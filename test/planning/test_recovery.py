@@ -23,7 +23,7 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 
 STATES = 5
-"""Of each kind and robot; benchmarks/bench_recovery.py has 200."""
+"""Of each kind and robot."""
 ROUNDING = 1e-6
 
 

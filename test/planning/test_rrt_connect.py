@@ -266,7 +266,7 @@ def test_wrong_settings_are_refused_by_name(name, value):
 
 
 def test_wrong_number_of_weights_is_refused(world):
-    with pytest.raises(InvalidConfig, match="weights"):
+    with pytest.raises(InvalidConfig, check=about("weights")):
         RrtConnect(RrtConnectSettings(distance_metric_weights=(1.0,) * 3)).plan(
             world.request(START, GOAL)
         )

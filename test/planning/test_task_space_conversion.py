@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.ik.chain import IkChain
@@ -86,7 +87,7 @@ def spec_of(robot, shape):
 
 
 def deviation(robot, trajectory, path):
-    """Return the greatest distance of the tool from the path at 500 Hz [m]."""
+    """Return the max distance of the tool from the path at 500 Hz [m]."""
     chain = chain_of(robot)
     times = np.arange(0.0, trajectory.end_time, 2e-3)
     tools = chain.kinematics.pose_batch(trajectory.states(times)[0], chain.tip)[:, :3, 3]
@@ -237,7 +238,7 @@ def test_composite_paths_of_no_use_are_refused():
         composite.add_c_space_path_spec(CSpacePathSpec(np.zeros(6)), TransitionMode.FREE)
     with pytest.raises(InvalidCommand):
         composite.add_task_space_path_spec(TaskSpacePathSpec(np.eye(4)), TransitionMode.FREE)
-    with pytest.raises(InvalidCommand, match="finite"):
+    with pytest.raises(InvalidCommand, check=about("q")):
         CSpacePathSpec([0.0, float("nan")])
     with pytest.raises(InvalidCommand):
         generator_of("franka").compute_task_space_trajectory_from_path_spec(composite)

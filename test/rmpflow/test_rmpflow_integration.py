@@ -107,7 +107,7 @@ def test_number_of_steps(duration, longest, count):
 
 @pytest.mark.parametrize("duration", [0.0, -0.1, np.nan, np.inf])
 def test_durations_that_are_none_are_refused(duration):
-    with pytest.raises(InvalidConfig, match="duration"):
+    with pytest.raises(InvalidConfig, check=about("duration")):
         substeps(duration, 0.001)
 
 

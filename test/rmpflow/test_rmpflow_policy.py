@@ -177,7 +177,7 @@ def test_what_hangs_on_a_finger_is_refused_and_nothing_changes():
     part = Part(Sphere(0.01), np.eye(4))
     body = AttachedBody("pen", "panda_leftfinger", np.eye(4), (part,))
     before = len(policy.sphere_positions())
-    with pytest.raises(InvalidCommand, match="panda_leftfinger"):
+    with pytest.raises(InvalidCommand, check=about("pen")):
         policy.set_scene(Scene(attached={"pen": body}))
     assert len(policy.sphere_positions()) == before
 
@@ -365,16 +365,16 @@ def test_stop_comes_to_rest_damped_and_stays():
     [
         (lambda p: p.set_end_effector_target((np.nan, 0, 0)), "position"),
         (lambda p: p.set_end_effector_target((0, 0)), "position"),
-        (lambda p: p.set_end_effector_target(POSE, (0, 0, 0, 0)), "zero"),
-        (lambda p: p.set_cspace_target([0.0] * 6), "7 numbers"),
-        (lambda p: p.set_cspace_target([np.inf] * 7), "panda_joint1"),
-        (lambda p: p.compute_joint_targets([np.nan] * 7, [0] * 7), "panda_joint1"),
+        (lambda p: p.set_end_effector_target(POSE, (0, 0, 0, 0)), "orientation"),
+        (lambda p: p.set_cspace_target([0.0] * 6), "posture"),
+        (lambda p: p.set_cspace_target([np.inf] * 7), "posture"),
+        (lambda p: p.compute_joint_targets([np.nan] * 7, [0] * 7), "active_q"),
         (lambda p: p.compute_joint_targets([0] * 7, [0] * 7, [0.0]), "watched_q"),
         (lambda p: p.compute_joint_targets([0] * 7, [0] * 7, frame_duration=np.nan), "duration"),
-        (lambda p: p.set_parameters({"target_rmp.accel_p_gain": -1.0}), "accel_p_gain"),
-        (lambda p: p.set_parameters({"target_rmp.acel_p_gain": 1.0}), "Did you mean"),
-        (lambda p: p.set_robot_base_pose(np.zeros((4, 4))), "pose"),
-        (lambda p: p.set_obstacle_twists({"ball": [0, 0, np.nan, 0, 0, 0]}), "ball"),
+        (lambda p: p.set_parameters({"target_rmp.accel_p_gain": -1.0}), "target_rmp.accel_p_gain"),
+        (lambda p: p.set_parameters({"target_rmp.acel_p_gain": 1.0}), "target_rmp.acel_p_gain"),
+        (lambda p: p.set_robot_base_pose(np.zeros((4, 4))), "base of the robot"),
+        (lambda p: p.set_obstacle_twists({"ball": [0, 0, np.nan, 0, 0, 0]}), "twist of 'ball'"),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(call, words):
@@ -382,7 +382,7 @@ def test_bad_input_is_refused_and_changes_nothing(call, words):
     for policy in policies:
         policy.set_end_effector_target(POSE, DOWN)
         run(policy, 0.1)
-    with pytest.raises((InvalidCommand, InvalidConfig), match=words):
+    with pytest.raises((InvalidCommand, InvalidConfig), check=about(words)):
         call(policies[0])
     a, b = (run(policy, 0.1) for policy in policies)
     assert (a[0] == b[0]).all()

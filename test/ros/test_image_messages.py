@@ -8,6 +8,7 @@ import array
 import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
+from raised_errors import about
 from sensor_msgs.msg import Image, PointCloud2, PointField
 
 from motion_nodes.errors import InvalidCommand
@@ -47,11 +48,11 @@ def test_near_is_bright_and_what_is_not_measured_is_black():
 
 
 def test_other_encodings_and_wrong_sizes_are_refused():
-    with pytest.raises(InvalidCommand, match=r"bayer_rggb8.*supported: rgb8"):
+    with pytest.raises(InvalidCommand, check=about("encoding")):
         pixels_of(image("bayer_rggb8", RGB))
     message = image("rgb8", RGB)
     message.height = 3
-    with pytest.raises(InvalidCommand, match=r"18 bytes in rows of 9; 3 x 3 pixels"):
+    with pytest.raises(InvalidCommand, check=about("data")):
         pixels_of(message)
 
 

@@ -14,6 +14,7 @@ import yaml
 from geometry_msgs.msg import PoseStamped, Twist
 from moveit_msgs.srv import GetPositionIK
 from nav_msgs.msg import Path as PathMessage
+from raised_errors import about
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -128,11 +129,11 @@ def test_points_of_trajectories_are_bounded_where_they_are_read(channel):
     point = JointTrajectoryPoint(positions=[0.0], velocities=[0.0], accelerations=[0.0])
     point.time_from_start.sec = 1
     setattr(point, channel, [1e200])
-    with pytest.raises(InvalidCommand, match=rf"{channel} of j is 1e\+200; allowed is"):
+    with pytest.raises(InvalidCommand, check=about(f"{channel} of j")):
         trajectory_from(JointTrajectory(joint_names=["j"], points=[point]), ["j"])
     setattr(point, channel, [0.0])
     point.time_from_start.sec = 2_000_000
-    with pytest.raises(InvalidCommand, match="time_from_start"):
+    with pytest.raises(InvalidCommand, check=about("time_from_start of point[0]")):
         trajectory_from(JointTrajectory(joint_names=["j"], points=[point]), ["j"])
 
 

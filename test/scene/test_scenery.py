@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.bases.from_robot import root_height
 from motion_nodes.errors import InvalidConfig
@@ -123,5 +124,5 @@ def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
 
 @pytest.mark.parametrize("height", [np.nan, np.inf])
 def test_a_height_that_is_no_number_is_refused(height: float) -> None:
-    with pytest.raises(InvalidConfig, match="finite"):
+    with pytest.raises(InvalidConfig, check=about("floor_height")):
         floor_of(load_robot("franka"), height)

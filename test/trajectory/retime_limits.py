@@ -32,7 +32,7 @@ def arm_limits(jerk=np.inf):
 
 
 def excess(trajectory, limits, rate=1000.0):
-    """Return the greatest excess over velocity, acceleration and jerk limits at a rate [Hz]."""
+    """Return the max excess over velocity, acceleration and jerk limits at a rate [Hz]."""
     times = np.append(np.arange(0.0, trajectory.end_time, 1.0 / rate), trajectory.end_time)
     _, v, a, j = trajectory.states(times)
     pairs = ((v, limits.velocity), (a, limits.acceleration), (j, limits.jerk))

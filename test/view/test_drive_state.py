@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.view.drive_state import (
@@ -104,7 +105,7 @@ def test_speeds_act_on_a_drive_under_way(pad):
 
 @pytest.mark.parametrize("speeds", [(np.nan, 1.0), (1.0, np.inf), (-0.1, 1.0)])
 def test_bad_speeds_change_nothing(pad, speeds):
-    with pytest.raises(InvalidCommand, match="speeds"):
+    with pytest.raises(InvalidCommand, check=about("speeds")):
         pad.set_speeds(*speeds)
     pad.hold(Direction.ARC_LEFT, 1, 0.0)
     assert pad.step(0.0) == PadTwist(0.5, 0.0, 2.0)

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from raised_errors import about
 from view.toy_robot import pose
 
 from motion_nodes.errors import InvalidCommand
@@ -159,15 +160,15 @@ def test_handles_that_are_held_are_not_moved_by_others(open_viewer):
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda v: v.update_target("franka", np.eye(3)), r"\(4, 4\)"),
-        (lambda v: v.update_target("franka", np.full((4, 4), np.nan)), "NaN"),
-        (lambda v: Drawing(np.zeros((3, 3)), (0, 0, 0)), r"\(3, 3\)"),
-        (lambda v: Drawing(np.full((2, 3), np.nan), (0, 0, 0)), "not finite"),
+        (lambda v: v.update_target("franka", np.eye(3)), "franka: target"),
+        (lambda v: v.update_target("franka", np.full((4, 4), np.nan)), "franka: target"),
+        (lambda v: Drawing(np.zeros((3, 3)), (0, 0, 0)), "points"),
+        (lambda v: Drawing(np.full((2, 3), np.nan), (0, 0, 0)), "points"),
     ],
 )
 def test_bad_targets_and_drawings(open_viewer, call, text):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
-    with pytest.raises(InvalidCommand, match=text):
+    with pytest.raises(InvalidCommand, check=about(text)):
         call(viewer)
 
 

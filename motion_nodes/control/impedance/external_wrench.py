@@ -19,7 +19,7 @@ from motion_nodes.model.tree import Array
 BANDWIDTH = 50.0
 """Default gain k [1/s]: a lag of 20 ms."""
 MAX_GAP = 0.05
-"""Max time between measurements [s]; after a longer one it begins anew."""
+"""Max time between measurements [s]; after a longer one the observer is reset."""
 
 
 class MomentumObserver:
@@ -34,7 +34,7 @@ class MomentumObserver:
         """Inertia, momentum, and drive efforts minus bias at the last measurement."""
 
     def reset(self) -> None:
-        """Begin anew, without external efforts."""
+        """Reset, without external efforts."""
         self.efforts[:] = 0.0
         self._before = None
 

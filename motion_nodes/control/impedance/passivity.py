@@ -60,5 +60,5 @@ class PassivityObserver:
         self._before = np.asarray(wrench), stored, twist
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset."""
         self.energy, self._before = 0.0, None

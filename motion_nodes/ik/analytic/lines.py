@@ -92,7 +92,8 @@ def _check_joint(chain: IkChain, r: int, known: Array) -> None:
     name = chain.joint_names[int(arrays.q_index[r])]
     if arrays.kind[r] != REVOLUTE:
         raise InvalidConfig(
-            f"{chain.robot_name}: joint '{name}' is prismatic; closed forms need revolute joints."
+            f"{chain.robot_name}: joint '{name}' is prismatic; closed forms need revolute joints.",
+            field=name,
         )
     if known.any() or arrays.multiplier[r] != 1.0:
         raise InvalidConfig(

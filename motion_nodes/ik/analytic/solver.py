@@ -105,7 +105,7 @@ class AnalyticIk:
             weights: of the joints in that distance, shape (n,); None: equal.
 
         Returns:
-            Shape (k, n); k = 0 if there is none.
+            Shape (k, n); k = 0 without a solution.
 
         Raises:
             InvalidCommand: a wrong shape, values that are not finite, or an invalid pose.
@@ -115,7 +115,7 @@ class AnalyticIk:
         near = self._near(seed)
         if not norm >= 1.0:
             raise InvalidConfig(
-                f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint).",
+                f"norm is {norm}; it must be at least 1 (math.inf: the max joint displacement).",
                 field="norm",
             )
         if weights is not None:

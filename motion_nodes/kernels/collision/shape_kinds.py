@@ -46,7 +46,9 @@ def add_kind(shape: ShapeFormula) -> int:
         if known == shape:
             return kind
         if known.name == shape.name:
-            raise InvalidConfig(f"a shape '{shape.name}' is already registered; use another name.")
+            raise InvalidConfig(
+                f"a shape '{shape.name}' is already registered; use another name.", field=shape.name
+            )
     kind = max(*KINDS, PLANES) + 1
     KINDS[kind] = shape
     return kind

@@ -148,7 +148,9 @@ def add_leaf(leaf: Leaf) -> None:
     if leaf in LEAVES:
         return
     if any(leaf.name == known.name for known in LEAVES) or leaf.name in OTHERS:
-        raise InvalidConfig(f"an RMP '{leaf.name}' is already registered; use another name.")
+        raise InvalidConfig(
+            f"an RMP '{leaf.name}' is already registered; use another name.", field=leaf.name
+        )
     LEAVES.append(leaf)
 
 
@@ -163,7 +165,7 @@ def remove_leaf(name: str) -> None:
             LEAVES.remove(leaf)
             return
     added = ", ".join(leaf.name for leaf in LEAVES[_OWN:]) or "none"
-    raise InvalidConfig(f"no RMP '{name}' was added; added are: {added}.")
+    raise InvalidConfig(f"no RMP '{name}' was added; added are: {added}.", field=name)
 
 
 def coefficients(settings: Any) -> dict[str, float]:

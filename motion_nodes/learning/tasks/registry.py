@@ -64,7 +64,7 @@ def task_entry(name: str) -> TaskEntry:
         InvalidConfig: no such task; lists them.
     """
     if name not in TASKS:
-        raise InvalidConfig(f"task '{name}' is not known.{did_you_mean(name, TASKS)}")
+        raise InvalidConfig(f"task '{name}' is not known.{did_you_mean(name, TASKS)}", field=name)
     return TASKS[name]
 
 

@@ -192,7 +192,8 @@ def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, obj
             if wanted != (content.quat_xyzw is not None):
                 raise InvalidDescription(
                     f"{where}: pieces[{i}].{kind}: quat_xyzw belongs to orientation: target, and "
-                    "only to it"
+                    "only to it",
+                    field=f"pieces[{i}].{kind}",
                 )
         found.append((kind, content))
     return found
@@ -207,6 +208,7 @@ def _one_of(
     if len(given) != 1:
         raise InvalidDescription(
             f"{where}: {path or 'the file'}: one of {', '.join(fields)} is needed, "
-            f"{' and '.join(given) if given else 'none'} given"
+            f"{' and '.join(given) if given else 'none'} given",
+            field=path,
         )
     return given[0]

@@ -119,7 +119,7 @@ def _group(data: dict[str, Any], name: str, prefix: str, where: str) -> Any:
 
 def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dict[str, Any]:
     if name not in data:
-        raise InvalidConfig(f"the block {prefix}{name} is missing.")
+        raise InvalidConfig(f"the block {prefix}{name} is missing.", field=name)
     if not isinstance(data[name], dict):
         raise InvalidConfig(f"{prefix}{name} must be a block of fields.", field=name)
     block: dict[str, Any] = data[name]
@@ -128,7 +128,9 @@ def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dic
 
 def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     if name not in data:
-        raise InvalidConfig(f"the list {name} is missing; write '{name}: []' where there are none.")
+        raise InvalidConfig(
+            f"the list {name} is missing; write '{name}: []' where there are none.", field=name
+        )
     items = data[name]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InvalidConfig(f"{name} must be a list of blocks.", field=name)
@@ -137,7 +139,9 @@ def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
 
 def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
     if name not in data:
-        raise InvalidConfig(f"the list {name} is missing; give one number for each joint.")
+        raise InvalidConfig(
+            f"the list {name} is missing; give one number for each joint.", field=name
+        )
     values = data[name]
     if not isinstance(values, list) or not values:
         raise InvalidConfig(f"{name} must be a list with one number for each joint.", field=name)

@@ -102,7 +102,7 @@ def _states(srdf: Srdf, tree: KinematicTree, where: str) -> dict[str, dict[str, 
                 continue
             if values.setdefault(joint, value) != value:
                 _LOG.warning(
-                    "%s: state '%s' says %g and %g of joint '%s'; the first counts",
+                    "%s: state '%s' has positions %g and %g of joint '%s'; the first is used",
                     *(where, state.name, values[joint], value, joint),
                 )
     return found

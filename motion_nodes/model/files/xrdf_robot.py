@@ -293,7 +293,7 @@ def _ignored(
         bodies = [n for n in tree.frame_names if n in spheres or tree.links[n].collisions]
         if len(bodies) > 1:
             _LOG.warning(
-                "%s: says nothing of self-collision, so the robot is not checked against itself",
+                "%s: no section self_collision: the robot is not checked against itself",
                 where,
             )
         return tuple(itertools.combinations(bodies, 2))

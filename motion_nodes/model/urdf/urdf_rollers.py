@@ -32,7 +32,7 @@ def read_rollers(root: Any, where: str) -> dict[str, Rollers]:
 
 
 def _read(element: Any, where: str) -> Rollers:
-    """Return what one element says."""
+    """Return the rollers of one element."""
     for name in element.attrib:
         if name not in _ATTRIBUTES:
             raise InvalidDescription(

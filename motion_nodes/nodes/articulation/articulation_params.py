@@ -15,13 +15,19 @@ from motion_nodes.control.guard_defaults import effort_margins
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import IMPEDANCE_GROUP
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.robot_node import FramedParams
 
 INTERFACES = ("position", "effort")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(WrenchLimits, "contact")
+@core_params(
+    GripperConfig, "gripper", only=("goal_tolerance", "stall_velocity_threshold", "stall_timeout")
+)
+@core_params(GraspSettings, "gripper")
+@core_params(ImpedanceSettings, "impedance")
 class ArticulationParams(FramedParams):
     """Parameters of the articulation controller; lists hold one value per joint, or one for all."""
 
@@ -182,8 +188,6 @@ class ArticulationParams(FramedParams):
         unit="N m or N",
         ge=0.0,
     )
-    contact_max_force: float = core_param(WrenchLimits, "max_force", name="contact.max_force")
-    contact_max_torque: float = core_param(WrenchLimits, "max_torque", name="contact.max_torque")
     constraints_goal: float = param(
         0.01,
         name="constraints.goal",
@@ -219,25 +223,6 @@ class ArticulationParams(FramedParams):
         ge=0.0,
         le=600.0,
     )
-    gripper_goal_tolerance: float = core_param(
-        GripperConfig, "goal_tolerance", name="gripper.goal_tolerance"
-    )
-    gripper_stall_velocity_threshold: float = core_param(
-        GripperConfig, "stall_velocity_threshold", name="gripper.stall_velocity_threshold"
-    )
-    gripper_stall_timeout: float = core_param(
-        GripperConfig, "stall_timeout", name="gripper.stall_timeout"
-    )
-    gripper_grasp_force: float = core_param(
-        GraspSettings, "grasp_force", name="gripper.grasp_force"
-    )
-    gripper_friction: float = core_param(GraspSettings, "friction", name="gripper.friction")
-    gripper_slip_distance: float = core_param(
-        GraspSettings, "slip_distance", name="gripper.slip_distance"
-    )
-    gripper_loss_distance: float = core_param(
-        GraspSettings, "loss_distance", name="gripper.loss_distance"
-    )
     gripper_abort_on_loss: bool = param(
         False,
         name="gripper.abort_on_loss",
@@ -260,52 +245,6 @@ class ArticulationParams(FramedParams):
         name="impedance.group",
         doc="Group under Cartesian impedance control.",
         read_only=True,
-    )
-    impedance_stiffness: tuple[float, ...] = core_param(
-        ImpedanceSettings, "stiffness", name="impedance.stiffness"
-    )
-    impedance_damping_ratio: tuple[float, ...] = core_param(
-        ImpedanceSettings, "damping_ratio", name="impedance.damping_ratio"
-    )
-    impedance_damping: tuple[float, ...] = core_param(
-        ImpedanceSettings, "damping", name="impedance.damping"
-    )
-    impedance_frame: str = core_param(ImpedanceSettings, "frame", name="impedance.frame")
-    impedance_force_axes: tuple[str, ...] = core_param(
-        ImpedanceSettings, "force_axes", name="impedance.force_axes"
-    )
-    impedance_force_gain: float = core_param(
-        ImpedanceSettings, "force_gain", name="impedance.force_gain"
-    )
-    impedance_nullspace_stiffness: float = core_param(
-        ImpedanceSettings, "nullspace_stiffness", name="impedance.nullspace_stiffness"
-    )
-    impedance_nullspace_damping_ratio: float = core_param(
-        ImpedanceSettings, "nullspace_damping_ratio", name="impedance.nullspace_damping_ratio"
-    )
-    impedance_max_force: float = core_param(
-        ImpedanceSettings, "max_force", name="impedance.max_force"
-    )
-    impedance_max_torque: float = core_param(
-        ImpedanceSettings, "max_torque", name="impedance.max_torque"
-    )
-    impedance_max_effort_rate: float = core_param(
-        ImpedanceSettings, "max_effort_rate", name="impedance.max_effort_rate"
-    )
-    impedance_max_velocity: float = core_param(
-        ImpedanceSettings, "max_velocity", name="impedance.max_velocity"
-    )
-    impedance_max_angular_velocity: float = core_param(
-        ImpedanceSettings, "max_angular_velocity", name="impedance.max_angular_velocity"
-    )
-    impedance_max_acceleration: float = core_param(
-        ImpedanceSettings, "max_acceleration", name="impedance.max_acceleration"
-    )
-    impedance_max_angular_acceleration: float = core_param(
-        ImpedanceSettings, "max_angular_acceleration", name="impedance.max_angular_acceleration"
-    )
-    impedance_gravity_compensation: bool = core_param(
-        ImpedanceSettings, "gravity_compensation", name="impedance.gravity_compensation"
     )
     impedance_payload_mass: float = core_param(
         ImpedanceSettings, "payload_mass", name="payload.mass"

@@ -77,5 +77,5 @@ class StateMonitor:
         self._frozen.command(reference.positions, reference.velocities, period)
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset."""
         self._frozen.reset()

@@ -39,7 +39,7 @@ from motion_nodes.ros.supervision.records import (
 PERIOD = 0.2
 """[s] Between two looks for echoes, after which the next ping is sent."""
 RESEND = 1.2
-"""[s] Without an echo for so long, the next ping is sent: three times its regular max delay."""
+"""[s] Time without an echo after which the next ping is sent: three times its max delay."""
 CONNECTION_TIME = 30.0
 """[s] A process that was never reached is reported after this time."""
 LONGEST_STEP = 0.5

@@ -125,7 +125,7 @@ class _Client:
         self._reported = ""
 
     def accepted_goal(self, end: float) -> Any:
-        """Return the handle of the accepted goal, or why there is none, as text."""
+        """Return the handle of the accepted goal, or the reason of its rejection."""
         began = time.monotonic()
         while not self._client.server_is_ready():
             now = time.monotonic()

@@ -3,7 +3,7 @@
 
 Each arm has its own planner, task server and planning scene. What keeps them apart is a fence in
 each scene, which opens to the shared zone for one arm at a time, in a fixed order. The arms work in
-front of themselves meanwhile. Contacts are judged by MuJoCo, the stack by the true poses.
+front of themselves meanwhile. Contacts are those of MuJoCo, the stack is checked by the true poses.
 """
 
 from __future__ import annotations

@@ -37,11 +37,11 @@ SIDES = (np.array([0.45, 0.35, 0.25]), np.array([0.45, -0.35, 0.25]))
 """Targets of the tool [m]."""
 ARRIVED = 0.02
 """Distance from a target at which it is reached [m]."""
-CHECKS = ("both sides", "is in the octomap", "goes around it", "is not touched", "taken away",
-          "the way is free again")  # fmt: skip
+CHECKS = ("both sides", "is in the octomap", "goes around it", "is not touched", "it is removed",
+          "the path is clear again")  # fmt: skip
 """Checks of a round, see :meth:`DemoFindings.conclude`."""
 WITHIN = 25.0
-"""Time for a way [s]."""
+"""Max duration of a motion [s]."""
 SEEN_WITHIN, GONE_WITHIN = 2.0, 2.0
 """Time until the crate is in the octomap, and out of it [s]."""
 REAL_LIMIT = 150.0
@@ -162,12 +162,12 @@ def show_surprise(client: SurpriseClient, findings: DemoFindings) -> None:
     left, right = SIDES
     client.put_crate(AWAY)
     client.wait_for_map(occupied=False, within=WITHIN)
-    findings.check(client.go(left) and client.go(right), "the way is free: both sides are reached")
+    findings.check(client.go(left) and client.go(right), "no obstacle: both sides are reached")
     client.put_crate(THERE)
     seen = client.wait_for_map(occupied=True, within=WITHIN)
     findings.check(
         seen < SEEN_WITHIN,
-        f"a crate is put there unannounced; it is in the octomap after {seen:.2f} s "
+        f"a crate appears unannounced; it is in the octomap after {seen:.2f} s "
         f"(limit {SEEN_WITHIN:g} s)",
     )
     client.path.clear()
@@ -182,9 +182,9 @@ def show_surprise(client: SurpriseClient, findings: DemoFindings) -> None:
     gone = client.wait_for_map(occupied=False, within=WITHIN)
     findings.check(
         gone < GONE_WITHIN,
-        f"it is taken away; its traces are gone after {gone:.2f} s (limit {GONE_WITHIN:g} s)",
+        f"it is removed; its voxels are gone after {gone:.2f} s (limit {GONE_WITHIN:g} s)",
     )
-    findings.check(client.go(left), "the way is free again")
+    findings.check(client.go(left), "the path is clear again")
 
 
 def clearance(client: SurpriseClient) -> float:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``motion demo wipe``: an arm wipes an uneven table with a constant force; checked and plotted.
 
-It runs in one process, without ROS: the judge are the contact forces of the physics.
+It runs in one process, without ROS: the result is checked by the contact forces of the physics.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _play(findings: DemoFindings, viewer: BrowserViewer | None, output: Path) ->
     findings.check(cell.held, "the cup held the sponge")
     findings.check(
         abs(mean - stroke.wanted) <= _MEAN * stroke.wanted,
-        f"{mean:.2f} N on average; wanted {stroke.wanted:g} N",
+        f"{mean:.2f} N on average; desired {stroke.wanted:g} N",
     )
     findings.check(
         within >= WITHIN,

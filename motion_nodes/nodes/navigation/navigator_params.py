@@ -11,14 +11,16 @@ from motion_nodes.base_navigation.goal_check import GoalTolerance, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
-from motion_nodes.nodes.navigation.obstacle_params import ObstacleParams
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, core_params, param
+from motion_nodes.ros.robot_node import RobotParams
 
 ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for name in names))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NavigatorParams(ObstacleParams):
+@core_params(TurnThenDriveConfig, "turn_then_drive")
+@core_params(QuinticConfig, "quintic", only=("max_acceleration", "max_jerk"))
+class NavigatorParams(RobotParams):
     """Parameters of a base navigator, named as in Nav2 where it has a counterpart."""
 
     approach: str = param(
@@ -86,25 +88,9 @@ class NavigatorParams(ObstacleParams):
     stanley_gain: float = core_param(SteeringConfig, "gain")
     stanley_softening: float = core_param(SteeringConfig, "softening")
     rear_axle_gain: float = core_param(SteeringConfig, "rear_gain")
-    rule_lateral_velocity: float = core_param(
-        TurnThenDriveConfig, "lateral_velocity", name="turn_then_drive.lateral_velocity"
-    )
-    rule_yaw_velocity: float = core_param(
-        TurnThenDriveConfig, "yaw_velocity", name="turn_then_drive.yaw_velocity"
-    )
-    rule_heading_tolerance: float = core_param(
-        TurnThenDriveConfig, "heading_tolerance", name="turn_then_drive.heading_tolerance"
-    )
-    rule_position_tolerance: float = core_param(
-        TurnThenDriveConfig, "position_tolerance", name="turn_then_drive.position_tolerance"
-    )
     quintic_velocity: float = core_param(
         QuinticConfig, "velocity", name="quintic.velocity", default=dataclasses.MISSING
     )
-    quintic_max_acceleration: float = core_param(
-        QuinticConfig, "max_acceleration", name="quintic.max_acceleration"
-    )
-    quintic_max_jerk: float = core_param(QuinticConfig, "max_jerk", name="quintic.max_jerk")
     odom_timeout: float = param(
         0.5, doc="Timeout of odometry; when it expires the base is stopped and the goal is "
             "aborted.",

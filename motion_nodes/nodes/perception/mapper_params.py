@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 
 from motion_nodes.perception.map_settings import MapSettings
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import FramedParams
 
 POLICIES = ("keep", "decay", "block")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(MapSettings, read_only=("resolution", "region_min", "region_max", "max_memory"))
 class MapperParams(FramedParams):
     """Parameters of the occupancy mapper."""
 
@@ -59,17 +60,5 @@ class MapperParams(FramedParams):
         "camera_timeout if that is 0), or block motion by a stop of all robots until a resume.",
         one_of=POLICIES,
     )
-    resolution: float = core_param(MapSettings, "resolution", read_only=True)
-    region_min: tuple[float, ...] = core_param(MapSettings, "region_min", read_only=True)
-    region_max: tuple[float, ...] = core_param(MapSettings, "region_max", read_only=True)
-    max_memory: float = core_param(MapSettings, "max_memory", read_only=True)
-    min_range: float = core_param(MapSettings, "min_range")
-    max_range: float = core_param(MapSettings, "max_range")
-    min_points: int = core_param(MapSettings, "min_points")
-    confirmations: int = core_param(MapSettings, "confirmations")
-    clearing_margin: float = core_param(MapSettings, "clearing_margin")
-    unconfirmed_time: float = core_param(MapSettings, "unconfirmed_time")
-    decay_time: float = core_param(MapSettings, "decay_time")
-    robot_padding: float = core_param(MapSettings, "robot_padding")
-    object_padding: float = core_param(MapSettings, "object_padding")
-    max_points: int = core_param(MapSettings, "max_points")
+    resolution: float
+    decay_time: float

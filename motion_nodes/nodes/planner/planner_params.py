@@ -7,13 +7,13 @@ import dataclasses
 
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.recovery import RecoverySettings
-from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import core_param, param
-from motion_nodes.ros.robot_node import FramedParams
+from motion_nodes.ros.clients.execution_params import ExecutionParams
+from motion_nodes.ros.parameters import core_param, core_params, param
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RrtPlannerParams(FramedParams):
+@core_params(RecoverySettings, "recovery")
+class RrtPlannerParams(ExecutionParams):
     """Parameters of the planner node."""
 
     update_rate: float = param(
@@ -58,45 +58,12 @@ class RrtPlannerParams(FramedParams):
     )
     preferred_clearance: float = core_param(PlanOptions, "preferred_clearance")
     effort_share: float = core_param(PlanOptions, "effort_share")
-    controller: str = param(
-        JOINT_CONTROLLER,
-        doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
-        "trajectories.",
-        read_only=True,
-    )
-    start_tolerance: float = param(
-        0.01,
-        doc="Max difference between the current joint positions and the first point of a "
-        "trajectory; beyond it execution is rejected.",
-        unit="rad or m",
-        gt=0.0,
-        le=10.0,
-    )
-    state_timeout: float = param(
-        1.0,
-        doc="Max age of joint_states for execution; with older ones execution is rejected.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
     recovery: bool = param(
         True,
         name="recovery.enabled",
         doc="Recover slowly from start states in shallow collision or slightly outside joint "
         "limits; false: reject them.",
     )
-    recovery_max_depth: float = core_param(RecoverySettings, "max_depth", name="recovery.max_depth")
-    recovery_max_limit_violation: float = core_param(
-        RecoverySettings, "max_limit_violation", name="recovery.max_limit_violation"
-    )
-    recovery_margin: float = core_param(RecoverySettings, "margin", name="recovery.margin")
-    recovery_velocity_scaling: float = core_param(
-        RecoverySettings, "velocity_scaling", name="recovery.velocity_scaling"
-    )
-    recovery_acceleration_scaling: float = core_param(
-        RecoverySettings, "acceleration_scaling", name="recovery.acceleration_scaling"
-    )
-    recovery_timeout: float = core_param(RecoverySettings, "timeout", name="recovery.timeout")
     replan_attempts: int = param(
         5,
         doc="Default max number of replanning attempts, for requests that enable replanning "
@@ -118,9 +85,6 @@ class RrtPlannerParams(FramedParams):
         unit="s",
         ge=0.0,
         le=2.0,
-    )
-    request_threads: int = param(
-        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )
     floor: bool = param(
         False,

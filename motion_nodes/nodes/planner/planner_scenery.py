@@ -30,7 +30,7 @@ def scenery_for(
     """
     places = {p.namespace: p for p in parse_placements(params.cell)} if params.cell else {}
     own = namespace.strip("/")
-    # A wheeled robot is always on the floor, whatever its height in the world.
+    # A wheeled robot is always on the floor, at any height in the world.
     height = params.floor_height if robot.base is None else -root_height(robot)
     floor = floor_of(robot, height) if params.floor else Scenery()
     if own not in places:

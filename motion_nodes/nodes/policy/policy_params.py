@@ -12,7 +12,7 @@ from motion_nodes.rmpflow.follower_settings import FollowerSettings
 from motion_nodes.rmpflow.progress import StuckSettings
 from motion_nodes.rmpflow.time_scaling import SmoothingSettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.robot_node import FramedParams
 
 POLICIES = ("rmpflow", "mpc")
@@ -34,6 +34,20 @@ RMP_DOCS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(MpcSettings, "mpc", read_only=True)
+@core_params(StuckSettings, "stuck")
+@core_params(SmoothingSettings, "smoothing")
+@core_params(
+    FollowerSettings,
+    only=(
+        "target_timeout",
+        "max_tracking_error",
+        "position_tolerance",
+        "orientation_tolerance",
+        "posture_tolerance",
+        "escape_pause",
+    ),
+)
 class _PolicyParams(FramedParams):
     """Parameters of the node itself."""
 
@@ -75,7 +89,6 @@ class _PolicyParams(FramedParams):
     use_orientation: bool = param(
         True, doc="Track the target's orientation in addition to its position."
     )
-    target_timeout: float = core_param(FollowerSettings, "target_timeout")
     command_timeout: float = param(
         1.0, doc="Targets with a stamp older than this are rejected.", unit="s", gt=0.0, le=60.0
     )
@@ -84,10 +97,6 @@ class _PolicyParams(FramedParams):
         doc="Timeout of joint_states; when it expires no more references are sent.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
-    max_tracking_error: float = core_param(FollowerSettings, "max_tracking_error")
-    position_tolerance: float = core_param(FollowerSettings, "position_tolerance")
-    orientation_tolerance: float = core_param(FollowerSettings, "orientation_tolerance")
-    posture_tolerance: float = core_param(FollowerSettings, "posture_tolerance")
     escape: str = param(
         "posture",
         doc="Behaviour when the arm is stuck: none; posture: move to the default posture and "
@@ -95,7 +104,6 @@ class _PolicyParams(FramedParams):
         "by the posture. The bring-up sets plan where it starts a planner.",
         one_of=ESCAPES,
     )
-    escape_pause: float = core_param(FollowerSettings, "escape_pause")
     escape_planning_time: float = param(
         5.0, doc="Allowed planning time of an escape plan.", unit="s", gt=0.0, le=600.0
     )
@@ -139,32 +147,12 @@ class _PolicyParams(FramedParams):
     servo_timeout: float = core_param(
         FollowerSettings, "command_timeout", name="servo.incoming_command_timeout"
     )
-    stuck_patience: float = core_param(StuckSettings, "patience", name="stuck.patience")
-    stuck_progress: float = core_param(StuckSettings, "progress", name="stuck.progress")
-    stuck_tolerance: float = core_param(StuckSettings, "tolerance", name="stuck.tolerance")
-    stuck_target_step: float = core_param(StuckSettings, "target_step", name="stuck.target_step")
     smoothing: bool = param(
         False,
         name="smoothing.enabled",
         doc="Reduce the speed after discontinuities of the policy; joint jerk limits are "
         "respected in any case.",
     )
-    smoothing_desired_speed_scalar: float = core_param(
-        SmoothingSettings, "desired_speed_scalar", name="smoothing.desired_speed_scalar"
-    )
-    smoothing_min_speed_scalar: float = core_param(
-        SmoothingSettings, "min_speed_scalar", name="smoothing.min_speed_scalar"
-    )
-    smoothing_min_time_between_jerk_reductions: float = core_param(
-        SmoothingSettings,
-        "min_time_between_jerk_reductions",
-        name="smoothing.min_time_between_jerk_reductions",
-    )
-    smoothing_big_jump: float = core_param(SmoothingSettings, "big_jump", name="smoothing.big_jump")
-    smoothing_medium_jump: float = core_param(
-        SmoothingSettings, "medium_jump", name="smoothing.medium_jump"
-    )
-    smoothing_recovery: float = core_param(SmoothingSettings, "recovery", name="smoothing.recovery")
     joint_limit_buffers: tuple[float, ...] = param(
         doc="Margin subtracted from both position limits of each joint: one value for all "
             "joints or one per joint.",
@@ -179,16 +167,6 @@ def rmp_field(name: str) -> str:
 
 RMP_PARAMETERS = RmpflowSettings().parameters()
 """Names and defaults of the RMPs' parameters."""
-
-MPC_FIELDS: list[tuple[str, type, Any]] = [
-    (
-        f"mpc_{entry.name}",
-        entry.type if isinstance(entry.type, type) else {"int": int, "float": float}[entry.type],
-        core_param(MpcSettings, entry.name, name=f"mpc.{entry.name}", read_only=True),
-    )
-    for entry in dataclasses.fields(MpcSettings)
-]
-"""Fields of the settings of the reactive MPC."""
 
 RMP_FIELDS: list[tuple[str, type, Any]] = [
     (
@@ -207,9 +185,9 @@ RMP_FIELDS: list[tuple[str, type, Any]] = [
 
 PolicyParams: Any = dataclasses.make_dataclass(
     "PolicyParams",
-    [*RMP_FIELDS, *MPC_FIELDS],
+    RMP_FIELDS,
     bases=(_PolicyParams,),
     frozen=True,
     kw_only=True,
 )
-"""All parameters: those of the node, of the RMPs and of the MPC."""
+"""All parameters: those of the node, of the MPC and of the RMPs."""

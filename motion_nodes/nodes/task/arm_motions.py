@@ -38,7 +38,7 @@ a busy machine a fast tool overshoots by 15 mm."""
 STATE_TIMEOUT = 1.0
 """Max age of joint states [s]."""
 SETTLE = 0.3
-"""Time after a grip until the result is judged [s]."""
+"""Time after a grip until its result is checked [s]."""
 
 
 class ArmMotions:

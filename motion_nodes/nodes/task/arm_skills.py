@@ -304,7 +304,7 @@ class ArmSkills:
         yield from self._measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:
-            raise SkillFailed(f"'{name}' is not seen any more")
+            raise SkillFailed(f"'{name}' is no longer detected")
         return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
 
     def _pose_in_tool(self, name: str) -> Array:
@@ -315,7 +315,7 @@ class ArmSkills:
             raise SkillFailed(f"'{name}' is not held by the tool")
         return body.X_LO
 
-    # ---- what is seen
+    # ---- observations
 
     def _fresh(self, name: str) -> Work:
         """Return an object as it is detected from now on; None without a detector."""
@@ -325,7 +325,7 @@ class ArmSkills:
             if seen is not None and seen.stamp > since:
                 return seen
             if time.monotonic() > end:
-                raise SkillFailed(f"'{name}' is not seen any more")
+                raise SkillFailed(f"'{name}' is no longer detected")
             yield
         return None
 
@@ -333,7 +333,7 @@ class ArmSkills:
         seen = self._objects.detected(target.name)
         if seen is None:
             if self._objects.detects(target.name):
-                raise SkillFailed(f"'{target.name}' is not seen any more")
+                raise SkillFailed(f"'{target.name}' is no longer detected")
             return
         moved = float(np.linalg.norm(seen.X_WO[:3, 3] - target.X_WO[:3, 3]))
         if moved > MOVED:

@@ -84,7 +84,7 @@ class ObservedObjects:
 
     @property
     def held(self) -> str | None:
-        """Name of the attached object; None if there is none."""
+        """Name of the attached object, or None."""
         attached = self._follower.world.scene.attached
         return next((name for name in attached if name != self._released), None)
 

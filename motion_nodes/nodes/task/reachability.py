@@ -52,7 +52,7 @@ class Reachability:
         """Return a grasp of an object, and joint positions [rad] of the approach to it.
 
         Raises:
-            SkillFailed: there is none.
+            SkillFailed: no candidate is reachable.
         """
         grasps = grasps_of(target, max_width)
         if not grasps:

@@ -7,10 +7,9 @@ import dataclasses
 
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.task_space_conversion import PathConversionConfig
+from motion_nodes.ros.clients.execution_params import ExecutionParams
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.names import JOINT_CONTROLLER
-from motion_nodes.ros.parameters import core_param, param
-from motion_nodes.ros.robot_node import FramedParams
+from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings
 from motion_nodes.trajectory.path_efforts import PathEfforts
@@ -18,7 +17,18 @@ from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrajectoryGeneratorParams(FramedParams):
+@core_params(
+    PathConversionConfig,
+    "conversion",
+    only=(
+        "min_position_deviation",
+        "max_position_deviation",
+        "max_orientation_deviation",
+        "max_joint_step",
+    ),
+)
+@core_params(SaturationSettings, "saturation")
+class TrajectoryGeneratorParams(ExecutionParams):
     """Parameters of the trajectory generator."""
 
     update_rate: float = param(
@@ -69,60 +79,6 @@ class TrajectoryGeneratorParams(FramedParams):
         False,
         doc="Execute motions requested on ~/waypoints and ~/path_spec with the controller; "
         "false: only publish them.",
-    )
-    controller: str = param(
-        JOINT_CONTROLLER,
-        doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
-        "trajectories.",
-        read_only=True,
-    )
-    start_tolerance: float = param(
-        0.01,
-        doc="Max difference between the current joint positions and the first point of a "
-            "trajectory; beyond it execution is rejected.",
-        unit="rad or m", gt=0.0, le=10.0,
-    )  # fmt: skip
-    state_timeout: float = param(
-        1.0, doc="Max age of joint_states for execution; with older ones execution is rejected.",
-        unit="s", gt=0.0, le=60.0,
-    )  # fmt: skip
-    conversion_min_position_deviation: float = core_param(
-        PathConversionConfig, "min_position_deviation", name="conversion.min_position_deviation"
-    )
-    conversion_max_position_deviation: float = core_param(
-        PathConversionConfig, "max_position_deviation", name="conversion.max_position_deviation"
-    )
-    conversion_max_orientation_deviation: float = core_param(
-        PathConversionConfig,
-        "max_orientation_deviation",
-        name="conversion.max_orientation_deviation",
-    )
-    conversion_max_joint_step: float = core_param(
-        PathConversionConfig, "max_joint_step", name="conversion.max_joint_step"
-    )
-    saturation_max_segment_iterations: int = core_param(
-        SaturationSettings, "max_segment_iterations", name="saturation.max_segment_iterations"
-    )
-    saturation_max_aggregate_iterations: int = core_param(
-        SaturationSettings, "max_aggregate_iterations", name="saturation.max_aggregate_iterations"
-    )
-    saturation_convergence_dt: float = core_param(
-        SaturationSettings, "convergence_dt", name="saturation.convergence_dt"
-    )
-    saturation_max_dilation_iterations: int = core_param(
-        SaturationSettings, "max_dilation_iterations", name="saturation.max_dilation_iterations"
-    )
-    saturation_dilation_dt: float = core_param(
-        SaturationSettings, "dilation_dt", name="saturation.dilation_dt"
-    )
-    saturation_min_time_span: float = core_param(
-        SaturationSettings, "min_time_span", name="saturation.min_time_span"
-    )
-    saturation_time_split_method: str = core_param(
-        SaturationSettings, "time_split_method", name="saturation.time_split_method"
-    )
-    request_threads: int = param(
-        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )
 
 

@@ -80,7 +80,8 @@ class PlanarWorld:
         """
         if not (low[0] < high[0] and low[1] < high[1] and radius > 0.0):
             raise InvalidConfig(
-                f"no room between {low} and {high} for a robot of radius {radius} m."
+                f"no room between {low} and {high} for a robot of radius {radius} m.",
+                field="radius",
             )
         self.obstacles, self.radius = tuple(obstacles), radius
         self.low, self.high = np.array(low, float), np.array(high, float)

@@ -96,7 +96,8 @@ class RrtConfig:
         if share > 1.0 + 1e-9:
             raise InvalidConfig(
                 "task_space_exploitation_fraction and task_space_exploration_fraction add up to "
-                f"{share:.4g}; allowed is 1 at most."
+                f"{share:.4g}; allowed is 1 at most.",
+                field="task_space_exploitation_fraction",
             )
 
     def with_param(self, name: str, value: object) -> RrtConfig:
@@ -113,13 +114,13 @@ class RrtConfig:
         block, _, leaf = _current_name(name).rpartition("/")
         if block and block not in _BLOCKS:
             raise InvalidConfig(
-                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}"
+                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}", field=name
             )
         owner: Any = getattr(self, block) if block else self
         known = {f.name for f in dataclasses.fields(owner)} - set(_BLOCKS)
         if leaf not in known:
             raise InvalidConfig(
-                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}"
+                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}", field=name
             )
         changed = replace(owner, **{leaf: _checked(leaf, value)})
         return replace(self, **{block: changed}) if block else changed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Goal configurations that satisfy the constraints of a path, or why there are none.
+"""Goal configurations that satisfy the constraints of a path, or the reason of the failure.
 
 The pose of a goal is a further task constraint: solutions of inverse kinematics, then random seeds,
 are projected onto all constraints together.

@@ -64,7 +64,7 @@ class TaskClient:
             timeout: max time to wait [s].
 
         Raises:
-            TaskNotDone: there is none.
+            TaskNotDone: no task server responded.
         """
         began, noticed = time.monotonic(), False
         while not (self._status and self._commands.get_subscription_count()):

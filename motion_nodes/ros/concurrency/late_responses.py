@@ -55,7 +55,7 @@ def undelivered_raises() -> Iterator[None]:
     Raises:
         Undelivered: the client of a response that was sent is not discovered.
     """
-    # Whoever saves and restores the filters, such as pytest, may have removed ours.
+    # Code that saves and restores the filters, such as pytest, may have removed ours.
     if _FILTER not in warnings.filters:
         warnings.filters.insert(0, _FILTER)  # type: ignore[attr-defined]
         warnings._filters_mutated()  # type: ignore[attr-defined]

@@ -56,7 +56,8 @@ def _joined(
             if len(point.positions) != len(names):
                 raise InvalidCommand(
                     f"a displayed path has a point of {len(point.positions)} positions for "
-                    f"{len(names)} joints"
+                    f"{len(names)} joints",
+                    field="positions",
                 )
             for k, i in known:
                 row[i] = point.positions[k]
@@ -65,7 +66,9 @@ def _joined(
             times.append(begin + stamp.sec + 1e-9 * stamp.nanosec)
         begin = times[-1] if times else 0.0
     if len(rows) == given:
-        raise InvalidCommand("a displayed path has no points")
+        raise InvalidCommand("a displayed path has no points", field="points")
     if not np.isfinite(rows).all():
-        raise InvalidCommand("a displayed path has positions that are not finite")
+        raise InvalidCommand(
+            "a displayed path has positions that are not finite", field="positions"
+        )
     return np.array(times), np.array(rows)

@@ -34,7 +34,7 @@ def goals_of(alternatives: Sequence[Any], context: GoalContext) -> tuple[Goal, .
         context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: there are none, or they are empty, contradictory or unsupported.
+        RequestRejected: they are missing, empty, contradictory or unsupported.
     """
     if not alternatives:
         raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, "no goal: goal_constraints is empty")

@@ -30,14 +30,17 @@ def pixels_of(message: Image) -> NDArray[np.uint8]:
         return _grey(depth_of(message))
     if message.encoding not in COLOURS:
         known = ", ".join((*COLOURS, *ENCODINGS))
-        raise InvalidCommand(f"the image has the encoding '{message.encoding}'; supported: {known}")
+        raise InvalidCommand(
+            f"the image has the encoding '{message.encoding}'; supported: {known}", field="encoding"
+        )
     order = COLOURS[message.encoding]
     height, width, size = int(message.height), int(message.width), len(order)
     row = int(message.step) or size * width
     if row < size * width or len(message.data) < row * height or not width * height:
         raise InvalidCommand(
             f"the image has {len(message.data)} bytes in rows of {row}; {width} x {height} pixels "
-            f"of {size} bytes do not fit"
+            f"of {size} bytes do not fit",
+            field="data",
         )
     raw = np.frombuffer(message.data, np.uint8)
     pixels = np.ndarray((height, width, size), np.uint8, raw.data, 0, (row, size, 1))
@@ -52,7 +55,7 @@ def cloud_colours(message: PointCloud2) -> NDArray[np.uint8] | None:
     kinds = (PointField.FLOAT32, PointField.UINT32)
     if field is None or field.datatype not in kinds or field.offset + 4 > step:
         return None
-    # Packed as 0xAARRGGBB, whatever the field's type says.
+    # Packed as 0xAARRGGBB, independent of the field's type.
     raw = np.frombuffer(message.data, np.uint8)
     row = int(message.row_step) or step * width
     packed = np.ndarray((height, width, 4), np.uint8, raw.data, field.offset, (row, step, 1))

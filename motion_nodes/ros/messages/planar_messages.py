@@ -36,14 +36,16 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
     if not all(map(math.isfinite, (p.x, p.y, q.x, q.y, q.z, q.w))):
         raise InvalidCommand(
             f"{what}: position ({p.x}, {p.y}), orientation ({q.x}, {q.y}, {q.z}, {q.w}) must be "
-            "finite numbers"
+            "finite numbers",
+            field=what,
         )
     check_bounds(pose, what, EARTH_LENGTH)
     length = math.sqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w)
     if abs(length - 1.0) > UNIT_TOLERANCE:
         raise InvalidCommand(
             f"{what}: orientation ({q.x}, {q.y}, {q.z}, {q.w}) is not a unit quaternion (norm "
-            f"{length:.3g}); a yaw of 0 is (0, 0, 0, 1)"
+            f"{length:.3g}); a yaw of 0 is (0, 0, 0, 1)",
+            field=what,
         )
     # Homogeneous in the norm, so the quaternion need not be normalized.
     sine, cosine = 2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z

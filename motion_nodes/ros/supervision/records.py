@@ -68,7 +68,7 @@ class StopReport:
     reason: str = ""
 
     def state(self) -> StopState | None:
-        """Return the state; None for times that are none."""
+        """Return the state; None for invalid times."""
         with contextlib.suppress(InvalidCommand, TypeError):
             return StopState(self.stopped_ns, self.resumed_ns, self.reason)
         return None
@@ -85,13 +85,13 @@ def report(record: Record) -> None:
     if not number.isdecimal():
         return
     line = json.dumps({"record": _NAMES[type(record)], **asdict(record)}).encode() + b"\n"
-    # Nobody may read any more; whatever becomes of the record, the process goes on.
+    # The reader may be gone; the process continues without it.
     with contextlib.suppress(OSError):
         os.write(int(number), line)
 
 
 def read_record(line: bytes) -> Record | None:
-    """Return the record of a line; None for a line that is none."""
+    """Return the record of a line; None for an invalid line."""
     try:
         fields: dict[str, Any] = json.loads(line)
         return _KINDS[fields.pop("record")](**fields)

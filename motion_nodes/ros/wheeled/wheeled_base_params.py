@@ -12,28 +12,23 @@ from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.odometry import OdometryConfig
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.setting import setting_of
 from motion_nodes.ros.core_settings import settings_from
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import RobotParams
 
 COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
 """Default covariance diagonal: small in the plane, large out of it."""
 
 
-def _limit(name: str) -> Any:
-    """Return the field of one limit, such as ``linear.x.max_velocity``."""
-    field = name.rpartition(".")[2]
-    linear, angular = setting_of(BodyAxisLimits, field)[0].unit.split(" or ")
-    unit = linear if name.startswith("linear") else angular
-    return core_param(BodyAxisLimits, field, name=name, unit=unit)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(BaseLimits)
+@core_params(BodyAxisLimits, "angular.z", unit=1)
+@core_params(BodyAxisLimits, "linear.x", unit=0)
+@core_params(OdometryConfig)
+@core_params(BaseControllerConfig, read_only=("open_loop", "position_feedback"))
 class WheeledBaseParams(RobotParams):
     """Parameters of every wheeled base; names as in ros2_controllers."""
 
-    cmd_vel_timeout: float = core_param(BaseControllerConfig, "cmd_vel_timeout")
     state_timeout: float = param(
         0.5,
         doc="Timeout of joint_states; when it expires the wheels are stopped and an error is "
@@ -65,22 +60,15 @@ class WheeledBaseParams(RobotParams):
     enable_odom_tf: bool = param(
         True, doc="Publish the transform from the odometry frame to the base frame on /tf."
     )
-    open_loop: bool = core_param(BaseControllerConfig, "open_loop", read_only=True)
-    position_feedback: bool = core_param(BaseControllerConfig, "position_feedback", read_only=True)
-    velocity_rolling_window_size: int = core_param(OdometryConfig, "velocity_rolling_window_size")
     pose_covariance_diagonal: tuple[float, ...] = param(
         COVARIANCE,
-        doc="Diagonal of the odometry pose covariance [m^2, rad^2]; the accumulated errors "
-        "below are added to it.",
+        doc="Diagonal of the odometry pose covariance [m^2, rad^2]; the accumulated errors, see "
+        "position_error_per_metre, are added to it.",
         ge=0.0,
     )
     twist_covariance_diagonal: tuple[float, ...] = param(
         COVARIANCE, doc="Diagonal of the odometry twist covariance [(m/s)^2, (rad/s)^2].", ge=0.0
     )
-    position_error_per_metre: float = core_param(OdometryConfig, "position_error_per_metre")
-    position_error_per_radian: float = core_param(OdometryConfig, "position_error_per_radian")
-    yaw_error_per_metre: float = core_param(OdometryConfig, "yaw_error_per_metre")
-    yaw_error_per_radian: float = core_param(OdometryConfig, "yaw_error_per_radian")
     slip_threshold: float = param(
         0.1,
         doc="Threshold of the wheel slip estimate (residual rim speed) above which slip is "
@@ -89,50 +77,22 @@ class WheeledBaseParams(RobotParams):
         ge=0.0,
         le=100.0,
     )
-    linear_x_max_velocity: float = _limit("linear.x.max_velocity")
-    linear_x_min_velocity: float = _limit("linear.x.min_velocity")
-    linear_x_max_acceleration: float = _limit("linear.x.max_acceleration")
-    linear_x_max_deceleration: float = _limit("linear.x.max_deceleration")
-    linear_x_max_acceleration_reverse: float = _limit("linear.x.max_acceleration_reverse")
-    linear_x_max_deceleration_reverse: float = _limit("linear.x.max_deceleration_reverse")
-    linear_x_max_jerk: float = _limit("linear.x.max_jerk")
-    linear_x_min_jerk: float = _limit("linear.x.min_jerk")
-    angular_z_max_velocity: float = _limit("angular.z.max_velocity")
-    angular_z_min_velocity: float = _limit("angular.z.min_velocity")
-    angular_z_max_acceleration: float = _limit("angular.z.max_acceleration")
-    angular_z_max_deceleration: float = _limit("angular.z.max_deceleration")
-    angular_z_max_acceleration_reverse: float = _limit("angular.z.max_acceleration_reverse")
-    angular_z_max_deceleration_reverse: float = _limit("angular.z.max_deceleration_reverse")
-    angular_z_max_jerk: float = _limit("angular.z.max_jerk")
-    angular_z_min_jerk: float = _limit("angular.z.min_jerk")
-    clip_axes: bool = core_param(BaseLimits, "clip_axes")
-    max_wheel_velocity: float = core_param(BaseLimits, "max_wheel_velocity")
-    max_wheel_acceleration: float = core_param(BaseLimits, "max_wheel_acceleration")
-    clip_wheels: bool = core_param(BaseLimits, "clip_wheels")
+    cmd_vel_timeout: float
+    open_loop: bool
+    position_feedback: bool
+    clip_wheels: bool
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(BodyAxisLimits, "linear.y", unit=0)
 class SidewaysParams:
     """Lateral limits of a holonomic base, in addition to :class:`WheeledBaseParams`."""
 
-    linear_y_max_velocity: float = _limit("linear.y.max_velocity")
-    linear_y_min_velocity: float = _limit("linear.y.min_velocity")
-    linear_y_max_acceleration: float = _limit("linear.y.max_acceleration")
-    linear_y_max_deceleration: float = _limit("linear.y.max_deceleration")
-    linear_y_max_acceleration_reverse: float = _limit("linear.y.max_acceleration_reverse")
-    linear_y_max_deceleration_reverse: float = _limit("linear.y.max_deceleration_reverse")
-    linear_y_max_jerk: float = _limit("linear.y.max_jerk")
-    linear_y_min_jerk: float = _limit("linear.y.min_jerk")
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(CommandShape)
 class ShapeParams:
     """Gains and speed limits, in addition to :class:`WheeledBaseParams`; named as in Isaac Sim."""
-
-    linear_gain: float = core_param(CommandShape, "linear_gain")
-    angular_gain: float = core_param(CommandShape, "angular_gain")
-    max_linear_speed: float = core_param(CommandShape, "max_linear_speed")
-    max_angular_speed: float = core_param(CommandShape, "max_angular_speed")
 
 
 def base_defaults(robot: Robot) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.classic.planar_world import PlanarWorld, maze
@@ -44,5 +45,5 @@ def test_tree_and_path_stand_in_the_picture(planner: Rrt | RrtStar | RrtConnect)
 def test_world_without_room_is_refused() -> None:
     with pytest.raises(InvalidConfig):
         PlanarWorld(low=(1.0, 1.0), high=(1.0, 2.0))
-    with pytest.raises(InvalidConfig, match="radius"):
+    with pytest.raises(InvalidConfig, check=about("radius")):
         PlanarWorld(radius=0.0)

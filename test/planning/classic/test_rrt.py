@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from barrier_scene import GOAL, START, WEIGHTS, barrier_checker, greatest_depth
+from barrier_scene import GOAL, START, WEIGHTS, barrier_checker, max_depth
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.classic.planar_world import PlanarWorld, Wall, maze
@@ -29,7 +30,7 @@ def test_maze_is_solved_with_ends_exact_and_edges_free() -> None:
     assert (result.path[0] == start).all()
     assert (result.path[-1] == goal).all()
     assert np.linalg.norm(np.diff(result.path, axis=0), axis=1).max() <= 0.5 + 1e-9
-    assert greatest_depth(result.path, world.checker) < 1e-3
+    assert max_depth(result.path, world.checker) < 1e-3
     assert result.cost == pytest.approx(np.linalg.norm(np.diff(result.path, axis=0), axis=1).sum())
     tree = planner.tree()
     assert tree is not None
@@ -103,7 +104,7 @@ def test_arm_finds_its_way_between_barriers() -> None:
             assert (result.path[0] == START).all()
             assert (result.path[-1] == GOAL).all()
             # What the planner may miss between two configurations that it checks.
-            assert greatest_depth(result.path, checker) < 3e-3
+            assert max_depth(result.path, checker) < 3e-3
     assert solved >= 4
 
 
@@ -142,10 +143,10 @@ def test_settings_out_of_range_are_refused() -> None:
         {"max_iterations": 0},
         {"step_size": np.nan},
     ):
-        with pytest.raises(InvalidConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, check=about(next(iter(bad)))):
             RrtSettings(**bad)  # type: ignore[arg-type]
     world = maze()
-    with pytest.raises(InvalidConfig, match="weights"):
+    with pytest.raises(InvalidConfig, check=about("weights")):
         Rrt(RrtSettings(distance_metric_weights=(1.0,))).plan(world.request((1, 1), (9, 9)))
 
 

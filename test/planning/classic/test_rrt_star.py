@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from barrier_scene import GOAL, START, barrier_checker, greatest_depth
+from barrier_scene import GOAL, START, barrier_checker, max_depth
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.search.rrt_star import Costs
@@ -45,7 +46,7 @@ def test_path_never_gets_longer_and_is_valid(neighbours: str) -> None:
     assert len(costs) > 3
     assert costs == sorted(costs, reverse=True)
     assert result.cost == pytest.approx(costs[-1], abs=1e-9)
-    assert greatest_depth(result.path, world.checker) < 1e-3
+    assert max_depth(result.path, world.checker) < 1e-3
     assert (result.path[0] == [0.5, 0.5]).all()
     assert (result.path[-1] == [9.5, 0.5]).all()
 
@@ -90,7 +91,7 @@ def test_first_branch_is_divided_into_steps(step: float) -> None:
     # In a tree with room for some hundred nodes very small steps become longer.
     assert edges.max() <= max(step, result.cost / 100.0) + 1e-9
     assert result.cost == pytest.approx(edges.sum())
-    assert greatest_depth(result.path, world.checker) < 1e-3
+    assert max_depth(result.path, world.checker) < 1e-3
 
 
 def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +172,7 @@ def test_search_time_ends_an_arms_search_with_its_best_path() -> None:
     result = RrtStar(chosen).plan(request)
     assert result.status is PlanStatus.SOLVED
     assert result.path is not None
-    assert greatest_depth(result.path, checker) < 3e-3
+    assert max_depth(result.path, checker) < 3e-3
     assert (result.path[-1] == GOAL).all()
 
 
@@ -184,5 +185,5 @@ def test_no_way_at_all_is_told() -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     for bad in ({"neighbours": "all"}, {"rewire_radius": 0.0}, {"search_time": -1.0}):
-        with pytest.raises(InvalidConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, check=about(next(iter(bad)))):
             RrtStarSettings(**bad)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from barrier_scene import (
     at,
     barrier_checker,
     franka,
-    greatest_depth,
+    max_depth,
 )
 
 from motion_nodes.ik.pose_error import pose_error
@@ -62,13 +62,13 @@ def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance: Ik
     result = TaskSpaceRrt(CONFIG).plan(request)
     assert result.status is PlanStatus.SOLVED, result.reason
     error = pose_error(reached(result), TARGET)
-    if math.isfinite(tolerance.greatest_position):
+    if math.isfinite(tolerance.max_position):
         assert np.linalg.norm(error[:3]) <= 1e-4
     if tolerance.orientation != math.inf:
         assert np.linalg.norm(error[3:]) <= 0.005
     assert result.path is not None
     assert (result.path[0] == START).all()
-    assert greatest_depth(result.path, checker) < 3e-3
+    assert max_depth(result.path, checker) < 3e-3
     assert checker.limits.within(result.path, 1e-12)
 
 
@@ -98,7 +98,7 @@ def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths()
         assert np.linalg.norm(error[3:]) <= 0.005
         assert first.path is not None
         assert (first.path[0] == START).all()
-        assert greatest_depth(first.path, checker) < 3e-3
+        assert max_depth(first.path, checker) < 3e-3
         counts.append(first.iterations)
     assert max(counts) <= 1500
 

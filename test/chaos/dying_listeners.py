@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do the processes of a suite stay reachable while thousands of listeners come and are killed?
-
-    python benchmarks/bench_dying_listeners.py --listeners 1000 --lease 1.0
+"""``make dying-listeners``: a suite stays reachable while DDS participants start and are killed.
 
 Each listener is a participant with subscriptions to the busiest topics; half of them are killed
-(SIGKILL), so that their leases run out, half leave the graph in order. A supervised suite runs
-meanwhile, and this script samples what its supervisor reports: echoes over DDS, conditions,
-restarts. ``--lease`` sets the lease of the listeners, so that thousands run out in minutes: 20 s is
-the default of Fast DDS. ``--suite-lease`` sets that of the suite.
+(SIGKILL), so that their leases expire, half leave the graph. Reported is what the supervisor of a
+suite prints meanwhile: conditions of processes, restarts. ``--lease`` sets the lease of the
+listeners, of which thousands expire in minutes then (default of Fast DDS: 20 s), ``--suite-lease``
+that of the suite.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import re
 import subprocess
@@ -21,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from own_domain import ENVIRONMENT
 
 LISTENER = """
 import os, sys, time
@@ -52,7 +51,7 @@ for number in range(rounds):
     rclpy.shutdown()
     os._exit(0)
 """
-"""Imports once and forks for each listener, which costs a tenth of a start."""
+"""Imports once and forks for each listener, in a tenth of the time of a start."""
 
 PROFILE = """<?xml version="1.0" encoding="UTF-8" ?>
 <profiles xmlns="http://www.eprosima.com/XMLSchemas/fastRTPS_Profiles">
@@ -77,7 +76,7 @@ def lease_profile(folder: Path, seconds: float) -> dict[str, str]:
 
 
 class Suite:
-    """A supervised suite; what it says goes to a file."""
+    """A supervised suite, whose output goes to a file."""
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.log = folder / "suite.log"
@@ -95,7 +94,7 @@ class Suite:
 
     @property
     def text(self) -> str:
-        """All that was printed."""
+        """Output so far."""
         return self.log.read_text(errors="replace")
 
     def close(self) -> None:
@@ -110,8 +109,8 @@ def finished(streams: list[subprocess.Popen[str]]) -> bool:
 
 
 def main() -> None:
-    """Run, and print what was found."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Run, and print what the supervisor reported."""
+    parser = argparse.ArgumentParser(prog="dying_listeners", description=__doc__)
     parser.add_argument("--listeners", type=int, default=1000)
     parser.add_argument("--parallel", type=int, default=4)
     parser.add_argument("--life", type=float, default=0.15, help="of a listener [s]")
@@ -122,7 +121,7 @@ def main() -> None:
     random.seed(0)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        base = dict(os.environ, ROS_LOG_DIR=name)
+        base = dict(ENVIRONMENT, ROS_LOG_DIR=name)
         suite = Suite(folder, {**base, **lease_profile(folder, options.suite_lease)})
         try:
             measure(suite, options, {**base, **lease_profile(folder, options.lease)})
@@ -131,7 +130,7 @@ def main() -> None:
 
 
 def measure(suite: Suite, options: argparse.Namespace, environment: dict[str, str]) -> None:
-    """Have listeners come and die; print what the supervisor found."""
+    """Start and end listeners; print what the supervisor reported."""
     time.sleep(5.0)
     begin = time.monotonic()
     before = len(suite.text)
@@ -149,15 +148,15 @@ def measure(suite: Suite, options: argparse.Namespace, environment: dict[str, st
     for stream in streams:
         stream.terminate()
     made = sum(len((stream.communicate()[0] or "").splitlines()) for stream in streams)
-    # Leases that are still running out.
+    # The last leases have to expire.
     time.sleep(max(options.lease, 20.0 if options.lease <= 0.0 else 0.0) + 5.0)
-    said = [line for line in suite.text[before:].splitlines() if line.startswith("motion: ")]
-    found = [line for line in said if re.search("unreachable|wedged|stalled|starved|busy", line)]
+    lines = [line for line in suite.text[before:].splitlines() if line.startswith("motion: ")]
+    found = [line for line in lines if re.search("unreachable|wedged|stalled|starved|busy", line)]
     elapsed = time.monotonic() - begin
     print(f"{made} listeners in {elapsed:.0f} s, {made / elapsed:.1f} /s")
     print(f"leases: listeners {options.lease:g} s, suite {options.suite_lease:g} s (0: default)")
-    print(f"findings of the supervisor: {len(found)}")
-    for line in said:
+    print(f"reports of the supervisor about processes: {len(found)}")
+    for line in lines:
         print(f"  {line}")
 
 

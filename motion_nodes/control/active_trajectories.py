@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Active trajectories of a controller: checks before the start, playback, stops along paths."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.active_commands import Stop, TrajectoryProgress, TrajectoryRun
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.path_brake import PathBrake
+from motion_nodes.control.resync import allowed_start, return_goal
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.trajectory.playback_rate import STANDING
+from motion_nodes.trajectory.trajectory_checks import (
+    validate,
+    validate_joined_speeds,
+    validate_return,
+    validate_start,
+)
+
+Array = NDArray[np.float64]
+Joints = NDArray[np.intp]
+
+
+class ActiveTrajectories:
+    """Trajectories that move joints of a controller, and those that are brought to rest."""
+
+    def __init__(
+        self, controller: ArticulationController, stop_joints: Callable[[Joints], None]
+    ) -> None:
+        """Create without trajectories.
+
+        Args:
+            controller: of all joints.
+            stop_joints: stops joints, given by their indices, each by itself.
+        """
+        self._controller, self._stop_joints = controller, stop_joints
+        self.runs: list[TrajectoryRun] = []
+        """Active trajectories."""
+        self.stops: list[Stop] = []
+        """Trajectories that are being brought to rest along their paths."""
+
+    @property
+    def braking(self) -> Joints:
+        """Indices of the joints that are being brought to rest along paths."""
+        return np.concatenate([stop.joints for stop in self.stops] or [np.zeros(0, np.intp)])
+
+    def follower_of(
+        self,
+        goal: FollowGoal,
+        joints: Joints,
+        delay: float,
+        measured: tuple[Array, Array] | None,
+        start_tolerance: float,
+    ) -> TrajectoryFollower:
+        """Return the follower of a trajectory from the current references.
+
+        Args:
+            goal: the trajectory.
+            joints: indices of its joints.
+            delay: time until it begins [s]; negative: it began that long ago.
+            measured: positions and velocities of all joints, shape (n,) each, if known.
+            start_tolerance: max distance between its start and the joints; 0 for any distance.
+
+        Raises:
+            InvalidCommand: limits are exceeded, or the start is too far away.
+        """
+        present = self._controller.reference(joints)
+        spliced = goal.trajectory.starting_from(present)
+        first = goal.trajectory.sample(max(-delay, 0.0)).position
+        start = present.position
+        if measured is not None:
+            q, v = (values[joints] for values in measured)
+            start = allowed_start(first, start, q, v)
+        # The reference itself may slightly exceed a limit; commands may not.
+        own = self._controller.limits
+        limits = own.select(goal.trajectory.joint_names)
+        problem = (
+            (validate(goal.trajectory, limits) if goal.within is not own else None)
+            or validate_joined_speeds(spliced, limits, start_tolerance)
+            or validate_start(goal.trajectory, first, start, start_tolerance)
+            or validate_return(goal.trajectory, present.position, limits)
+        )
+        if problem is not None:
+            raise InvalidCommand(problem.text, field=problem.check)
+        rate = goal.rate if np.abs(present.velocity).max() <= STANDING else 1.0
+        return TrajectoryFollower(dataclasses.replace(goal, trajectory=spliced, rate=rate), delay)
+
+    def return_to(self, joints: Joints, end: Array) -> None:
+        """Move the references of joints slowly to measured positions [rad or m], shape (k,)."""
+        names = tuple(self._controller.joint_names[i] for i in joints)
+        start = self._controller.reference(joints).position
+        goal = return_goal(names, start, end, self._controller.limits.select(names))
+        run = TrajectoryRun("the return to the measured state", TrajectoryFollower(goal), joints)
+        self.runs.append(run)
+
+    def advance(self, dt: float, scaling: float) -> None:
+        """Advance trajectories and stops by ``dt`` [s], and set the references of their joints."""
+        for run in self.runs:
+            run.sample = run.follower.advance(dt, scaling)
+            if run.sample is not None:
+                self._controller.track(run.joints, run.sample)
+        for stop in list(self.stops):
+            if dt > 0.0 and not stop.brake.ended:
+                self._controller.track(stop.joints, stop.brake.step(dt))
+            if stop.brake.ended:
+                self.stops.remove(stop)
+
+    def check(self, dt: float, position: Array, velocity: Array) -> None:
+        """Compare references and measured state [rad or m, ...], shape (n,); end trajectories."""
+        for run in list(self.runs):
+            if run.sample is not None:
+                q, v = position[run.joints], velocity[run.joints]
+                run.progress = TrajectoryProgress(run.follower.time, run.sample, q, v)
+                run.follower.judge(run.sample, q, v, dt)
+            if run.follower.status is FollowStatus.SUCCEEDED:
+                self.runs.remove(run)
+            elif run.follower.status.ended:
+                self.end(run, run.follower.status, run.follower.text)
+
+    def end(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
+        """End a trajectory, and stop its joints."""
+        run.follower.end(status, text)
+        if run in self.runs:
+            self.runs.remove(run)
+            self._stop_joints(run.joints)
+
+    def end_along_path(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
+        """End a trajectory, and begin to stop it along its path if it moves."""
+        moving = run in self.runs and run.sample is not None and bool(run.sample.velocity.any())
+        self.end(run, status, text)
+        if moving:
+            follower = run.follower
+            limits = self._controller.limits.select(follower.joint_names)
+            brake = PathBrake(follower.goal.trajectory, limits, follower.time, follower.rate)
+            self.stops.append(Stop(brake, run.joints))
+
+    def abort(self, text: str) -> None:
+        """Abort all trajectories, and stop all their joints."""
+        for run in list(self.runs):
+            self.end(run, FollowStatus.ABORTED, text)
+        for stop in self.stops:
+            self._stop_joints(stop.joints)
+        self.stops.clear()
+
+    def preempt(self, joints: Joints, text: str) -> None:
+        """End the trajectories and stops of joints; their other joints stop."""
+        for run in list(self.runs):
+            if np.isin(run.joints, joints).any():
+                run.follower.end(FollowStatus.PREEMPTED, text)
+                self.runs.remove(run)
+                self._stop_joints(np.setdiff1d(run.joints, joints))
+        for stop in list(self.stops):
+            if np.isin(stop.joints, joints).any():
+                self.stops.remove(stop)
+                self._stop_joints(np.setdiff1d(stop.joints, joints))
+
+    def path_tolerances(self, usual: Array) -> Array:
+        """Return the path tolerances of all joints, shape (n,): those of trajectories, else usual.
+
+        Args:
+            usual: tolerances without a trajectory [rad or m], shape (n,).
+        """
+        tolerances = usual.copy()
+        for run in self.runs:
+            own = run.follower.goal.guard
+            if own is not None:
+                kept = tolerances[run.joints]
+                tolerances[run.joints] = np.where(np.isnan(own), kept, own)
+        return tolerances
+
+    def predict(self, samples: TrajectorySample, ahead: float) -> None:
+        """Write the references of trajectories at a time from now [s] into samples, shape (n,)."""
+        for run in self.runs:
+            sample = run.follower.sample_in(ahead, run.follower.goal.rate)
+            for kept, new in zip(samples, sample, strict=True):
+                kept[run.joints] = new
