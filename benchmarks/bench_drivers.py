@@ -28,7 +28,7 @@ from harness.processes import CpuShare, descendants, executable_of
 sys.path.append(TEST)
 from hardware.driver_journey import DriverJourney
 from hardware.fake_process import FakeProcess
-from hardware.standins import ROBOTS, ready_state, robot_folder
+from hardware.standins import ARMS, ROBOTS, ready_state, robot_folder
 from joint_client import smooth
 from planner_client import Codes
 from ros_processes import RosClient, values_of
@@ -152,7 +152,7 @@ def _robot(driver: str, fake: FakeProcess, folder: Path) -> str:
 def main() -> int:
     """Measure and print."""
     parser = arguments(__doc__)
-    parser.add_argument("--drivers", nargs="+", choices=tuple(ROBOTS), default=list(ROBOTS))
+    parser.add_argument("--drivers", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--goals", type=int, default=30, help="random goals for each driver")
     parser.add_argument("--seed", type=int, default=1, help="of the goals")
     options = parser.parse_args()

@@ -37,7 +37,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have the worker that only computes give way to all others."""
+    """Have workers that only compute give way to all others."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         from shares import LOW_PRIORITY, only_computes

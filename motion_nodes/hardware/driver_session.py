@@ -379,7 +379,12 @@ class DriverSession:
         self.fault = why
         self.waiting = f"a reset, after: {why}"
         self.state = SessionState.HOLDING
-        self.driver.hold()
+        try:
+            self.driver.hold()
+        except LinkLost as error:
+            self._disconnect(str(error))
+        except DriverFault as error:
+            self.fault = f"{why}; the command to hold failed: {error}"
 
     def _disconnect(self, why: str) -> None:
         if self.state is not SessionState.MONITORING:

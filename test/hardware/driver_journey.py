@@ -24,8 +24,8 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 
 AHEAD = 0.7
 """[rad] How far the first joint turns to either side of an obstacle."""
-CUBE = 0.04
-"""[m] Edge of the obstacle, which stands where the tool is at home."""
+CUBE = 0.17
+"""Edge of the obstacle, which stands where the tool is at home, by the distance from the base."""
 POLICY, DRIVER = "/rmpflow_policy", "/robot_driver"
 
 
@@ -87,9 +87,10 @@ class DriverJourney:
         """A planned motion where the shortest way is closed."""
         sides = [self.home | {self.first: self.home[self.first] + s * AHEAD} for s in (-1.0, 1.0)]
         status, result = self.planner.move(sides[0]).result(within=60.0)
-        assert status == SUCCEEDED, result.error_code.message
+        assert status == SUCCEEDED, (status, result.error_code)
         x, y, z = self.tool(self.home)[:3, 3]
-        self._scene(box("obstacle", (CUBE, CUBE, CUBE), (x, y, z)))
+        edge = CUBE * math.hypot(x, y, z)
+        self._scene(box("obstacle", (edge, edge, edge), (x, y, z)))
         try:
             assert self.planner.refused(self.home)[0] == Codes.GOAL_IN_COLLISION
             status, result = self.planner.move(sides[1]).result(within=60.0)

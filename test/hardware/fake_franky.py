@@ -69,8 +69,8 @@ class FakeFranky:
     JointImpedanceTrackingMotion = TrackingMotion
     TorqueStopMotion = StopMotion
 
-    def __init__(self) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.listener = socket.create_server((host, port))
         self.port = self.listener.getsockname()[1]
         self.q, self.mode = np.array(READY), "Idle"
         self.follows = True

@@ -21,8 +21,11 @@ ROBOTS = {
     "ur": "ur5e",
     "xarm": "xarm6",
     "franka": "fr3",
+    "two_wheels": "jetbot",
 }
 """The robot that each driver is tried with."""
+ARMS = ("feetech", "dynamixel", "ur", "xarm", "franka")
+"""Drivers of arms."""
 ANGLE = 2.0 * math.pi / 4096
 """Angle of a servo's count [rad]."""
 
@@ -44,8 +47,10 @@ class Standin:
 
 
 def ready_state(driver: str) -> dict[str, float]:
-    """Return the configuration in which a driver's arm is tried, by joint [rad]."""
+    """Return where a driver's arm is tried, by joint [rad]; empty for bases."""
     robot = load_robot(ROBOTS[driver])
+    if robot.base is not None:
+        return {}
     ready = robot.named_state("ready", "arm")
     return dict(zip(robot.group("arm").joints, ready.tolist(), strict=True))
 
@@ -150,10 +155,29 @@ def _franka(host: str, ready: list[float]) -> Standin:
     return Standin(host)
 
 
+def _two_wheels(_host: str, _ready: list[float]) -> Standin:
+    from hardware.fake_wheel_board import FakeWheelBoard
+
+    board = FakeWheelBoard()
+
+    def damage(*, on: bool) -> None:
+        board.damaged = on
+
+    settings = {
+        "left": "left_wheel_joint",
+        "right": "right_wheel_joint",
+        "counts_per_turn": 1440.0,
+    }
+    return Standin(
+        board.device, settings, fail=lambda: damage(on=True), mend=lambda: damage(on=False)
+    )
+
+
 _MAKERS: dict[str, Callable[[str, list[float]], Standin]] = {
     "feetech": _feetech,
     "dynamixel": _dynamixel,
     "ur": _ur,
     "xarm": _xarm,
     "franka": _franka,
+    "two_wheels": _two_wheels,
 }

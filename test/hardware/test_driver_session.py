@@ -213,6 +213,25 @@ def test_fault_of_the_robot_holds_and_can_be_reset_when_it_is_gone(rig: Rig) -> 
     assert rig.session.state is SessionState.ENABLED
 
 
+@pytest.mark.parametrize("kind", [DriverFault, LinkLost])
+def test_a_robot_that_cannot_be_told_to_hold_waits_for_a_reset(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, kind: type[DriverFault]
+) -> None:
+    rig.run(0.2)
+
+    def garbage(*_: object) -> None:
+        raise kind("garbage")
+
+    monkeypatch.setattr(rig.driver, "write", garbage)
+    monkeypatch.setattr(rig.driver, "hold", garbage)
+    rig.run(0.1)
+    assert rig.session.state is not SessionState.ENABLED
+    monkeypatch.undo()
+    rig.run(0.1)
+    assert "garbage" in rig.session.fault
+    assert rig.session.state is not SessionState.ENABLED
+
+
 def test_few_failed_reads_are_tolerated(rig: Rig) -> None:
     rig.run(0.2)
     rig.driver.broken = DriverFault
