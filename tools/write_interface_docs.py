@@ -145,7 +145,8 @@ def default_text(entry: Any, of_robot: set[str]) -> str:
     if isinstance(value, float) and math.isnan(value):
         return "not set"
     if isinstance(value, tuple):
-        return "[" + ", ".join(f"{item:g}" for item in value) + "]"
+        items = (item if isinstance(item, str) else f"{item:g}" for item in value)
+        return "[" + ", ".join(items) + "]"
     return f'"{value}"' if isinstance(value, str) else f"{value:g}"
 
 

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
 from typing import Protocol
 
+import numpy as np
+
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
+from motion_nodes.model.tree import Array
 
 GAIN = 2.5
 """Gain of the approach to points and headings [1/s]: stable with loop delays of up to 0.2 s."""
@@ -61,3 +65,33 @@ class BaseMotion(Protocol):
             dt: time since the last step [s].
         """
         ...
+
+    def route(self, pose: Pose2) -> Array:
+        """Return the rest of the way as poses of the base (x, y, yaw), shape (m, 3), m > 1.
+
+        Args:
+            pose: of the base.
+        """
+        ...
+
+    def resumed(self, row: int) -> BaseMotion:
+        """Return a motion that goes on from a row of the last :meth:`route`."""
+        ...
+
+
+ROUTE_STEP = 0.05
+"""Max distance of the rows of a route [m]."""
+
+
+def straight_route(start: Pose2, goal: Pose2, heading: float) -> Array:
+    """Return the route of a motion straight to a pose.
+
+    Args:
+        start: pose of the base.
+        goal: target pose.
+        heading: of the base on the way [rad].
+    """
+    count = max(math.ceil(start.distance(goal) / ROUTE_STEP), 1) + 1
+    rows = np.linspace(start, goal, count)
+    rows[:-1, 2], rows[-1, 2] = heading, goal.yaw
+    return rows

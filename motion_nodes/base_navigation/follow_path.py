@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from motion_nodes.base_navigation.base_motion import GAIN, TURN_ABOVE, TURNED, MotionOutcome
+from motion_nodes.base_navigation.base_motion import (
+    GAIN,
+    ROUTE_STEP,
+    TURN_ABOVE,
+    TURNED,
+    BaseMotion,
+    MotionOutcome,
+)
 from motion_nodes.base_navigation.go_to_pose import AIM, GoToPose
 from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.motion_limits import (
@@ -33,6 +40,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array
 
 LAWS = ("stanley", "rear_axle")
 
@@ -74,6 +82,7 @@ class _Leg:
 
     def __init__(self, section: Section, config: FollowConfig, kind: BaseKind) -> None:
         self.backward = section.backward
+        self.path = section.path
         self.length = section.path.length
         self.heading = section.heading
         self.speed = SpeedLimit(section.path, config.limits, holonomic=kind == "holonomic")
@@ -112,6 +121,7 @@ class FollowPath:
         self._turning: bool | None = None
         self._settling = 0.0
         self._last_bit: GoToPose | None = None
+        self._rows = path.poses()
 
     def too_tight(self) -> str:
         """Return where the path is tighter than the min turning radius, as text.
@@ -150,6 +160,37 @@ class FollowPath:
             return True
         self._fail(f"the base came to rest {self._config.tolerance.miss(pose, self.goal)}")
         return False
+
+    def route(self, pose: Pose2) -> Array:
+        """Return the rest of the path; see BaseMotion."""
+        if self._last_bit is not None:
+            self._rows = self._last_bit.route(pose)
+            return self._rows
+        parts = []
+        for i, leg in enumerate(self._legs[self._leg :]):
+            path = leg.path
+            yaw = path.yaw
+            if self._kind != "holonomic":
+                yaw = path.direction + (math.pi if leg.backward else 0.0)
+            rows = np.column_stack((path.xy, yaw))
+            if i == 0:
+                s = leg.base.update(pose.x, pose.y).s
+                rows = rows[min(int(np.searchsorted(path.s, s)), len(rows) - 1) :]
+            parts.append(rows)
+        parts.append(np.array(self.goal)[None])
+        self._rows = np.concatenate(parts)
+        if len(self._rows) < 2:
+            self._rows = np.concatenate((np.array(pose)[None], self._rows))
+        return self._rows
+
+    def resumed(self, row: int) -> BaseMotion:
+        """Return a motion along the rest of the path; see BaseMotion."""
+        rows = self._rows[row:]
+        away = np.hypot(*(rows[:, :2] - rows[-1, :2]).T).max()
+        if self._kind != "ackermann" and away < ROUTE_STEP:
+            config = self._config
+            return GoToPose(self._kind, self.goal, config.limits, config.tolerance)
+        return FollowPath(self._kind, PlanarPath(rows), self._config)
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
         """Return the commanded twist; see BaseMotion."""

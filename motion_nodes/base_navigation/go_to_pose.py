@@ -6,7 +6,13 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from motion_nodes.base_navigation.base_motion import GAIN, TURN_ABOVE, TURNED, MotionOutcome
+from motion_nodes.base_navigation.base_motion import (
+    GAIN,
+    TURN_ABOVE,
+    TURNED,
+    MotionOutcome,
+    straight_route,
+)
 from motion_nodes.base_navigation.goal_check import GoalTolerance
 from motion_nodes.base_navigation.motion_limits import (
     BaseKind,
@@ -18,6 +24,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array
 
 AIM = 0.25
 """Fraction of the tolerances that is aimed at."""
@@ -77,10 +84,12 @@ class GoToPose:
         self.remaining = math.inf
         # A moving base with a small heading error turns in without a stop.
         self.phase: Phase = "drive"
+        self._kind = kind
         self._holonomic = kind == "holonomic"
         self._limits = limits
         self._tolerance = tolerance or GoalTolerance()
-        self._reversing = reversing
+        self.reversing = reversing
+        """Whether a goal behind is approached in reverse."""
         self._backward: bool | None = None
         self._settling = 0.0
 
@@ -102,6 +111,21 @@ class GoToPose:
             return True
         self._enter("drive")
         return False
+
+    def route(self, pose: Pose2) -> Array:
+        """Return the line to the goal; see BaseMotion."""
+        bearing = pose.bearing(self.goal)
+        back = self._backward and not self._holonomic
+        heading = wrap_angle(bearing + math.pi) if back else bearing
+        if self._holonomic or pose.distance(self.goal) <= self._tolerance.xy:
+            heading = pose.yaw
+        return straight_route(pose, self.goal, heading)
+
+    def resumed(self, row: int) -> GoToPose:
+        """Return a motion to the same goal; see BaseMotion."""
+        return GoToPose(
+            self._kind, self.goal, self._limits, self._tolerance, reversing=self.reversing
+        )
 
     # ---- holonomic
 
@@ -137,7 +161,7 @@ class GoToPose:
         """Turn on the spot while the heading error is large, else drive to the goal."""
         error = wrap_angle(pose.bearing(self.goal) - pose.yaw)
         if self._backward is None:
-            self._backward = self._reversing and abs(error) > 0.5 * math.pi
+            self._backward = self.reversing and abs(error) > 0.5 * math.pi
         if self._backward:
             error = wrap_angle(error + math.pi)
         if self.phase == "turn" and abs(error) <= TURNED:

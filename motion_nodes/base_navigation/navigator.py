@@ -9,6 +9,11 @@ from enum import Enum
 from motion_nodes.base_navigation.base_motion import BaseMotion, MotionOutcome
 from motion_nodes.base_navigation.goal_check import ProgressCheck, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits, TwistRamp
+from motion_nodes.base_navigation.obstacle_avoidance import (
+    MOST_DETOURS,
+    ObstacleAvoidance,
+    SeenObstacles,
+)
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
@@ -30,6 +35,7 @@ class MotionResult(Enum):
     STUCK = "stuck"
     FAILED = "failed"
     LOST = "lost"
+    BLOCKED = "blocked"
     ABORTED = "aborted"
 
 
@@ -46,6 +52,8 @@ class NavigationTask:
         """Time since its start [s]."""
         self.returns = 0
         """Number of returns after rolling on beyond the goal."""
+        self.detours = 0
+        """Number of detours around obstacles."""
 
     @property
     def ended(self) -> bool:
@@ -66,10 +74,21 @@ class Navigator:
         stopped: StoppedCheck | None = None,
         progress: ProgressCheck | None = None,
         kind: BaseKind = "differential",
+        avoidance: ObstacleAvoidance | None = None,
     ) -> None:
-        """Start at rest, without a task."""
+        """Start at rest, without a task.
+
+        Args:
+            limits: of all motions.
+            stopped: check of rest.
+            progress: check of progress.
+            kind: of the base.
+            avoidance: reaction to obstacles; None: there are none.
+        """
         self.task: NavigationTask | None = None
         """The active task."""
+        self.avoidance = avoidance
+        """Reaction to obstacles."""
         self._ramp = TwistRamp(limits, kind)
         self._stopped = stopped or StoppedCheck()
         self._progress = progress or ProgressCheck()
@@ -107,6 +126,8 @@ class Navigator:
         self.task = NavigationTask(motion, label)
         self._stopping = None
         self._progress.reset()
+        if self.avoidance is not None:
+            self.avoidance.reset()
         return self.task
 
     def stop(self, ending: MotionResult, text: str) -> None:
@@ -126,13 +147,16 @@ class Navigator:
         self._ramp.twist = Twist2()
         self._end(ending, text)
 
-    def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2 | None:
+    def step(
+        self, pose: Pose2, twist: Twist2, dt: float, seen: SeenObstacles | None = None
+    ) -> Twist2 | None:
         """Return the commanded twist; None without a task.
 
         Args:
             pose: of the base in the frame of the task's goal.
             twist: measured velocity of the base in its own frame.
             dt: time since the last step [s].
+            seen: obstacles; None if nothing is known about any.
         """
         task = self.task
         if task is None:
@@ -142,7 +166,17 @@ class Navigator:
         if self._stopping is None:
             wanted = task.motion.step(pose, twist, dt)
             self._look(task, pose, dt)
-        driven = self._ramp.step(wanted if self._stopping is None else Twist2(), dt)
+        before = self._ramp.twist
+        waits = self._stopping is not None
+        if self.avoidance is not None and seen is not None:
+            self.avoidance.look_ahead(task.motion, pose, seen, dt)
+            waits |= self.avoidance.outdated
+        driven = self._ramp.step(Twist2() if waits else wanted, dt)
+        if self.avoidance is not None and seen is not None:
+            driven = self._ramp.twist = self.avoidance.limit(driven, before, twist, seen, dt)
+            if self._stopping is None:
+                self.avoidance.update(wanted, driven, pose, seen, dt)
+                self._get_around(task, pose, twist, wanted, seen)
         if self._stopping is not None and self._rests(twist, dt):
             self._come_to_rest(task, pose, *self._stopping)
         return driven
@@ -154,6 +188,30 @@ class Navigator:
         speed = math.hypot(self.twist.vx, self.twist.vy)
         usual = 0.5 * self._ramp.limits.max_velocity
         return self.task.motion.remaining / max(speed, usual)
+
+    def _get_around(
+        self, task: NavigationTask, pose: Pose2, twist: Twist2, wanted: Twist2, seen: SeenObstacles
+    ) -> None:
+        """Drive around what blocks the base, or give up."""
+        avoidance = self.avoidance
+        assert avoidance is not None
+        if avoidance.waited == 0.0 and not avoidance.outdated:
+            return
+        # To wait is no lack of progress.
+        self._progress.reset()
+        if not self._stopped.stands(twist):
+            return
+        motion = None
+        if task.detours < MOST_DETOURS:
+            motion = avoidance.detour(task.motion, pose, wanted, seen)
+        if motion is not None:
+            task.motion, task.detours = motion, task.detours + 1
+            avoidance.reset()
+        elif avoidance.out_of_patience:
+            self.stop(
+                MotionResult.BLOCKED,
+                f"blocked for {avoidance.waited:.1f} s: {avoidance.reason}",
+            )
 
     def _look(self, task: NavigationTask, pose: Pose2, dt: float) -> None:
         if task.motion.outcome is MotionOutcome.ARRIVED:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from motion_nodes.base_navigation.base_motion import MotionOutcome
+from motion_nodes.base_navigation.base_motion import MotionOutcome, straight_route
 from motion_nodes.base_navigation.go_to_pose import refuse_cars
 from motion_nodes.base_navigation.motion_limits import BaseKind
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -14,6 +14,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +78,7 @@ class TurnThenDrive:
         self.text = ""
         self.remaining = math.inf
         self.outcome = MotionOutcome.MOVING
+        self._kind = kind
         self._config = config or TurnThenDriveConfig()
         self._at_place = False
 
@@ -102,3 +104,12 @@ class TurnThenDrive:
             return Twist2(0.0, 0.0, math.copysign(self._config.yaw_velocity, error))
         self.outcome = MotionOutcome.ARRIVED
         return Twist2()
+
+    def route(self, pose: Pose2) -> Array:
+        """Return the line to the goal; see BaseMotion."""
+        at_place = pose.distance(self.goal) <= self._config.position_tolerance
+        return straight_route(pose, self.goal, pose.yaw if at_place else pose.bearing(self.goal))
+
+    def resumed(self, row: int) -> TurnThenDrive:
+        """Return a motion to the same goal; see BaseMotion."""
+        return TurnThenDrive(self._kind, self.goal, self._config)

@@ -22,6 +22,8 @@ Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
 """Left and right, or empty."""
+Footprint = Annotated[tuple[tuple[float, float], ...], Meta(max_length=100)]
+"""Corners x, y in the base frame [m]."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
 
 
@@ -71,6 +73,8 @@ class DifferentialSpec:
     """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
+    footprint: Footprint = ()
+    """Corners of the outline on the floor; empty: that of the collision geometry."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -109,6 +113,8 @@ class HolonomicSpec:
     """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
+    footprint: Footprint = ()
+    """Corners of the outline on the floor; empty: that of the collision geometry."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -151,6 +157,8 @@ class AckermannSpec:
     """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
     """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
+    footprint: Footprint = ()
+    """Corners of the outline on the floor; empty: that of the collision geometry."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:

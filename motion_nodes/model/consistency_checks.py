@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -135,6 +136,28 @@ class Agreement:
                         f"is {rollers.radius:g} m; it must be below half of the radius of wheel "
                         f"'{name}', {radius:g} m.",
                     )
+
+    def laser_scanners(self) -> None:
+        """Reject scanners on unknown links, two on one topic, and ranges or angles out of order."""
+        topics: set[str] = set()
+        for i, scanner in enumerate(self.description.laser_scanners):
+            path = f"laser_scanners[{i}]"
+            self.link(scanner.link, f"{path}.link")
+            if scanner.topic in topics:
+                raise self.fail(f"{path}.topic", f"'{scanner.topic}' is that of another scanner.")
+            topics.add(scanner.topic)
+            if scanner.range_min >= scanner.range_max:
+                raise self.fail(
+                    f"{path}.range_min",
+                    f"is {scanner.range_min:g} m; it must be below range_max, "
+                    f"{scanner.range_max:g} m.",
+                )
+            if not 0.0 < scanner.angle_max - scanner.angle_min <= math.tau:
+                raise self.fail(
+                    f"{path}.angle_max",
+                    f"is {scanner.angle_max:g} rad; it must be above angle_min, "
+                    f"{scanner.angle_min:g} rad, by at most one turn.",
+                )
 
     def collision(self, spheres: Spheres) -> None:
         """Reject spheres and ignored pairs of unknown links, and invalid radii."""

@@ -48,6 +48,7 @@ def assemble(
     check.frames()
     check.collision(spheres)
     check.simulation(base)
+    check.laser_scanners()
     check.joints(description.passive_joints, "passive_joints")
     limits = _limits(check)
     groups = _groups(check, limits)

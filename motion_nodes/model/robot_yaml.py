@@ -161,6 +161,30 @@ class CollisionDescription:
 
 
 @dataclass(frozen=True)
+class LaserScannerDescription:
+    """A planar laser scanner, which the physics simulation publishes."""
+
+    link: Name
+    """Link whose x axis is the direction of angle 0, and whose z axis the scans turn about."""
+    topic: Name = "scan"
+    """Topic in the robot's namespace."""
+    rays: Annotated[int, Meta(ge=2, le=20000)] = 360
+    """Number of readings of a scan."""
+    angle_min: float = 0.0
+    """Direction of the first reading [rad]."""
+    angle_max: float = 6.265732014659643
+    """Direction of the last reading [rad]."""
+    range_min: NotNegative = 0.1
+    """Min range [m]."""
+    range_max: Annotated[float, Meta(gt=0.0, le=1000.0)] = 10.0
+    """Max range [m]."""
+    rate: Annotated[float, Meta(gt=0.0, le=100.0)] = 5.0
+    """Scans per second."""
+    noise: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
+    """Standard deviation of the ranges [m]."""
+
+
+@dataclass(frozen=True)
 class HardwareDescription:
     """Driver of the real robot."""
 
@@ -195,6 +219,8 @@ class RobotDescription:
     """Joints without a drive, such as casters and free wheels: reported, never commanded."""
     simulation: SimulationDescription = field(default_factory=SimulationDescription)
     collision: CollisionDescription = field(default_factory=CollisionDescription)
+    laser_scanners: tuple[LaserScannerDescription, ...] = ()
+    """Laser scanners of the simulated robot."""
     hardware: HardwareDescription | None = None
     """Driver of the real robot; None: another program drives it."""
     sources: dict[Name, Name] = field(default_factory=dict)

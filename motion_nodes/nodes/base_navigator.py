@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base navigator: Nav2's actions for poses and paths, without maps and obstacles."""
+"""Base navigator: Nav2's actions for poses and paths, around obstacles, without maps."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from rclpy.duration import Duration
 
 from motion_nodes.base_navigation.approaches import ApproachConfig
 from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
+from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
@@ -31,13 +34,17 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     plan_to_pose,
 )
 from motion_nodes.nodes.navigation.navigator_config import (
+    avoidance_config_of,
+    avoidance_of,
     checks_of,
     config_of,
     kind_of,
     limits_of,
     navigator_defaults,
+    outline_of,
 )
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
+from motion_nodes.nodes.navigation.obstacle_inputs import ObstacleInputs, sensor_poses
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
@@ -53,6 +60,8 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.wheeled.base_commands import RESTART_PAUSE
 
+BLOCKED_NOTICE = 0.3
+"""Time after which a blocked base is reported [s]."""
 QUIET_TIME = RESTART_PAUSE + 0.1
 """[s] Pause of the twists after a stop, so that the next one starts a new stream."""
 
@@ -75,6 +84,8 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Validate the parameters for the kind of base."""
         try:
             config_of(params, kind_of(self.robot))
+            avoidance_of(params, self.robot)
+            sensor_poses(params)
         except InvalidConfig as error:
             return str(error)
         return None
@@ -83,13 +94,19 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Create the navigator and its endpoints."""
         params = self.params
         self._config = config_of(params, kind_of(self.robot))
-        self.navigator = Navigator(limits_of(params), *checks_of(params), self._config.kind)
+        # Searches of detours take longer than a cycle of the loop.
+        self._searches = ThreadPoolExecutor(1, "detours")
+        avoidance = avoidance_of(params, self.robot, self._searches.submit)
+        self.navigator = Navigator(
+            limits_of(params), *checks_of(params), self._config.kind, avoidance
+        )
         controller = BASE_CONTROLLERS[self.robot.kind]
         self._quiet_until = 0.0
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
         self._plan_out = self.advertise(Path, "plan", qos.LATCHED)
         self.tree = TransformTree(self)
+        self._obstacles = ObstacleInputs(self, self.tree, avoidance.footprint)
         self.listen(
             PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
         )
@@ -110,6 +127,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self._server.destroy()
             self._server = None
             self.tree.destroy()
+            self._searches.shutdown(wait=False, cancel_futures=True)
 
     def activate(self) -> None:
         """Start without a task and without a pose."""
@@ -119,6 +137,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Read odometry and command the next twist of the active task."""
         now_ns = self.now_ns()
         self._read_odometry(now_ns)
+        self._obstacles.update(self.base_frame)
         if self.navigator.task is None or time.monotonic() < self._quiet_until:
             return
         if self.time_stands:
@@ -150,6 +169,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Apply the parameters; active motions keep their path and respect new limits."""
         self._config = config_of(params, kind_of(self.robot))
         self.navigator.reconfigure(limits_of(params), *checks_of(params))
+        footprint, avoidance = outline_of(params, self.robot), self.navigator.avoidance
+        assert avoidance is not None
+        avoidance.reconfigure(limits_of(params), footprint, avoidance_config_of(params))
+        self._obstacles.reconfigure(footprint)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Stop the base: its pose may have changed."""
@@ -172,7 +195,15 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         else:
             report.note("OK", "stopping" if self.navigator.stopping else f"driving: {task.label}")
             report.value("distance left [m]", task.motion.remaining)
+            self._diagnose_blockage(report, task)
+        self._obstacles.diagnose(report)
         report.value("goals taken", self._count)
+
+    def _diagnose_blockage(self, report: Report, task: NavigationTask) -> None:
+        avoidance = self.navigator.avoidance
+        if avoidance is not None and avoidance.text and avoidance.waited > BLOCKED_NOTICE:
+            report.note("WARN", f"blocked for {avoidance.waited:.1f} s: {avoidance.reason}")
+        report.value("detours", task.detours)
 
     # ---- NavigationHost
 
@@ -246,6 +277,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._pose_in_goal_frame = Pose2()
         self._frame = self.odom_frame
         self._count = 0
+        self._obstacles.forget()
 
     def _step(self, now_ns: int, dt: float) -> None:
         fault = self._odometry_fault(now_ns)
@@ -257,9 +289,24 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.navigator.stop(MotionResult.LOST, f"{error}; the base was stopped")
             pose = self._pose or Pose2()
         self._pose_in_goal_frame = pose
-        twist = self.navigator.step(pose, Twist2() if fault else self._twist, dt)
+        seen = self._obstacles.surroundings(self._pose or Pose2(), self._frame)
+        task, measured = self.navigator.task, Twist2() if fault else self._twist
+        before = task.motion if task is not None else None
+        twist = self.navigator.step(pose, measured, dt, seen)
+        if task is not None and task.motion is not before:
+            self._show_detour(task)
         if twist is not None:
             self._send(twist, now_ns)
+
+    def _show_detour(self, task: NavigationTask) -> None:
+        """Publish the path of a detour, and log it."""
+        pose = self._pose_in_goal_frame
+        rows = [tuple(pose), *map(tuple, getattr(task.motion, "poses", ()))]
+        rows += task.motion.route(pose).tolist()
+        self.get_logger().info(f"{task.label}: driving around an obstacle")
+        with contextlib.suppress(InvalidCommand):
+            path = path_message(PlanarPath(rows), self._frame, self.now_ns())
+            self._plan_out.publish(path)
 
     def _read_odometry(self, now_ns: int) -> None:
         message = self._odometry.newest()
@@ -269,12 +316,13 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         try:
             if not twist.finite:
                 raise InvalidCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
-            self._pose = pose2_from(message.pose.pose)
+            pose = pose2_from(message.pose.pose)
         except InvalidCommand as error:
             self.warn("odometry", f"odometry ignored: {error}")
             return
-        self._twist = twist
-        self._odometry_ns = stamp_ns(message) or now_ns
+        stamp = stamp_ns(message) or now_ns
+        self._pose, self._twist, self._odometry_ns = pose, twist, stamp
+        self._obstacles.moved(1e-9 * stamp, pose, twist)
         self.odom_frame = message.header.frame_id.lstrip("/") or self.odom_frame
         self.base_frame = message.child_frame_id.lstrip("/") or self.base_frame
 

@@ -12,6 +12,7 @@ from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.nodes.cell.camera_topics import CameraTopics
 from motion_nodes.nodes.cell.contact_report import ContactReport
+from motion_nodes.nodes.cell.laser_topics import LaserTopics
 from motion_nodes.nodes.cell.object_markers import ObjectMarkers
 from motion_nodes.nodes.cell.scene_following import SceneFollowing
 from motion_nodes.nodes.cell.surface_gripper_topics import SurfaceGripperTopics, gripper_link
@@ -150,6 +151,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         if cameras:
             names = {place.namespace: name for name, place in by_robot.items()}
             self._cameras = CameraTopics(self, self._world, cameras, names, list(by_robot.values()))
+        self._lasers = LaserTopics(self, self._world, by_robot)
         if self._world.objects:
             self._moved = self.poll(TransformStamped, "~/move_object", qos.REQUESTS)
         if self.params.scene_bodies:
@@ -193,6 +195,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._contacts.tick()
         if self._cameras is not None:
             self._cameras.tick(self._stamp())
+        self._lasers.tick(self._stamp())
         for gripper in self._suction:
             gripper.tick()
         if self._objects is not None and abs(self.cell.time - self._objects_at) > OBJECT_PERIOD:
@@ -230,6 +233,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes.diagnose(report)
         if self._cameras is not None:
             self._cameras.diagnose(report)
+        self._lasers.diagnose(report)
 
 
 def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:

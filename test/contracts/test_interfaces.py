@@ -105,5 +105,6 @@ def test_the_file_itself():
                 "floating",
                 "real",
                 "tasks",
+                "scanners",
                 *BASE_CONTROLLERS,
             )

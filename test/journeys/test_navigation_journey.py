@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from base_navigation.rolling_base import figure_of_eight, rounded_square, square
+from geometry_msgs.msg import TransformStamped
 from joint_client import Call
 from nav_msgs.msg import Odometry
 from navigation_client import (
@@ -21,11 +24,12 @@ from navigation_client import (
     path,
     pose_of,
 )
-from ros_processes import Heard, RosClient
+from ros_processes import Heard, RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.model.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
 ROBOTS = {
@@ -87,13 +91,37 @@ class Rover:
         self.client.call(SetBool, "/mujoco_sim/pause", SetBool.Request(data=paused))
 
 
+BOX = "box:=box:0.12,0.2,0.3:20@60,60,0.15"
+"""Far away from all other tests."""
+
+
+def jetbot_with_a_scanner(folder: Path) -> Path:
+    """Return the folder of a JetBot with a laser scanner on top."""
+    shutil.copytree(load_robot("jetbot").directory, folder)
+    urdf, yaml = folder / "jetbot.urdf", folder / "robot.yaml"
+    link = (
+        '<link name="laser"/><joint name="laser_joint" type="fixed"><parent link="base_link"/>'
+        '<child link="laser"/><origin xyz="-0.02 0 0.13"/></joint></robot>'
+    )
+    urdf.write_text(urdf.read_text().replace("</robot>", link))
+    scanner = "laser_scanners: [{link: laser, range_min: 0.05, rate: 10.0, noise: 0.005}]\n"
+    yaml.write_text(yaml.read_text() + scanner)
+    return folder
+
+
 @pytest.fixture(scope="module", params=list(ROBOTS))
 def rover(
-    request: pytest.FixtureRequest, module_suite: Any, module_client: RosClient
+    request: pytest.FixtureRequest,
+    module_suite: Any,
+    module_client: RosClient,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Rover]:
-    """One robot after the other, each in a simulation of its own."""
-    name = request.param
-    processes = module_suite.bring_up(f"{name}:={ROBOTS[name][0]}")
+    """One robot after the other, each in a simulation of its own; the JetBot sees."""
+    name, robot, objects = request.param, ROBOTS[request.param][0], ()
+    if name == "jet":
+        robot = str(jetbot_with_a_scanner(tmp_path_factory.mktemp("robots") / "jetbot"))
+        objects = (BOX,)
+    processes = module_suite.bring_up(f"{name}:={robot}", objects=objects)
     rover = Rover(module_client, name)
     module_client.wait(lambda: rover.odom and rover.truth, "odometry", within=60.0)
     rover.navigator.wait_for()
@@ -153,6 +181,37 @@ def test_to_a_pose_and_back(rover):
         status, result = rover.go(goal).result(within=90.0)
         assert status == SUCCEEDED, result.error_msg
         rover.arrived(goal)
+
+
+def test_it_drives_around_a_box(rover):
+    """MuJoCo says that nothing was touched."""
+    if rover.name != "jet":
+        pytest.skip("it has no scanner")
+    client = rover.client
+    node = rover.navigator.node
+    assert client.set_parameters(node, obstacles__blocked_timeout=0.5).successful
+    put = client.publisher(TransformStamped, "/mujoco_sim/move_object")
+    rover.clear()
+    start, truth = rover.pose, pose_of(rover.truth.newest)
+    goal = start.compose(Pose2(1.6, 0.0, 0.0))
+    place_box(put, truth.compose(Pose2(0.7, 0.0, 0.0)))
+    call = rover.go(goal)
+    status, result = call.result(within=120.0)
+    assert status == SUCCEEDED, result.error_msg
+    assert call.feedback[-1].feedback.number_of_recoveries >= 1
+    rover.arrived(goal)
+    contacts = values_of(client.diagnostics("/mujoco_sim"))
+    assert contacts["contacts"] == "0", contacts["contact pairs"]
+    place_box(put, Pose2(60.0, 60.0))
+
+
+def place_box(publisher: Any, pose: Pose2) -> None:
+    """Put the box elsewhere in the world."""
+    message = TransformStamped(child_frame_id="box")
+    t, q = message.transform.translation, message.transform.rotation
+    t.x, t.y, t.z = pose.x, pose.y, 0.15
+    q.z, q.w = math.sin(0.5 * pose.yaw), math.cos(0.5 * pose.yaw)
+    publisher.publish(message)
 
 
 def test_only_approaches_of_its_kind(rover):

@@ -26,6 +26,7 @@ from navigation_client import (
 )
 from ros_processes import LATCHED, RosClient
 from scripted_base import ScriptedBase
+from scripted_scanner import BAD_SCANS, Scanner
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
@@ -40,7 +41,9 @@ NEAR = 0.06
 def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
     """A JetBot's navigator and a base for it."""
     base = ScriptedBase()
-    process = module_suite.node("base_navigator", robot="jetbot")
+    process = module_suite.node(
+        "base_navigator", robot="jetbot", **{"obstacles.cloud_topics": ["cloud"]}
+    )
     navigator = NavigationClient(module_client)
     goal_pose = module_client.publisher(PoseStamped, "/goal_pose")
     navigator.wait_for()
@@ -319,6 +322,75 @@ class TestFrames:
         status, result = navigator.follow(message).result(30.0)
         assert status == SUCCEEDED, result.error_msg
         assert base.pose.distance(Pose2(0.5, 0.0)) < NEAR
+
+
+@pytest.fixture
+def scanner(cell: SimpleNamespace, base: ScriptedBase) -> Iterator[Scanner]:
+    change = cell.client.set_parameters
+    assert change(NODE, obstacles__mode="auto", obstacles__sensor_timeout=0.5).successful
+    yield Scanner(cell.client, base, NODE)
+    assert change(NODE, obstacles__mode="off").successful
+
+
+class TestObstacles:
+    def test_it_stops_before_a_wall_and_goes_on(self, cell, base, scanner):
+        scanner.until(lambda: scanner.diagnosed("no goal"), "a report")
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        scanner.until(lambda: scanner.diagnosed("an obstacle at (1.00, "), "the wall")
+        assert base.pose.x == pytest.approx(1.0 - 0.1 - 0.058, abs=0.03)
+        assert not call.done
+        scanner.wall = 9.0
+        scanner.until(lambda: base.pose.x > 1.1, "the way to be free")
+        assert call.cancel()
+        scanner.until(lambda: call.done, "the end")
+
+    def test_it_gives_up_with_the_reason(self, cell, base, scanner):
+        change = cell.client.set_parameters
+        assert change(NODE, obstacles__timeout=1.0, obstacles__blocked_timeout=0.5).successful
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        scanner.wall = 0.5
+        scanner.until(lambda: call.done, "the end")
+        assert change(NODE, obstacles__timeout=30.0, obstacles__blocked_timeout=5.0).successful
+        status, result = call.result()
+        found = (status, result.error_code)
+        assert found == (ABORTED, Codes.PATIENCE_EXCEEDED), result.error_msg
+        assert "in odom" in result.error_msg
+        assert "no way around" in result.error_msg
+
+    def test_bad_scans_move_nothing(self, cell, base, scanner):
+        """Each is dropped with its reason, and the base waits for a good one."""
+        scanner.wall = 9.0
+        scanner.changes = BAD_SCANS[0][1]
+        call = cell.navigator.go((1.5, 0.0, 0.0))
+        assert call.accepted()
+        for reason, changes in BAD_SCANS:
+            scanner.changes = changes
+            scanner.until(lambda r=reason: scanner.diagnosed(r), reason)
+        assert base.pose.x < 0.02
+        scanner.changes = {}
+        scanner.until(lambda: base.pose.x > 0.2, "motion")
+        cell.client.wait(lambda: scanner.diagnosed("no valid message on /scan for"), "silence")
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        assert base.pose.x < 1.4
+        assert not call.done
+        assert cell.client.set_parameters(NODE, obstacles__sensor_silent="ignore").successful
+        status, result = call.result()
+        assert cell.client.set_parameters(NODE, obstacles__sensor_silent="hold").successful
+        assert status == SUCCEEDED, result.error_msg
+
+    def test_clouds_stop_it_too(self, cell, base, scanner):
+        """The last test of the class: the navigator waits for clouds from now on."""
+        scanner.wall = 9.0
+        scanner.pole = 0.6
+        call = cell.navigator.go((3.0, 0.0, 0.0))
+        assert call.accepted()
+        pole_at = "an obstacle at (0.60, "
+        scanner.until(lambda: scanner.diagnosed(pole_at), "the pole")
+        assert base.pose.x == pytest.approx(0.6 - 0.1 - 0.058, abs=0.03)
+        assert call.cancel()
+        call.result()
 
 
 def zero_quaternion() -> PoseStamped:

@@ -31,6 +31,7 @@ CODES = {
     MotionResult.STUCK: Codes.FAILED_TO_MAKE_PROGRESS,
     MotionResult.FAILED: Codes.NO_VALID_CONTROL,
     MotionResult.LOST: Codes.TF_ERROR,
+    MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
 """Error code by result, of both actions: Nav2's NavigateToPose passes on those of FollowPath."""
@@ -132,6 +133,7 @@ class NavigationServer(LoopActionServer[_Navigation]):
         now = self._host.node.now_ns()
         message.current_pose = stamped_pose(progress.pose, navigation.frame, now)
         fill_seconds(message.navigation_time, navigation.task.time)
+        message.number_of_recoveries = navigation.task.detours
         fill_seconds(message.estimated_time_remaining, progress.time_remaining)
         return message
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from motion_nodes.base_navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
+from motion_nodes.base_navigation.clearance_guard import GuardConfig
+from motion_nodes.base_navigation.detour_planner import Submit, at_once
+from motion_nodes.base_navigation.detour_search import DetourConfig
 from motion_nodes.base_navigation.follow_path import FollowConfig
+from motion_nodes.base_navigation.footprint import (
+    Footprint,
+    body_heights,
+    footprint_from,
+    footprint_of,
+)
 from motion_nodes.base_navigation.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.base_navigation.obstacle_avoidance import AvoidanceConfig, ObstacleAvoidance
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
 from motion_nodes.bases.ackermann_robot import max_steering_angle
@@ -121,3 +133,58 @@ def checks_of(params: NavigatorParams) -> tuple[StoppedCheck, ProgressCheck]:
             params.movement_time_allowance,
         ),
     )
+
+
+def avoidance_of(
+    params: NavigatorParams, robot: Robot, submit: Submit = at_once
+) -> ObstacleAvoidance:
+    """Return the reaction to obstacles.
+
+    Args:
+        params: of the navigator.
+        robot: of the navigator.
+        submit: begins the search of a detour.
+
+    Raises:
+        InvalidConfig: inconsistent parameters, or a robot without footprint.
+    """
+    return ObstacleAvoidance(
+        kind_of(robot),
+        outline_of(params, robot),
+        limits_of(params),
+        avoidance_config_of(params),
+        submit,
+    )
+
+
+def avoidance_config_of(params: NavigatorParams) -> AvoidanceConfig:
+    """Return the settings of the reaction to obstacles.
+
+    Raises:
+        InvalidConfig: inconsistent parameters.
+    """
+    return settings_from(
+        params,
+        AvoidanceConfig,
+        "obstacles_",
+        guard=settings_from(params, GuardConfig, "obstacles_"),
+        detour=settings_from(params, DetourConfig, "obstacles_"),
+    )
+
+
+def outline_of(params: NavigatorParams, robot: Robot) -> Footprint:
+    """Return the footprint of the parameters, else that of the robot.
+
+    Raises:
+        InvalidConfig: it is no polygon, or the robot has none.
+    """
+    numbers = list(params.footprint)
+    if not numbers:
+        return footprint_of(robot)
+    if len(numbers) % 2:
+        raise InvalidConfig(
+            f"footprint has {len(numbers)} numbers; it needs x and y of each corner",
+            field="footprint",
+        )
+    heights = body_heights(robot)
+    return footprint_from(np.reshape(numbers, (-1, 2)), **heights)

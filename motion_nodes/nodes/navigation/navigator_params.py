@@ -11,8 +11,8 @@ from motion_nodes.base_navigation.goal_check import GoalTolerance, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import MotionLimits
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
+from motion_nodes.nodes.navigation.obstacle_params import ObstacleParams
 from motion_nodes.ros.parameters import core_param, core_params, param
-from motion_nodes.ros.robot_node import RobotParams
 
 ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for name in names))
 
@@ -20,7 +20,7 @@ ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for n
 @dataclasses.dataclass(frozen=True, kw_only=True)
 @core_params(TurnThenDriveConfig, "turn_then_drive")
 @core_params(QuinticConfig, "quintic", only=("max_acceleration", "max_jerk"))
-class NavigatorParams(RobotParams):
+class NavigatorParams(ObstacleParams):
     """Parameters of a base navigator, named as in Nav2 where it has a counterpart."""
 
     approach: str = param(

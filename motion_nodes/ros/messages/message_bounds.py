@@ -75,6 +75,8 @@ READ_ELSEWHERE = {
     ("sensor_msgs/JointState", "velocity"),
     ("sensor_msgs/JointState", "effort"),
     ("trajectory_msgs/JointTrajectory", "points"),
+    ("sensor_msgs/LaserScan", "ranges"),
+    ("sensor_msgs/LaserScan", "intensities"),
     ("shape_msgs/Mesh", "vertices"),
     ("shape_msgs/Mesh", "triangles"),
     # An invalid entry must not invalidate the others.

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed limit from free distance: a base can always stop before what it sees."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.base_navigation.footprint import Footprint
+from motion_nodes.base_navigation.free_motion import contact_times
+from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.bases.base import Twist2
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array
+
+ROOM = 1e-3
+"""Distances are told apart by this much [m]."""
+SLACK = 0.01
+"""Closer than the clearance, a point may come closer by this much while the base passes it [m]."""
+PASSING = 0.2
+"""Sine of the max angle towards such a point at which the base still passes it."""
+STANDING = (0.004, 0.01)
+"""Limited speeds below which the base stops: travel, turning [m/s, rad/s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardConfig:
+    """Clearance and braking."""
+
+    clearance: float = setting(
+        0.1, doc="Distance that the base keeps from obstacles; half of it is kept while it passes "
+        "an obstacle that was put closer.", unit="m", ge=0.01, le=10.0,
+    )  # fmt: skip
+    latency: float = setting(
+        0.2, doc="Time from a command to its effect, for which the base goes on at its speed.",
+        unit="s", ge=0.0, le=5.0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_settings(self)
+
+
+class Blockage(NamedTuple):
+    """The point that limits the speed."""
+
+    x: float
+    """In the base frame [m]."""
+    y: float
+    """In the base frame [m]."""
+    distance: float
+    """From the footprint [m]."""
+
+
+class ClearanceGuard:
+    """Scales twists so that the base can stop on their arc before it violates the clearance.
+
+    A twist ``u`` that is scaled by ``f`` brakes within ``f L + f^2 / (2 b)`` seconds of motion at
+    ``u``, with the latency ``L`` and the rate ``b`` at which the deceleration limits can reduce
+    ``f``. That must not exceed the time ``T`` until the contact: ``v <= sqrt(2 a d)`` without
+    latency.
+    """
+
+    def __init__(
+        self,
+        kind: BaseKind,
+        footprint: Footprint,
+        limits: MotionLimits,
+        config: GuardConfig | None = None,
+    ) -> None:
+        """Guard a base."""
+        self.footprint = footprint
+        self.limits = limits
+        self.config = config or GuardConfig()
+        self.blockage: Blockage | None = None
+        """What limited the last twist; None: nothing."""
+        self._kind = kind
+
+    def limit(
+        self, wanted: Twist2, before: Twist2, points: Array, measured: Twist2, dt: float
+    ) -> Twist2:
+        """Return the twist that is commanded instead of another.
+
+        Args:
+            wanted: the next twist, within the limits of acceleration.
+            before: the last one, as limited.
+            points: obstacles in the base frame [m], shape (n, 2).
+            measured: velocity of the base.
+            dt: time since the last twist [s].
+        """
+        self.blockage = None
+        if wanted == Twist2():
+            return wanted
+        scale, blockage = self._scale(wanted, points)
+        if self._kind == "ackermann" and wanted.vx * measured.vx > 0.0:
+            # The wheels are still turned as they were.
+            steered = Twist2(wanted.vx, 0.0, wanted.vx * measured.wz / measured.vx)
+            other = self._scale(steered, points)
+            scale, blockage = min((scale, blockage), other, key=lambda found: found[0])
+        if scale >= 1.0:
+            return wanted
+        self.blockage = blockage
+        limited = wanted.scaled(scale)
+        lim, braking = self.limits, self._rate(before) * dt
+        excess = math.hypot(before.vx, before.vy) - math.hypot(limited.vx, limited.vy)
+        if excess > lim.max_deceleration * dt and braking < 1.0:
+            # Too fast for the new arc; on the last one the base can stop.
+            slower = before.scaled(1.0 - braking)
+            if self._scale(slower, points)[0] >= 1.0:
+                limited = slower
+        slow = math.hypot(limited.vx, limited.vy) < STANDING[0] and abs(limited.wz) < STANDING[1]
+        return Twist2() if slow else limited
+
+    def _rate(self, twist: Twist2) -> float:
+        """Return how fast the deceleration limits reduce the scale of a twist [1/s]."""
+        lim = self.limits
+        speed, turn = math.hypot(twist.vx, twist.vy), abs(twist.wz)
+        linear = lim.max_deceleration / speed if speed > 0.0 else math.inf
+        return min(linear, lim.max_yaw_deceleration / turn if turn > 0.0 else math.inf)
+
+    def _scale(self, twist: Twist2, points: Array) -> tuple[float, Blockage | None]:
+        """Return the max scale of a twist, at most 1, and what limits it."""
+        if not len(points) or twist == Twist2():
+            return 1.0, None
+        rate, latency = self._rate(twist), self.config.latency
+        horizon = latency + 0.5 / rate
+        clearance = self.config.clearance
+        footprint = self.footprint
+        fastest = math.hypot(twist.vx, twist.vy) + abs(twist.wz) * footprint.radius
+        reach = fastest * horizon + clearance + ROOM
+        points = points[np.hypot(points[:, 0], points[:, 1]) < footprint.radius + reach]
+        if not len(points):
+            return 1.0, None
+        distances, nearest = footprint.nearest(points)
+        # Points inside the footprint are the base itself.
+        near = (distances < reach) & (distances > 0.0)
+        points, distances, nearest = points[near], distances[near], nearest[near]
+        if not len(points):
+            return 1.0, None
+        times = contact_times(footprint, points, self._radii(distances), twist)
+        times[self._approached(points, distances, nearest, twist)] = 0.0
+        first = int(times.argmin())
+        time = float(times[first])
+        if time >= horizon:
+            return 1.0, None
+        x, y = points[first].tolist()
+        blockage = Blockage(x, y, float(distances[first]))
+        if fastest * time < 2.0 * ROOM:
+            return 0.0, blockage
+        return rate * (math.sqrt(latency * latency + 2.0 * time / rate) - latency), blockage
+
+    def _radii(self, distances: Array) -> Array:
+        """Return the distance that each point must keep [m]."""
+        clearance = self.config.clearance
+        closer = np.maximum(distances - SLACK, np.minimum(0.5 * clearance, distances - ROOM))
+        return np.where(distances >= clearance + ROOM, clearance, closer.clip(0.0, clearance))
+
+    def _approached(self, points: Array, distances: Array, nearest: Array, twist: Twist2) -> Array:
+        """Return which points are within the clearance and come still closer, as booleans."""
+        vx, vy = twist.vx - twist.wz * nearest[:, 1], twist.vy + twist.wz * nearest[:, 0]
+        towards = points - nearest
+        closing = towards[:, 0] * vx + towards[:, 1] * vy
+        passing = np.where(distances >= 0.5 * self.config.clearance, PASSING, 0.02)
+        return np.asarray(
+            (distances < self.config.clearance + ROOM)
+            & (closing > passing * np.hypot(vx, vy) * np.maximum(distances, 1e-9))
+        )

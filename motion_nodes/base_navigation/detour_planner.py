@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans detours of a base at rest: searches beside the loop, if it is given a thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.base_navigation.base_motion import BaseMotion, MotionOutcome
+from motion_nodes.base_navigation.detour import DetourMotion
+from motion_nodes.base_navigation.detour_search import (
+    Detour,
+    DetourConfig,
+    DetourSearch,
+    NoDetour,
+)
+from motion_nodes.base_navigation.footprint import Footprint
+from motion_nodes.base_navigation.free_motion import into_base
+from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.model.tree import Array
+
+DEPTHS = (0.07, 0.14, 0.2)
+"""Depths behind what is seen at which a detour assumes the same obstacle, if it can [m]."""
+STILL = 0.01
+"""Displacement of the base during a search beyond which its result is not used [m]."""
+
+Submit = Callable[[Callable[[], Detour]], "Future[Detour]"]
+"""Begins a search."""
+
+
+def at_once(job: Callable[[], Detour]) -> Future[Detour]:
+    """Run a search before it returns."""
+    future: Future[Detour] = Future()
+    try:
+        future.set_result(job())
+    except Exception as error:
+        future.set_exception(error)
+    return future
+
+
+class _Pending(NamedTuple):
+    future: Future[Detour]
+    motion: BaseMotion
+    pose: Pose2
+    back: float
+
+
+class DetourPlanner:
+    """One search at a time."""
+
+    def __init__(
+        self,
+        kind: BaseKind,
+        footprint: Footprint,
+        limits: MotionLimits,
+        clearance: float,
+        config: DetourConfig,
+        submit: Submit = at_once,
+    ) -> None:
+        """Create the planner.
+
+        Args:
+            kind: of the base.
+            footprint: of the base.
+            limits: of its motions.
+            clearance: that it keeps [m].
+            config: of the detours.
+            submit: begins a search, for example in a thread.
+        """
+        self._kind, self._footprint, self._limits = kind, footprint, limits
+        self._clearance, self._config, self._submit = clearance, config, submit
+        self._pending: _Pending | None = None
+
+    @property
+    def searching(self) -> bool:
+        """Whether a search has begun, whose result was not taken yet."""
+        return self._pending is not None
+
+    def forget(self) -> None:
+        """Do not use the result of the search that has begun."""
+        self._pending = None
+
+    def begin(self, motion: BaseMotion, pose: Pose2, wanted: Twist2, points: Array) -> None:
+        """Begin a search.
+
+        Args:
+            motion: the blocked motion.
+            pose: of the base, at rest.
+            wanted: twist of the motion, whose opposite leads back.
+            points: obstacles in the base frame [m], shape (n, 2).
+
+        Raises:
+            NoDetour: this base does not drive around, or is at its goal.
+        """
+        if self._kind == "ackermann":
+            raise NoDetour("a car does not drive around obstacles, it waits")
+        if isinstance(motion, DetourMotion):
+            motion = motion.then
+        if motion.outcome is not MotionOutcome.MOVING:
+            raise NoDetour("the base is at its goal")
+        rows = motion.route(pose)
+        route = np.column_stack((into_base(rows[:, :2], pose), rows[:, 2] - pose.yaw))
+        back = math.pi
+        if self._kind == "holonomic" and math.hypot(wanted.vx, wanted.vy) > 0.0:
+            back = math.atan2(-wanted.vy, -wanted.vx)
+        elif wanted.vx < 0.0:
+            back = 0.0
+        future = self._submit(lambda: self._search(points, route, back))
+        self._pending = _Pending(future, motion, pose, back)
+
+    def take(self, pose: Pose2) -> DetourMotion | None:
+        """Return the motion along the detour that was found; None while the search runs.
+
+        Args:
+            pose: of the base; if it has moved meanwhile, the result is None and is dropped.
+
+        Raises:
+            NoDetour: none was found.
+        """
+        pending = self._pending
+        if pending is None or not pending.future.done():
+            return None
+        self._pending = None
+        found = pending.future.result()
+        if pending.pose.distance(pose) > STILL:
+            return None
+        then = pending.motion.resumed(found.row)
+        return DetourMotion(self._kind, pending.pose, found, then, self._limits, back=pending.back)
+
+    def _search(self, points: Array, route: Array, back: float) -> Detour:
+        away = points / np.maximum(np.hypot(points[:, 0], points[:, 1]), 1e-6)[:, None]
+        behind = np.concatenate([points, *(points + depth * away for depth in DEPTHS)])
+        try:
+            return self._among(behind, route, back)
+        except NoDetour:
+            return self._among(points, route, back)
+
+    def _among(self, points: Array, route: Array, back: float) -> Detour:
+        lim = self._limits
+        search = DetourSearch(
+            self._footprint,
+            points,
+            route,
+            clearance=self._clearance,
+            config=self._config,
+            holonomic=self._kind == "holonomic",
+            turn_cost=lim.max_velocity / lim.max_yaw_velocity,
+            back=back,
+        )
+        return search.run()

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search of a way around obstacles, from a blocked base back to its route behind them.
+
+The way consists of straight lines with turns on the spot between them (of a holonomic base: lines
+at one heading). A grid of poses gives the corners; lines and turns between them are checked
+exactly, and corners that are not needed are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.base_navigation.detour_grid import PoseGrid
+from motion_nodes.base_navigation.footprint import Footprint
+from motion_nodes.base_navigation.free_motion import contact_times, into_base, keeps_clear
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.errors import MotionError
+from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.model.tree import Array
+
+MARGIN = 0.03
+"""Clearance of a detour beyond that which the base keeps [m], for errors of path tracking."""
+CHECKED = 0.02
+"""Part of it that the lines and turns have for certain; the rest is for the grid [m]."""
+LOOKOUT = 1.0
+"""Length of the route behind the obstacles to which a detour may lead [m]."""
+
+
+class NoDetour(MotionError):
+    """There is no way around; the text contains the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetourConfig:
+    """Settings of detours."""
+
+    max_detour: float = setting(
+        2.0, doc="Max length that a way around obstacles adds to the route; 0: no detours.",
+        unit="m", ge=0.0, le=20.0,
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        check_settings(self)
+
+
+@dataclass(frozen=True)
+class Detour:
+    """A way around."""
+
+    backing: float
+    """Distance that the base first goes back, along its heading or as it came [m]."""
+    poses: tuple[Pose2, ...]
+    """Begin of the first line and ends of all lines, each with the heading of the next line."""
+    row: int
+    """Row of the route at which it ends."""
+
+
+class DetourSearch:
+    """One search, in the base frame of the start."""
+
+    def __init__(
+        self,
+        footprint: Footprint,
+        points: Array,
+        route: Array,
+        *,
+        clearance: float,
+        config: DetourConfig,
+        holonomic: bool = False,
+        turn_cost: float = 0.1,
+        back: float = math.pi,
+    ) -> None:
+        """Prepare the search.
+
+        Args:
+            footprint: of the base.
+            points: obstacles in the base frame [m], shape (n, 2).
+            route: rest of the way as poses in the base frame, x, y, yaw rows, shape (m, 3).
+            clearance: that the base keeps [m].
+            config: settings.
+            holonomic: whether the base moves in all directions.
+            turn_cost: distance that counts as much as a turn [m/rad].
+            back: direction in which the base may go back at first, in its frame [rad].
+        """
+        self._footprint, self._points, self._route = footprint, points, route
+        self._clearance, self._config = clearance, config
+        self._holonomic, self._turn_cost, self._back = holonomic, turn_cost, back
+        steps = np.hypot(*np.diff(route[:, :2], axis=0).T)
+        self._s = np.concatenate(([0.0], np.cumsum(steps)))
+
+    def run(self) -> Detour:
+        """Return the shortest way that is found.
+
+        Raises:
+            NoDetour: there is none; says why.
+        """
+        if self._config.max_detour <= 0.0:
+            raise NoDetour("detours are disabled (max_detour is 0)")
+        rows = self._ends()
+        behind = self._free_length(self._back, self._clearance)
+        longest = min(behind, 2.0 * self._footprint.radius + 2.0 * self._clearance, 2.0)
+        grid = self._grid(rows, longest)
+        backing = np.arange(0.0, longest + 1e-9, grid.cell)
+        c, s = math.cos(self._back), math.sin(self._back)
+        starts = []
+        for b in backing.tolist():
+            node = grid.node(b * c, b * s, 0.0)
+            if node is not None:
+                starts.append((node, 2.0 * b))
+        if not starts:
+            raise NoDetour(f"there is no room to turn and none to go back{self._wide()}")
+        limit = float(self._s[rows[-1]]) + self._config.max_detour + 2.0 * longest + 5.0
+        costs, before = grid.search(starts, limit)
+        ends = []
+        for row in rows.tolist():
+            x, y = self._route[row, :2].tolist()
+            node = grid.node(x, y, self._heading_at(row))
+            if node is not None and math.isfinite(costs[node]):
+                ends.append((costs[node] - self._s[row], row, node))
+        for _, row, node in sorted(ends)[:5]:
+            found = self._refined(grid, before, row, node)
+            if found is not None:
+                return found
+        raise NoDetour(f"no way around is found within {self._config.max_detour:g} m"
+                       f"{self._wide()}")  # fmt: skip
+
+    # ---- route
+
+    def _ends(self) -> NDArray[np.intp]:
+        """Return the rows of the route, behind the obstacles on it, at which a detour may end."""
+        clear = np.array([
+            bool(self._clear(Pose2(*row), self._clearance + CHECKED))
+            for row in self._route.tolist()
+        ])  # fmt: skip
+        blocked = np.flatnonzero(~clear)
+        first = int(blocked[0]) if len(blocked) else 0
+        ahead = np.flatnonzero(clear[first:]) + first
+        ahead = ahead[self._s[ahead] > 0.02]
+        if not len(ahead):
+            x, y = self._route[-1, :2].tolist()
+            raise NoDetour(
+                "the rest of the route up to its end is occupied, with the clearance of "
+                f"{self._clearance:g} m: the goal is {math.hypot(x, y):.2f} m away"
+            )
+        return np.asarray(ahead[self._s[ahead] <= self._s[ahead[0]] + LOOKOUT])
+
+    def _heading_at(self, row: int) -> float:
+        return 0.0 if self._holonomic else float(self._route[row, 2])
+
+    def _grid(self, rows: NDArray[np.intp], longest: float) -> PoseGrid:
+        c, s = math.cos(self._back), math.sin(self._back)
+        corners = np.concatenate(
+            (self._route[: rows[-1] + 1, :2], [(0.0, 0.0), (longest * c, longest * s)])
+        )
+        side = 0.5 * self._config.max_detour + self._footprint.radius
+        grid = PoseGrid(
+            self._footprint,
+            corners.min(axis=0) - side,
+            corners.max(axis=0) + side,
+            holonomic=self._holonomic,
+            turn_cost=self._turn_cost,
+        )
+        grid.block(self._points, self._clearance + MARGIN)
+        return grid
+
+    def _wide(self) -> str:
+        """Return the width of the gap that the base needs, as text."""
+        width = float(np.ptp(self._footprint.corners[:, 1])) + 2.0 * (self._clearance + MARGIN)
+        return f"; a gap must be at least {width:.2f} m wide, and {self._turning():.2f} m to turn"
+
+    def _turning(self) -> float:
+        return 2.0 * (self._footprint.radius + self._clearance + MARGIN)
+
+    # ---- exact checks
+
+    def _clear(self, pose: Pose2, clearance: float) -> bool:
+        local = into_base(self._points, pose)
+        local = local[np.abs(local).max(axis=1) < self._footprint.radius + clearance]
+        return not len(local) or bool(self._footprint.distances(local).min() >= clearance)
+
+    def _free_length(self, direction: float, clearance: float) -> float:
+        """Return how far the base can move from its start; less clear points are left behind."""
+        distances = self._footprint.distances(self._points)
+        radii = np.where(distances > clearance + 1e-3, clearance, np.maximum(distances - 2e-3, 0.0))
+        twist = Twist2(math.cos(direction), math.sin(direction), 0.0)
+        times = contact_times(self._footprint, self._points, radii, twist)
+        return float(times.min(initial=math.inf)) - 0.01
+
+    def _reached(self, pose: Pose2, twist: Twist2, time: float) -> bool:
+        clearance = self._clearance + CHECKED
+        return keeps_clear(self._footprint, self._points, pose, twist, time, clearance)
+
+    def _turns(self, pose: Pose2, heading: float) -> bool:
+        turn = wrap_angle(heading - pose.yaw)
+        ways = [turn]
+        if abs(turn) > 3.0:
+            # The base may turn either way.
+            ways.append(turn - math.copysign(math.tau, turn))
+        return all(self._reached(pose, Twist2(0.0, 0.0, math.copysign(1.0, w)), abs(w))
+                   for w in ways)  # fmt: skip
+
+    # ---- corners
+
+    def _refined(
+        self, grid: PoseGrid, before: NDArray[np.int32], row: int, node: int
+    ) -> Detour | None:
+        """Return the way to a node with as few corners as possible; None if it is too long."""
+        nodes = [node]
+        while before[nodes[-1]] < grid.free.size:
+            nodes.append(int(before[nodes[-1]]))
+        places = [grid.place(n) for n in reversed(nodes)]
+        start = places[0]
+        end = Pose2(*self._route[row].tolist())
+        corners = [start, *_corners(places), (end.x, end.y)]
+        poses = self._connected(corners, end)
+        if poses is None:
+            return None
+        length = math.hypot(*start)
+        at = start
+        for pose in poses:
+            length += math.dist(at, pose[:2])
+            at = (pose.x, pose.y)
+        if length - self._s[row] > self._config.max_detour:
+            return None
+        return Detour(math.hypot(*start), tuple(poses), row)
+
+    def _connected(self, corners: list[tuple[float, float]], end: Pose2) -> list[Pose2] | None:
+        """Return lines between corners, from the first one at heading 0, to the last one."""
+        last = len(corners) - 1
+        failed: set[tuple[int, int]] = set()
+
+        def from_corner(i: int, came: int, yaw: float) -> list[Pose2] | None:
+            here = Pose2(*corners[i], yaw)
+            if i == last:
+                return [] if self._turns(here, end.yaw) else None
+            if (i, came) in failed:
+                return None
+            for j in range(last, i, -1):
+                length = math.dist(corners[i], corners[j])
+                bearing = here.bearing(Pose2(*corners[j])) if length > 1e-3 else yaw
+                heading = yaw if self._holonomic else bearing
+                if not self._turns(here, heading):
+                    continue
+                along = bearing - heading
+                twist = Twist2(math.cos(along), math.sin(along), 0.0)
+                if not self._reached(Pose2(here.x, here.y, heading), twist, length):
+                    continue
+                rest = from_corner(j, i, heading)
+                if rest is not None:
+                    return [Pose2(*corners[j], heading), *rest]
+            failed.add((i, came))
+            return None
+
+        poses = from_corner(0, -1, 0.0)
+        if poses is None:
+            return None
+        if self._holonomic:
+            return [*poses, end]
+        # The base has the heading of a line before it drives it.
+        places = [Pose2(*corners[0], 0.0), *poses]
+        headings = [*(pose.yaw for pose in poses), end.yaw]
+        return [Pose2(p.x, p.y, yaw) for p, yaw in zip(places, headings, strict=True)]
+
+
+def _corners(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the places where the direction changes, without the ends."""
+    distinct = [p for k, p in enumerate(places) if k == 0 or math.dist(p, places[k - 1]) > 1e-9]
+    found = []
+    for a, b, c in zip(distinct, distinct[1:], distinct[2:], strict=False):
+        if abs((b[0] - a[0]) * (c[1] - b[1]) - (b[1] - a[1]) * (c[0] - b[0])) > 1e-9:
+            found.append(b)
+    return found

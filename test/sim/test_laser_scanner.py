@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulated laser scanners against exact ray casts in the plane."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from base_navigation.obstacle_scenes import Scene
+from raised_errors import about
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.robot_yaml import LaserScannerDescription
+from motion_nodes.sim.free_bodies import parse_free_body
+from motion_nodes.sim.laser_scanner import SimulatedLaser
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
+
+BURGER = load_robot("turtlebot3_burger")
+LDS = BURGER.description.laser_scanners[0]
+EXACT = dataclasses.replace(LDS, noise=0.0)
+
+
+@pytest.fixture(scope="module")
+def world():
+    objects = (
+        "box:=box:0.4,0.2,0.4:1@2.5,0.1,0.2",
+        "pole:=cylinder:0.1,0.5:1@1.0,1.2,0.25",
+        "close:=box:0.02,0.02,0.4:1@0.86,0.0,0.2",
+        "low:=box:0.2,0.2,0.1:1@0.2,0,0.05",
+    )
+    config = WorldConfig(objects=tuple(map(parse_free_body, objects)))
+    X = from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, 0.4))
+    return MujocoWorld([RobotPlacement(BURGER, "r", X)], config)
+
+
+def test_scans_equal_exact_ray_casts(world):
+    """The scanner's link is seen through; what is lower than the scanner is not seen."""
+    body = world.data.body("r/base_scan")
+    x, y, _ = body.xpos
+    angles = 0.4 + np.linspace(LDS.angle_min, LDS.angle_max, 360)
+    scene = Scene(discs=np.array([(1.0, 1.2, 0.1)]),
+                  boxes=np.array([(2.3, 0.0, 2.7, 0.2), (0.85, -0.01, 0.87, 0.01)]))  # fmt: skip
+    expected = scene.ranges(x, y, angles)
+    found = SimulatedLaser(world, "r", EXACT).scan()
+    assert found.dtype == np.float32
+    too_close = expected < LDS.range_min
+    assert 5 < too_close.sum() < 30
+    hits = np.isfinite(found) & np.isfinite(expected)
+    assert hits.sum() > 15
+    assert found[hits] == pytest.approx(expected[hits], abs=3e-3)
+    # Rays that graze an edge may differ.
+    assert (np.isneginf(found) != too_close).sum() <= 2
+    assert (np.isposinf(found) != np.isposinf(expected)).sum() <= 6
+
+
+def test_noise_and_sectors(world):
+    noisy = SimulatedLaser(world, "r", LDS)
+    scans = np.array([noisy.scan() for _ in range(40)])
+    seen = np.isfinite(scans).all(axis=0)
+    assert np.std(scans[:, seen], axis=0).mean() == pytest.approx(0.01, rel=0.2)
+    sector = dataclasses.replace(EXACT, angle_min=-0.3, angle_max=0.3, rays=61)
+    assert len(SimulatedLaser(world, "r", sector).scan()) == 61
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("laser_scanners[0].link", {"link": "mast"}),
+        ("laser_scanners[0].range_min", {"range_min": 4.0}),
+        ("laser_scanners[0].angle_max", {"angle_max": -1.0}),
+        ("laser_scanners[0].angle_max", {"angle_max": 7.0}),
+    ],
+)
+def test_invalid_scanners(field, change, tmp_path):
+    from motion_nodes.model.robot_builder import assemble
+
+    scanner = dataclasses.replace(LDS, **change)
+    description = dataclasses.replace(BURGER.description, laser_scanners=(scanner,))
+    with pytest.raises(InvalidDescription, check=about(field)):
+        assemble(tmp_path / "robot.yaml", description, BURGER.tree, BURGER.urdf, {})
+
+
+def test_two_scanners_on_one_topic(tmp_path):
+    from motion_nodes.model.robot_builder import assemble
+
+    two = (LaserScannerDescription("base_scan"), LaserScannerDescription("base_link"))
+    description = dataclasses.replace(BURGER.description, laser_scanners=two)
+    with pytest.raises(InvalidDescription, check=about("laser_scanners[1].topic")):
+        assemble(tmp_path / "robot.yaml", description, BURGER.tree, BURGER.urdf, {})
