@@ -122,7 +122,7 @@ class Stranger:
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
-            while "READY" not in log.read_text():
+            while "READY after" not in log.read_text():
                 if process.poll() is not None or time.monotonic() - begin > TIMEOUT:
                     raise StepError(f"'{text}' is not ready:\n{log.read_text()[-3000:]}")
                 time.sleep(0.1)

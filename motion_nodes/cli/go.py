@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,7 +30,8 @@ def go(
     to: Annotated[
         str | None,
         typer.Option(
-            help="Arm: named state or joint positions. Base: x,y or x,y,yaw [m, rad] in odom."
+            help="Arm: named state or joint positions. Base: x,y or x,y,yaw [m, rad] in odom. "
+            "Mobile manipulator: numbers are for the base, unless --group is given."
         ),
     ] = None,
     to_position: ToPositionOption = None,
@@ -70,7 +72,7 @@ def go(
     place = parse_placement(robot)
     known = load_description(place.robot)
     pose = PoseWords(to_position, to_rpy, to_quat)
-    if known.base is not None and group is None:
+    if known.base is not None and group is None and not _for_its_arm(known, to, pose):
         if pose.given or (velocity, acceleration) != (1.0, 1.0):
             raise InvalidCommand(
                 f"'{known.name}' is a mobile base; its only target option is --to x,y or x,y,yaw."
@@ -88,6 +90,14 @@ def go(
             say("Is `motion up` running, with the same ROS_DOMAIN_ID and namespace?")
         raise typer.Exit(NO_SOLUTION)
     say(f"target reached after {time.monotonic() - begin:.1f} s.")
+
+
+def _for_its_arm(robot: Robot, to: str | None, pose: PoseWords) -> bool:
+    """Return whether a target of a mobile base is one of the arm on it."""
+    has_arm = any(group.tip for group in robot.groups.values())
+    return has_arm and (
+        pose.given or (to is not None and re.search(r"[^-+\d.,e\s]", to) is not None)
+    )
 
 
 def _arm_request(

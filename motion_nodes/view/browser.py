@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import viser
@@ -16,7 +16,13 @@ from motion_nodes.view.displays import Displays
 from motion_nodes.view.draw_loop import DrawLoop
 from motion_nodes.view.health_panel import HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
-from motion_nodes.view.page_script import HOLD_PATH, RELEASE_PATH, RESUME_PATH, STOP_PATH
+from motion_nodes.view.page_script import (
+    ALIVE_PATH,
+    HOLD_PATH,
+    RELEASE_PATH,
+    RESUME_PATH,
+    STOP_PATH,
+)
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
@@ -88,7 +94,9 @@ class BrowserViewer(ViewerUpdates):
         self._closed = threading.Event()
         self._draw_lock = threading.Lock()
         hold = self.slider_hold
-        actions = {HOLD_PATH: hold.hold, RELEASE_PATH: hold.release}
+        actions: dict[str, Callable[[], object]] = {
+            HOLD_PATH: hold.hold, RELEASE_PATH: hold.release, ALIVE_PATH: lambda: None,
+        }  # fmt: skip
         if stops:
             actions |= {STOP_PATH: self._stop_all, RESUME_PATH: self._resume}
         self._server = start_server(host, port, port_search, title, dark, self._token, actions)

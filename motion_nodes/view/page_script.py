@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script in the page: Esc while something is typed, held sliders, a notice without WebGL.
+"""A script in the page: Esc while something is typed, held sliders, notices.
 
 viser ignores hotkeys in input fields, in which the focus stays after a number was typed, sends the
-same messages for sliders that are dragged and for numbers that are typed, and shows no panel
-without WebGL: the notice has the buttons to stop and to resume.
+same messages for sliders that are dragged and for numbers that are typed, goes on showing the last
+state when the suite has ended, and shows no panel without WebGL: that notice has the buttons to
+stop and to resume.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 """Paths that stop all robots and accept commands again."""
 HOLD_PATH, RELEASE_PATH = "/motion_nodes/hold_slider", "/motion_nodes/release_slider"
 """Paths that report a slider that is held, twice a second, and its release."""
+ALIVE_PATH = "/motion_nodes/alive"
+"""Path that the page requests every few seconds, to notice the end of the suite."""
 ACTION_HEADER = "X-Motion-Nodes"
 """Header of requests for them: browsers send it across sites only if the server allows it."""
 _HEAD = b"<head>"
@@ -48,6 +51,15 @@ addEventListener("pointerup", released, true);
 addEventListener("pointercancel", released, true);
 addEventListener("blur", released);
 addEventListener("DOMContentLoaded", () => {
+  const lost = document.createElement("div");
+  lost.id = "no-connection";
+  lost.hidden = true;
+  lost.style = "position: fixed; inset: 0 0 auto 0; z-index: 9998; padding: 0.7em; " +
+    "background: #ffd8d8; color: #222; font: 16px sans-serif";
+  lost.append("No connection to the suite: what is shown is old. " +
+    "After a restart, open the address that it prints.");
+  document.body.append(lost);
+  setInterval(async () => { lost.hidden = Boolean((await report("ALIVE_PATH"))?.ok); }, 3000);
   const canvas = document.createElement("canvas");
   if (canvas.getContext("webgl2") || canvas.getContext("webgl")) return;
   const notice = document.createElement("div");
@@ -82,6 +94,7 @@ _INSERTED = {
     "RESUME_PATH": RESUME_PATH,
     "HOLD_PATH": HOLD_PATH,
     "RELEASE_PATH": RELEASE_PATH,
+    "ALIVE_PATH": ALIVE_PATH,
 }
 for _word, _text in _INSERTED.items():
     _SCRIPT = _SCRIPT.replace(_word, _text)

@@ -318,3 +318,10 @@ def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
     for seen in (False, True):
         page.tap_title("motion_nodes")
         cell.wait(lambda seen=seen: ("joint1" in page.text()) is seen, "the panel moves")
+
+
+def test_a_page_whose_suite_has_ended_says_so(cell: Cell) -> None:
+    text = "No connection to the suite"
+    assert text not in cell.page.text()
+    cell.viewer.close()
+    cell.page.wait_for_text(text)

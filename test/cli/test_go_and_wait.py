@@ -6,6 +6,8 @@ import math
 import pytest
 
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.cli.go import _for_its_arm
+from motion_nodes.cli.values import PoseWords
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.clients import go, recover, task, wait
 
@@ -51,6 +53,19 @@ def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, 
     done = motion(command)
     assert done.code == 2
     assert said in done.text
+
+
+@pytest.mark.parametrize(
+    ("to", "position", "for_arm"),
+    [
+        ("1,0.5", None, False), ("1, -0.5, 1e-1", None, False), (None, None, False),
+        ("ready", None, True), ("lift=0.3", None, True), (None, "0.4,0,0.5", True),
+    ],
+)  # fmt: skip
+def test_numbers_are_for_the_base_of_a_mobile_manipulator(to, position, for_arm):
+    pose = PoseWords(position, None, None)
+    assert _for_its_arm(load_robot("franka"), to, pose) is for_arm
+    assert not _for_its_arm(load_robot("jetbot"), to, pose), "it has no arm"
 
 
 @pytest.fixture
