@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy
@@ -153,26 +154,26 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("add", "words"),
     [
-        (lambda s: s.add_linear_path(START), "ends.*where"),
-        (lambda s: s.add_translation(P0), "ends.*where"),
-        (lambda s: s.add_rotation(START[:3, :3]), "ends.*where"),
-        (lambda s: s.add_rotation(np.ones((3, 3))), "valid.*pose"),
-        (lambda s: s.add_linear_path(np.full((4, 4), NAN)), "not finite"),
-        (lambda s: s.add_translation([0.0, NAN, 0.0]), "three finite numbers"),
-        (lambda s: s.add_translation([0.0, 1.0]), "three finite numbers"),
-        (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend.*radius.*-0.1"),
+        (lambda s: s.add_linear_path(START), "pieces[0]"),
+        (lambda s: s.add_translation(P0), "pieces[0]"),
+        (lambda s: s.add_rotation(START[:3, :3]), "pieces[0]"),
+        (lambda s: s.add_rotation(np.ones((3, 3))), "rotation"),
+        (lambda s: s.add_linear_path(np.full((4, 4), NAN)), "pose"),
+        (lambda s: s.add_translation([0.0, NAN, 0.0]), "position"),
+        (lambda s: s.add_translation([0.0, 1.0]), "position"),
+        (lambda s: s.add_translation(P0 + 1.0, -0.1), "blend_radius"),
         (
             lambda s: s.add_three_point_arc(beside(P0, 0.2, 0, 0), beside(P0, 0.1, 0, 0)),
-            "on a line",
+            "arc",
         ),
-        (lambda s: s.add_three_point_arc(P0, beside(P0, 0.1, 0, 0)), "the same"),
-        (lambda s: s.add_three_point_arc(beside(P0, 0.1, 0, 0), P0), "the same"),
-        (lambda s: s.add_tangent_arc(P0 + 0.1), "direction.*piece.*before"),
+        (lambda s: s.add_three_point_arc(P0, beside(P0, 0.1, 0, 0)), "arc"),
+        (lambda s: s.add_three_point_arc(beside(P0, 0.1, 0, 0), P0), "arc"),
+        (lambda s: s.add_tangent_arc(P0 + 0.1), "arc"),
     ],
 )
 def test_pieces_that_are_none_are_refused_and_nothing_is_added(add, words):
     spec = TaskSpacePathSpec(START)
-    with pytest.raises(InvalidCommand, match=words):
+    with pytest.raises(InvalidCommand, check=about(words)):
         add(spec)
     assert len(spec) == 0
     np.testing.assert_array_equal(spec.final_pose, START)
