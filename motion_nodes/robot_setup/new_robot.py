@@ -234,10 +234,17 @@ class _Making:
         robot = self._with_home(robot, wanted)
         grippers = [group.joints for group in self._groups.grippers]
         self._found = find_self_collisions(
-            robot, self._geometries, still=self._left_out, grippers=grippers, seed=seed
+            robot,
+            self._geometries,
+            still=self._left_out,
+            grippers=grippers,
+            keep_home=bool(self._legs),
+            seed=seed,
         )
         if self._spheres.links:
             data["collision"]["ignore"] = [list(pair) for pair in self._found.ignored]
+            exact_only = [list(pair) for pair in self._found.exact_only]
+            data["collision"].update({"ignore_spheres": exact_only} if exact_only else {})
         robot = self._with_home(robot, self._found.home)
         checker = CollisionChecker(robot)
         robot = self._with_home(robot, nearer_home(checker, robot.home, wanted))

@@ -39,6 +39,8 @@ class SelfCollisions:
     ignored: dict[tuple[str, str], Reason] = field(default_factory=dict)
     checked: list[tuple[str, str]] = field(default_factory=list)
     samples: int = 0
+    exact_only: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs whose spheres overlap at a home that is kept, but not their geometry."""
     home: Array = field(default_factory=lambda: np.zeros(0))
     """A collision-free configuration of all joints [rad or m]."""
 
@@ -66,6 +68,7 @@ def find_self_collisions(
     *,
     still: Collection[str] = (),
     grippers: Sequence[Sequence[str]] = (),
+    keep_home: bool = False,
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> SelfCollisions:
@@ -78,6 +81,8 @@ def find_self_collisions(
         geometries: of its links, for the verification of sphere overlaps.
         still: joints that are not moved: those of wheels.
         grippers: joints of each gripper.
+        keep_home: whether overlaps of spheres alone do not change the home configuration: that of
+            legs is a stance.
         samples: number of configurations; fewer for very many pairs.
         seed: of the configurations.
     """
@@ -109,6 +114,14 @@ def find_self_collisions(
             found.ignored[pair] = "often"
         elif any(above[a.link] & set(g) and above[b.link] & set(g) for g in grippers):
             found.ignored[pair] = "gripper"
+        elif (
+            keep_home
+            and distance[0] < 0.0
+            and not _geometry_touches(
+                a.link, b.link, X_a[:1], X_b[:1], distance[:1], geometries, rng
+            )
+        ):
+            found.exact_only.append(pair)
         else:
             touching[pair] = distance
     found.home = _choose_home(found, touching, Q, robot)

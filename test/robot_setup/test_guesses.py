@@ -23,6 +23,7 @@ from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.questions import Ask, Question, take_guess
 from motion_nodes.robot_setup.robot_source import search_from
+from motion_nodes.robot_setup.self_collisions import find_self_collisions
 from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
 from motion_nodes.robot_setup.wheels import Wheel, find_wheels
 from motion_nodes.sim.robot_trial import effective_separation, try_robot
@@ -373,6 +374,37 @@ def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
     assert made.robot.kind == "floating"
     failed = [step for step in try_robot(made.robot) if not step.passed]
     assert failed == []
+
+
+def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> None:
+    """A block swings beside a box, 14 mm from it at home; their spheres overlap there."""
+    box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
+    parts = [
+        link("base", box.format("0 0 0", "0.2 0.2 0.2")),
+        link("arm", box.format("0 0 0.3", "0.02 0.02 0.02")),
+        link("block", box.format("-0.1364 -0.0836 0", "0.04 0.04 0.04")),
+        joint("turn", "base", "arm", xyz="0.27 0 0", axis="0 0 1"),
+        joint("swing", "arm", "block", xyz="0 0 0", axis="0 0 1"),
+    ]
+    (tmp_path / "swing.urdf").write_text(robot(*parts, name="swing"))
+    fields = "format: 1\nname: swing\nkind: arm\nurdf: swing.urdf\n"
+    fields += "frames: {base: base, tool: block}\n"
+    fields += "groups: {arm: {joints: [turn, swing], base: base, tip: block}}\n"
+    fields += "drives: [{joints: [turn, swing], mode: position, stiffness: 9, damping: 1}]\n"
+    fields += "sources: {drives: this test}\n"
+    (tmp_path / "robot.yaml").write_text(fields)
+    plain = load_robot(tmp_path)
+    geometries = {
+        name: geometry
+        for name in plain.tree.frame_names
+        if (geometry := LinkGeometry.of_link(plain, name)) is not None
+    }
+    kept = find_self_collisions(plain, geometries, keep_home=True, samples=500)
+    moved = find_self_collisions(plain, geometries, samples=500)
+    assert kept.exact_only == [("base", "block")]
+    np.testing.assert_array_equal(kept.home, plain.home)
+    assert moved.exact_only == []
+    assert np.abs(moved.home - plain.home).max() > 0.01
 
 
 def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
