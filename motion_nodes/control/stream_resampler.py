@@ -8,8 +8,9 @@ reference is a cubic Hermite polynomial between two stamps, from their positions
     q(s0 + u h) = (2u^3 - 3u^2 + 1) q0 + (u^3 - 2u^2 + u) h v0 + (3u^2 - 2u^3) q1 + (u^3 - u^2) h v1
 
 whose error for a smooth reference is at most ``h^4 / 384`` times its fourth derivative. If the next
-message is late, the reference is extrapolated at its velocity for a limited time and then braked;
-when messages resume, it follows the same path, faster until the delay is gone
+message is late, the reference is extrapolated for a limited time and then braked: at its velocity,
+or with its deceleration, so that a motion that ends does not overshoot because of a late message.
+When messages resume, it follows the same path, faster until the delay is gone
 (:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream is
 blended out, so the reference never jumps, and lateness alone commands no joint beyond its limits of
 position and velocity.
@@ -98,6 +99,9 @@ class _Knot:
     sample: StreamSample
     piece: _Piece | None = None
     """From the previous knot to this one; None if they are not connected."""
+    braking: Array | None = None
+    """Accelerations on the way to this knot that oppose its velocities [rad/s^2 or m/s^2], 0 for
+    others; None: no joint brakes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +205,8 @@ class StreamResampler:
         elif newest is not None:
             self._period = min((stamp_ns - newest) * 1e-9, 2.0 * self._period)
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
-        self._knots.append(_Knot(stamp_ns, sample, piece))
+        braking = None if piece is None else _braking(self._knots[-1], stamp_ns, sample)
+        self._knots.append(_Knot(stamp_ns, sample, piece, braking))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
             self._blend = None
             self._blend_from(before, self._curve(played), played, missed)
@@ -295,11 +300,16 @@ class StreamResampler:
         return self._tail(self._knots[-1], play)
 
     def _tail(self, knot: _Knot, play: int) -> StreamSample:
-        """Return the extrapolation after the last message, at its velocity."""
+        """Return the extrapolation after the last message, at its velocity or deceleration."""
         position, velocity, effort = knot.sample
-        away = (play - knot.stamp_ns) * 1e-9
-        moved = position + np.nan_to_num(velocity) * away
-        return self._within_limits(StreamSample(moved, velocity, effort), position)
+        away, braking = (play - knot.stamp_ns) * 1e-9, knot.braking
+        if braking is None:
+            moved = position + np.nan_to_num(velocity) * away
+            return self._within_limits(StreamSample(moved, velocity, effort), position)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(braking != 0.0, np.fmin(away, -velocity / braking), away)
+        moved = position + (np.nan_to_num(velocity) + 0.5 * braking * t) * t
+        return self._within_limits(StreamSample(moved, velocity + braking * t, effort), position)
 
     def _within_limits(self, sample: StreamSample, stream: Array) -> StreamSample:
         """Return a sample that exceeds no position limit farther than the stream does itself."""
@@ -358,6 +368,13 @@ class StreamResampler:
             sample.effort,
         )
         return self._within_limits(blended, sample.position)
+
+
+def _braking(last: _Knot, stamp_ns: int, sample: StreamSample) -> Array | None:
+    """Return the accelerations between two samples that oppose the velocity of the second."""
+    rate = np.nan_to_num(sample.velocity - last.sample.velocity) / (stamp_ns - last.stamp_ns) * 1e9
+    opposing = (rate * np.nan_to_num(sample.velocity) < 0.0) & ~np.isnan(sample.position)
+    return np.where(opposing, rate, 0.0) if opposing.any() else None
 
 
 def _hermite(last: _Knot, sample: StreamSample, h: float) -> _Piece:

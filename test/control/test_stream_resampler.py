@@ -152,8 +152,20 @@ def test_a_late_stream_leads_beyond_no_position_limit(beyond):
             farthest.append(max(position[0] for position in found))
             steps = np.abs(np.diff(found, axis=0)).max(axis=0)
             assert (steps <= 1.06 * fastest * FINE).all()
-        assert farthest[0] > A[0] + 1e-3, "without limits it leads farther"
+        assert farthest[0] <= A[0] + 1e-3, "it is extrapolated with its deceleration"
         assert farthest[1] <= A[0] + 1e-12
+
+
+@pytest.mark.parametrize("limit", [0.2, math.inf])
+def test_a_stream_that_ends_at_full_speed_stops_at_a_position_limit(limit):
+    bound = np.full(2, limit)
+    resampler = StreamResampler(None, None, (-bound, bound))
+    speed, none = np.full(2, 1.9), np.full(2, np.nan)
+    for k in range(26):
+        resampler.push(ns(k * T), StreamSample(speed * k * T, speed, none))
+    found = [resampler.sample(ns(t)) for t in grid(0.0, 0.4)]
+    farthest = max(float(s.position.max()) for s in found if s)
+    assert farthest == pytest.approx(0.2) if math.isfinite(limit) else farthest > 0.21
 
 
 def test_a_stream_that_was_late_passes_the_same_positions():

@@ -14,7 +14,7 @@ from joint_client import ABORTED, SUCCEEDED, JointClient, smooth
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene
 from planner_client import Codes, Planner, box
-from ros_processes import RosClient
+from ros_processes import RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
@@ -135,8 +135,12 @@ class DriverJourney:
     def reports(self) -> list[str]:
         """Return what driver, controller and policy report, and how the arm moves."""
         found = [self.client.diagnostics(name) for name in (DRIVER, self.arm.controller, POLICY)]
-        moves = self.arm.states.newest, self.arm.reports.newest
-        return [*(status.message for status in found if status), *map(str, moves)]
+        measured, reference = self.arm.states.newest, self.arm.reports.newest.reference
+        return [
+            *(f"{status.message}: {values_of(status)}" for status in found if status),
+            f"measured {list(measured.position)} at {list(measured.velocity)}",
+            f"reference {list(reference.positions)} at {list(reference.velocities)}",
+        ]
 
     def tool(self, joints: dict[str, float]) -> np.ndarray:
         """Return the pose of the tool in the base frame, shape (4, 4)."""
