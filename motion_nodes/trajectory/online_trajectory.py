@@ -41,7 +41,7 @@ _EXCESS = 1e-3
 """Relative tolerance of limits for samples of a trajectory, for rounding."""
 _ACCELERATION_EXCESS = 0.04
 """The same for accelerations, which may exceed those of the points in between."""
-_ROUNDING = 1e-9
+_ROUNDING = 2e-8
 """Accuracy of Ruckig at its targets [rad, m, or per second]."""
 _ROUNDING_ACCELERATION = 1e-6
 """[rad/s^2 or m/s^2]"""

@@ -32,14 +32,21 @@ POLICY, DRIVER = "/rmpflow_policy", "/robot_driver"
 class DriverJourney:
     """One arm without a namespace, whose suite runs elsewhere."""
 
-    def __init__(self, client: RosClient, robot: Robot, home: dict[str, float]) -> None:
+    def __init__(
+        self, client: RosClient, robot: Robot, home: dict[str, float], speed: float = 1.0
+    ) -> None:
         """Subscribe.
 
         Args:
             client: node of the test.
             robot: its model.
             home: configuration of the arm in which the motions are centred [rad].
+            speed: of planned motions, as a fraction of the limits.
         """
+        self.scaling = {
+            "max_velocity_scaling_factor": speed,
+            "max_acceleration_scaling_factor": speed,
+        }
         self.client, self.robot, self.home = client, robot, home
         self.first = next(iter(home))
         self.arm, self.planner = JointClient(client), Planner(JointClient(client))
@@ -86,14 +93,14 @@ class DriverJourney:
     def around_an_obstacle(self, near: float) -> None:
         """A planned motion where the shortest way is closed."""
         sides = [self.home | {self.first: self.home[self.first] + s * AHEAD} for s in (-1.0, 1.0)]
-        status, result = self.planner.move(sides[0]).result(within=60.0)
+        status, result = self.planner.move(sides[0], **self.scaling).result(within=60.0)
         assert status == SUCCEEDED, (status, result.error_code)
         x, y, z = self.tool(self.home)[:3, 3]
         edge = CUBE * math.hypot(x, y, z)
         self._scene(box("obstacle", (edge, edge, edge), (x, y, z)))
         try:
             assert self.planner.refused(self.home)[0] == Codes.GOAL_IN_COLLISION
-            status, result = self.planner.move(sides[1]).result(within=60.0)
+            status, result = self.planner.move(sides[1], **self.scaling).result(within=60.0)
             assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
             self.arm.arrives(sides[1], near)
         finally:

@@ -71,7 +71,8 @@ class Bench:
 
     def arm(self, driver: str, standin: Standin) -> DriverJourney:
         self.start(driver, standin)
-        made = DriverJourney(self.client, load_robot(ROBOTS[driver]), ready_state(driver))
+        robot = load_robot(ROBOTS[driver])
+        made = DriverJourney(self.client, robot, ready_state(driver), speed=0.5)
         made.arm.wait_for()
         made.planner.wait()
         return made

@@ -15,6 +15,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.trajectory import online_trajectory
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 from motion_nodes.trajectory.online_trajectory import OnlineLimiter, stopping_speed
 
 inf = math.inf
@@ -191,3 +192,22 @@ def test_a_goal_with_an_acceleration_is_met_and_followed_without_lag():
         assert abs(limiter.velocity[0]) <= limits.velocity[0] * 1.001
     assert apart[0] > 0.05
     assert max(apart[80:]) < 1e-9
+
+
+def test_it_comes_to_rest_from_any_state_near_its_goal():
+    """Ruckig is off by some 1e-9 rad there; a reference that creeps for ever counts as motion."""
+    limits = load_robot("xarm6").limits
+    n, rng = len(limits.names), np.random.default_rng(0)
+    none, rest = np.zeros(n, dtype=bool), np.zeros(n)
+    for _ in range(300):
+        limiter = OnlineLimiter(limits)
+        limiter.reset(rng.uniform(-0.2, 0.1, n).clip(limits.lower, limits.upper))
+        velocity = rng.normal(0.0, 1.0, n) * 10.0 ** rng.uniform(-10.0, -1.0, n)
+        state = TrajectorySample(limiter.position.copy(), velocity, rest)
+        limiter.put(~none, state)
+        goal = state.position + rng.normal(0.0, 1.0, n) * 10.0 ** rng.uniform(-12.0, -1.0, n)
+        goal = goal.clip(limits.lower, limits.upper)
+        for _ in range(500):
+            limiter.step(none, goal, rest, 0.004)
+        assert not limiter.velocity.any()
+        np.testing.assert_array_equal(limiter.position, goal)
