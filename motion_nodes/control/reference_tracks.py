@@ -14,11 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.stream_resampler import (
-    ResamplerSettings,
-    StreamResampler,
-    StreamSample,
-)
+from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

@@ -22,26 +22,15 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.playback_clock import PlaybackClock
+from motion_nodes.control.stream_pieces import Knot, Piece, StreamSample, braking_rate, hermite
 from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
-
-
-class StreamSample(NamedTuple):
-    """One value per joint and channel, NaN where there is none."""
-
-    position: Array
-    """Positions [rad or m], shape (n,)."""
-    velocity: Array
-    """Velocities [rad/s or m/s], shape (n,)."""
-    effort: Array
-    """Efforts [N m or N], shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -78,33 +67,6 @@ class ResamplerSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
-    """Polynomials in the time since ``stamp_ns`` [s], lowest coefficient first."""
-
-    stamp_ns: int
-    position: tuple[Array, Array, Array, Array]
-    velocity: tuple[Array, Array, Array]
-    effort: tuple[Array, Array]
-
-    def at(self, t: float) -> StreamSample:
-        p, v, e = self.position, self.velocity, self.effort
-        return StreamSample(
-            p[0] + t * (p[1] + t * (p[2] + t * p[3])), v[0] + t * (v[1] + t * v[2]), e[0] + t * e[1]
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Knot:
-    stamp_ns: int
-    sample: StreamSample
-    piece: _Piece | None = None
-    """From the previous knot to this one; None if they are not connected."""
-    braking: Array | None = None
-    """Accelerations on the way to this knot that oppose its velocities [rad/s^2 or m/s^2], 0 for
-    others; None: no joint brakes."""
-
-
-@dataclass(frozen=True, eq=False)
 class _Blend:
     """Offset to the stream that decays after missing messages."""
 
@@ -136,7 +98,7 @@ class StreamResampler:
         self.settings = settings or ResamplerSettings()
         self._max_velocity = max_velocity
         self._position_limits = position_limits
-        self._knots: deque[_Knot] = deque()
+        self._knots: deque[Knot] = deque()
         self._blend: _Blend | None = None
         self._clock = PlaybackClock(self.settings.extrapolation)
         self._max_rate = math.inf
@@ -205,8 +167,8 @@ class StreamResampler:
         elif newest is not None:
             self._period = min((stamp_ns - newest) * 1e-9, 2.0 * self._period)
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
-        braking = None if piece is None else _braking(self._knots[-1], stamp_ns, sample)
-        self._knots.append(_Knot(stamp_ns, sample, piece, braking))
+        braking = None if piece is None else braking_rate(self._knots[-1], stamp_ns, sample)
+        self._knots.append(Knot(stamp_ns, sample, piece, braking))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
             self._blend = None
             self._blend_from(before, self._curve(played), played, missed)
@@ -299,7 +261,7 @@ class StreamResampler:
                 return joined.at(away) if joined is not None else self._tail(left, play)
         return self._tail(self._knots[-1], play)
 
-    def _tail(self, knot: _Knot, play: int) -> StreamSample:
+    def _tail(self, knot: Knot, play: int) -> StreamSample:
         """Return the extrapolation after the last message, at its velocity or deceleration."""
         position, velocity, effort = knot.sample
         away, braking = (play - knot.stamp_ns) * 1e-9, knot.braking
@@ -323,9 +285,9 @@ class StreamResampler:
             return sample._replace(position=kept)
         return StreamSample(kept, np.where(outward, 0.0, sample.velocity), sample.effort)
 
-    def _joined(self, last: _Knot, stamp_ns: int, sample: StreamSample) -> _Piece | None:
+    def _joined(self, last: Knot, stamp_ns: int, sample: StreamSample) -> Piece | None:
         h = (stamp_ns - last.stamp_ns) * 1e-9
-        return _hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
+        return hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
 
     def _blend_from(
         self, before: StreamSample, after: StreamSample, at: int, missed: float
@@ -368,35 +330,3 @@ class StreamResampler:
             sample.effort,
         )
         return self._within_limits(blended, sample.position)
-
-
-def _braking(last: _Knot, stamp_ns: int, sample: StreamSample) -> Array | None:
-    """Return the accelerations between two samples that oppose the velocity of the second."""
-    rate = np.nan_to_num(sample.velocity - last.sample.velocity) / (stamp_ns - last.stamp_ns) * 1e9
-    opposing = (rate * np.nan_to_num(sample.velocity) < 0.0) & ~np.isnan(sample.position)
-    return np.where(opposing, rate, 0.0) if opposing.any() else None
-
-
-def _hermite(last: _Knot, sample: StreamSample, h: float) -> _Piece:
-    """Return the interpolation of two samples ``h`` [s] apart.
-
-    Positions with velocities: the cubic; without: linear. Velocities alone: linear. A channel that
-    only one of them has: the value of the first, until the second is valid.
-    """
-    (q0, v0, e0), (q1, v1, e1) = last.sample, sample
-    zero = np.zeros_like(q0)
-    slope = (q1 - q0) / h
-    cubic = ~np.isnan(slope + v0 + v1)
-    line = ~cubic & ~np.isnan(slope) & np.isnan(v0) & np.isnan(v1)
-    driven = np.isnan(q0) & np.isnan(q1) & ~np.isnan(v0 + v1)
-    c1 = np.where(cubic, v0, np.where(line, slope, zero))
-    c2 = np.where(cubic, (3.0 * slope - 2.0 * v0 - v1) / h, zero)
-    c3 = np.where(cubic, (v0 + v1 - 2.0 * slope) / h**2, zero)
-    rate = np.where(cubic, 2.0 * c2, np.where(driven, (v1 - v0) / h, zero))
-    e_rate = (e1 - e0) / h
-    return _Piece(
-        last.stamp_ns,
-        (q0, c1, c2, c3),
-        (v0, rate, 3.0 * c3),
-        (e0, np.where(np.isnan(e_rate), zero, e_rate)),
-    )

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.reference_tracks import ReferenceTracks
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.hardware.late_cycles import LateCycles
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost, RobotDriver, RobotReading

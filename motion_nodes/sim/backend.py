@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.control.reference_tracks import ReferenceTracks
-from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
+from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import InvalidConfig, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hardware.scripted_driver import ScriptedDriver
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.robot_driver import DriverFault, LinkLost

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.drivers import available_drivers, make_driver

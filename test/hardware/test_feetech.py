@@ -13,7 +13,7 @@ from hardware.fake_feetech import FakeFeetechBus, counts, so101_bus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.hardware.drivers import available_drivers, make_driver
 from motion_nodes.hardware.feetech import packets

@@ -13,7 +13,7 @@ from hardware.fake_franky import READY, ControlError, FakeFranky, StopMotion, Ve
 from patience import wait_until
 from raised_errors import about
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.drivers import available_drivers, make_driver

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from patience import LIMIT, Patience
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.franka import driver_settings
 from motion_nodes.hardware.franka.driver import FrankaDriver

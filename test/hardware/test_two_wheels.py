@@ -13,7 +13,7 @@ from hardware.fake_wheel_board import FakeWheelBoard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.robot_driver import DriverFault, DriverOptions, LinkLost
 from motion_nodes.hardware.two_wheels.driver import TwoWheelsDriver

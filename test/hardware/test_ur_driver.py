@@ -14,7 +14,7 @@ from hardware.fake_ur_controller import FakeUrController
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, MotionError, UnknownJoint
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.drivers import available_drivers

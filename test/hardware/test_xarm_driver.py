@@ -13,7 +13,7 @@ import pytest
 from hardware.fake_xarm import CLEAN_ERR, MOTION_EN, MOVE_SERVOJ, SET_MODE, SET_STATE, FakeXArm
 from patience import wait_until
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.hardware.driver_session import DriverSession, SessionState
 from motion_nodes.hardware.drivers import available_drivers, make_driver

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.dynamixel import packets
 from motion_nodes.hardware.dynamixel.servo_settings import COUNTS, DynamixelSettings

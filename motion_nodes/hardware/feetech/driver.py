@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.feetech import packets
 from motion_nodes.hardware.feetech.calibration import (

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.hardware.franka import robot_faults as words
 from motion_nodes.hardware.franka.arm import FrankaArm

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.robot_driver import (
     Array,

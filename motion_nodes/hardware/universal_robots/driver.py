@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidDescription, UnknownJoint
 from motion_nodes.hardware.robot_driver import (
     Array,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.stream_resampler import StreamSample
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 
 
