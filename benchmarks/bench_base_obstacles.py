@@ -148,12 +148,15 @@ def obstacles(setup: Setup, rng: np.random.Generator) -> tuple[list[FreeBody], A
     radius, length = setup.footprint.radius, setup.course
     bodies, outlines = [], [np.empty((0, 2))]
     height = setup.footprint.top + 0.2
+    placed: list[tuple[float, float, float]] = []
     while len(bodies) < OBSTACLES:
         x, y = rng.uniform(0.1, 0.9) * length, rng.uniform(-0.25, 0.25) * length
         size = rng.uniform(0.03, 0.1) + rng.uniform(0.0, 0.4) * radius
         apart = 1.1 * radius + size * math.sqrt(2.0) + 0.15
-        if math.hypot(x, y) < apart or math.hypot(x - length, y) < apart:
+        near = any(math.hypot(x - u, y - v) < 1.5 * (size + r) for u, v, r in placed)
+        if near or math.hypot(x, y) < apart or math.hypot(x - length, y) < apart:
             continue
+        placed.append((x, y, size))
         yaw = float(rng.uniform(-math.pi, math.pi))
         number = len(bodies)
         X = from_xyz_rpy((x, y, 0.5 * height), (0.0, 0.0, yaw))
