@@ -32,7 +32,7 @@ from motion_nodes.ros.messages.depth_messages import points_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
 
-MOST_POINTS = 50_000
+MOST_POINTS = 20_000
 """Max number of points of a cloud; of larger ones every n-th is used."""
 AHEAD = 0.3
 """Max time by which a stamp may be ahead of ROS time [s]."""
