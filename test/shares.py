@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How test files are shared out among the workers of pytest-xdist (``pytest -n auto``).
 
-Most tests of processes wait: for a robot to arrive, for a message. The last two workers fill that
-time with tests that only compute, at low priority, so that loops do not come late because of them.
+Most tests of processes wait: for a robot to arrive, for a message. The last worker fills that
+time with tests that only compute, at low priority, so that loops do not come late because of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMPUTING = tuple(
         *("contracts/test_interface_pages.py", "docs/test_notebook.py", "docs/test_pages.py"),
     )
 )
-"""Places whose tests have no loops to keep: they come last, and the last workers do only them."""
+"""Places whose tests have no loops to keep: they come last, and the last worker does only them."""
 
 LOW_PRIORITY = 10
 """Niceness of the worker that computes."""
@@ -54,15 +54,15 @@ def rank(nodeid: str) -> int:
 def workers() -> int:
     """Return how many workers keep this machine busy without making loops late.
 
-    What a test of nodes waits for runs beside it, so each worker wants about one processor; two
-    more compute meanwhile.
+    What a test of nodes waits for runs beside it, so each worker wants about one processor; one
+    more computes meanwhile.
     """
-    return min(max(2, len(os.sched_getaffinity(0))), 8) + 2
+    return min(max(2, len(os.sched_getaffinity(0))), 8) + 1
 
 
 def only_computes(worker: str, count: int) -> bool:
-    """Return whether a worker, such as ``gw2``, is one of those of so many that only compute."""
-    return int(worker[2:]) >= max(2, count - 2)
+    """Return whether a worker, such as ``gw2``, is the one of so many that only computes."""
+    return count > 2 and int(worker[2:]) == count - 1
 
 
 class Shares(LoadScopeScheduling):

@@ -81,7 +81,7 @@ class DriverSession:
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
         longest = max(MAX_PERIODS / driver.rate, driver.extrapolation)
-        self._cycles = LateCycles(self.limits, longest)
+        self._cycles = LateCycles(self.limits, longest, self.config.max_delay)
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         """Of the references in the last cycle [rad/s or m/s, per s]."""
         self._followed: tuple[int, Array] | None = None

@@ -20,8 +20,6 @@ from motion_nodes.model.limits import JointLimits
 
 Array = NDArray[np.float64]
 
-MAX_DELAY = 0.5
-"""Max delay [s]."""
 CATCH_UP = 0.15
 """Max excess of the rate of the references' time above 1."""
 ROOM = 0.3
@@ -35,13 +33,15 @@ _SHORTEST = 1e-6
 class LateCycles:
     """Delay of the references of one robot."""
 
-    def __init__(self, limits: JointLimits, longest: float) -> None:
+    def __init__(self, limits: JointLimits, longest: float, max_delay: float) -> None:
         """Create without a delay.
 
         Args:
             limits: of the joints; of velocity and acceleration.
             longest: max time by which the references advance in one cycle [s].
+            max_delay: delay above which the robot is held [s].
         """
+        self._max_delay = max_delay
         self._velocity, self._acceleration = limits.velocity, limits.acceleration
         self._longest = longest
         self.reset()
@@ -60,7 +60,7 @@ class LateCycles:
             moves: whether a reference has a velocity.
         """
         self._moved = now_ns if moves else self._moved
-        if now_ns - self._moved > 1.2e9 * MAX_DELAY:
+        if now_ns - self._moved > 1.2e9 * self._max_delay:
             self.delay, self.rate = 0.0, 1.0
 
     def advance(
@@ -84,11 +84,11 @@ class LateCycles:
         self._last = now_ns
         dt = min(elapsed, self._longest)
         self.delay += elapsed - dt
-        if self.delay > MAX_DELAY:
+        if self.delay > self._max_delay:
             self.reset()
             raise DriverFault(
-                f"the driver's cycles were late by more than {MAX_DELAY:g} s in all; the computer "
-                "is too busy for the rate of this robot"
+                f"the driver's cycles were late by more than {self._max_delay:g} s in all "
+                "(max_delay); the computer is too busy for the rate of this robot"
             )
         if self.delay > 0.0:
             self._catch_up(min(dt, period), velocity, acceleration)

@@ -43,6 +43,13 @@ class SessionConfig:
         gt=0.0,
         le=10.0,
     )
+    max_delay: float = setting(
+        0.5,
+        doc="Max delay of the references by late cycles of the driver; a longer one is a fault.",
+        unit="s",
+        gt=0.0,
+        le=10.0,
+    )
     enable_tolerance: float = setting(
         0.05,
         doc="Max deviation of the references from the measured positions when the drives are "

@@ -81,7 +81,9 @@ def test_what_has_no_counterpart_is_told(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         robot = load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))
     assert "virtual_joint 'to_world' has no effect" in caplog.text
-    assert "state 'ready' says 0.5 and 0.6 of joint 'slew'; the first counts" in caplog.text
+    assert (
+        "state 'ready' has positions 0.5 and 0.6 of joint 'slew'; the first is used" in caplog.text
+    )
     assert robot.states["ready"]["slew"] == 0.5
 
 

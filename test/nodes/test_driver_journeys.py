@@ -37,9 +37,11 @@ PATIENT: dict[str, dict[str, Any]] = {
     "two_wheels": {"reply_timeout": 0.5},
 }
 """Settings for a busy machine."""
-PARAMETERS = (
-    "/**/joint_trajectory_controller: {ros__parameters: {state_timeout: 3.0, tracking_lag: 0.8}}"
-)
+PARAMETERS = """
+/**/joint_trajectory_controller: {ros__parameters: {state_timeout: 3.0, tracking_lag: 0.8}}
+/**/robot_driver: {ros__parameters: {command_timeout: 1.0, command_latency: 0.06, max_delay: 5.0}}
+"""
+"""For a busy machine, too."""
 
 
 FAULTS = {
