@@ -23,6 +23,10 @@ _CIRCLE = 16
 """Corners of the polygon around a circle."""
 
 
+AROUND_FRAMES = 0.1
+"""Half the edge of the square around each link's frame without collision geometry [m]."""
+
+
 @dataclass(frozen=True, eq=False)
 class Footprint:
     """A convex polygon in the base frame, and the heights of the body above it."""
@@ -111,20 +115,22 @@ def footprint_of(robot: Robot) -> Footprint:
     """Return the footprint of a robot: ``base.footprint`` of its robot.yaml, or its outline.
 
     The outline is that of all links' collision geometry in the home state, projected to the floor.
-    Floor and height are always those of that geometry.
-
-    Raises:
-        InvalidConfig: neither a footprint nor collision geometry.
+    Floor and height are always those of that geometry. Without it the outline is that of the links'
+    frames, 10 cm wider.
     """
     points = _body_points(robot)
     given = robot.base.footprint if robot.base is not None else ()
     if not given and not len(points):
-        raise InvalidConfig(
-            f"robot '{robot.name}' has no collision geometry; set base.footprint in its robot.yaml "
-            "or the parameter footprint",
-            field="footprint",
-        )
+        return footprint_from(_frame_outline(robot))
     return footprint_from(given or points[:, :2], **_heights(points))
+
+
+def _frame_outline(robot: Robot) -> Array:
+    """Return corners around the frames of all links in the base frame [m], shape (n, 2)."""
+    poses = _link_poses(robot)
+    X_BR = inverse(poses[robot.base_frame])
+    corners = AROUND_FRAMES * np.array([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)])
+    return np.concatenate([(X_BR @ X_RL)[:2, 3] + corners for X_RL in poses.values()])
 
 
 def body_heights(robot: Robot) -> dict[str, float]:

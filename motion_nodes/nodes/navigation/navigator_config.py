@@ -146,7 +146,7 @@ def avoidance_of(
         submit: begins the search of a detour.
 
     Raises:
-        InvalidConfig: inconsistent parameters, or a robot without footprint.
+        InvalidConfig: inconsistent parameters.
     """
     return ObstacleAvoidance(
         kind_of(robot),
@@ -176,7 +176,7 @@ def outline_of(params: NavigatorParams, robot: Robot) -> Footprint:
     """Return the footprint of the parameters, else that of the robot.
 
     Raises:
-        InvalidConfig: it is no polygon, or the robot has none.
+        InvalidConfig: it is no polygon.
     """
     numbers = list(params.footprint)
     if not numbers:
