@@ -19,7 +19,7 @@ from harness.report import Report, arguments, progress
 from motion_nodes.base_navigation.base_motion import BaseMotion
 from motion_nodes.base_navigation.detour_search import DetourConfig
 from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_navigation.footprint import Footprint, footprint_of
+from motion_nodes.base_navigation.footprint import Footprint
 from motion_nodes.base_navigation.free_motion import into_base
 from motion_nodes.base_navigation.go_to_pose import GoToPose
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
@@ -33,6 +33,7 @@ from motion_nodes.base_navigation.obstacle_memory import MemoryConfig, ObstacleM
 from motion_nodes.base_navigation.obstacle_points import LaserReadings, view_of_scan
 from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.robot_footprint import footprint_of
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.bases.ackermann_robot import max_steering_angle
 from motion_nodes.bases.base import Twist2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of real robots in a suite, against the controllers that stand for them in the tests.
+"""Drivers of real robots in a suite, against the fake controllers of the tests.
 
 Run: ``python benchmarks/bench_drivers.py`` (``--drivers ur xarm``, ``--goals N``). For each driver
 a fake controller runs as a process of its own (franky-sim for Franka arms), beside it ``motion up
@@ -27,8 +27,8 @@ from harness.processes import CpuShare, descendants, executable_of
 
 sys.path.append(TEST)
 from hardware.driver_journey import DriverJourney
+from hardware.fake_controllers import ARMS, ROBOTS, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
-from hardware.standins import ARMS, ROBOTS, ready_state, robot_folder
 from joint_client import smooth
 from planner_client import Codes
 from ros_processes import RosClient, values_of
@@ -37,6 +37,7 @@ from motion_nodes.model.loader import load_robot
 
 NEAR = {"feetech": 0.01, "dynamixel": 0.01, "franka": 0.02}
 """[rad] Distance at which joints have arrived; others 5 mrad."""
+EXECUTABLE = "robot_driver"
 SPREAD = 0.4
 """[rad] Distance of random goals from home, in each joint."""
 
@@ -73,14 +74,17 @@ def measured_latencies(journey: DriverJourney, fake: FakeProcess) -> np.ndarray:
 
 
 def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list[str]:
-    """Send random goals to move_action; return what went wrong."""
-    wrong = []
-    for i in range(count):
+    """Send valid random goals to move_action; return what went wrong."""
+    wrong: list[str] = []
+    sent = 0
+    while sent < count:
         goal = {name: q + rng.uniform(-SPREAD, SPREAD) for name, q in journey.home.items()}
-        goal = _within(journey, goal)
-        _, result = journey.planner.move(goal).result(within=120.0)
-        if result.error_code.val not in (Codes.SUCCESS, Codes.GOAL_IN_COLLISION):
-            wrong.append(f"goal {i}: {result.error_code.val} {result.error_code.message}")
+        _, result = journey.planner.move(_within(journey, goal)).result(within=120.0)
+        if result.error_code.val == Codes.GOAL_IN_COLLISION:
+            continue
+        sent += 1
+        if result.error_code.val != Codes.SUCCESS:
+            wrong.append(f"goal {sent}: {result.error_code.val} {result.error_code.message}")
     return wrong
 
 
@@ -96,24 +100,18 @@ def measure(driver: str, options: Any) -> tuple[list[Cell], list[str]]:
     wrong, near = [], NEAR.get(driver, 5e-3)
     fake = FakeProcess(driver, host)
     with tempfile.TemporaryDirectory() as folder:
-        words = [
-            _robot(driver, fake, Path(folder)),
-            "--device",
-            fake.standin.device,
-            "--viewer",
-            "none",
-        ]
-        words += ["--backend", driver]
+        words = (_robot(driver, fake, Path(folder)), "--device", fake.controller.device)
         client = None
         try:
-            with motion_up(*words) as suite:
+            with motion_up(*words, "--backend", driver, "--viewer", "none") as suite:
                 client = RosClient("bench_drivers")
                 journey = DriverJourney(client, load_robot(ROBOTS[driver]), ready_state(driver))
                 journey.arm.wait_for()
                 journey.planner.wait()
-                pids = descendants(suite.pid)
-                mine = [p for p, words in pids.items() if executable_of(words) == "robot_driver"]
-                cpu = CpuShare(mine)
+                processes = descendants(suite.pid).items()
+                cpu = CpuShare(
+                    [p for p, command in processes if executable_of(command) == EXECUTABLE]
+                )
                 for part, call in journey.parts(near).items():
                     progress(f"{driver}: {part}")
                     try:
@@ -144,9 +142,9 @@ def measure(driver: str, options: Any) -> tuple[list[Cell], list[str]]:
 
 def _robot(driver: str, fake: FakeProcess, folder: Path) -> str:
     """Return the robot, a copy of its folder where the fake has ports of its own."""
-    if not fake.standin.settings:
+    if not fake.controller.settings:
         return ROBOTS[driver]
-    return str(robot_folder(driver, fake.standin, folder))
+    return str(robot_folder(driver, fake.controller, folder))
 
 
 def main() -> int:

@@ -11,20 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.poses import inverse, rotation_about
-from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Joint, JointKind, Sphere, frozen
-from motion_nodes.scene.robot_spheres import link_parts
-from motion_nodes.scene.shapes import Solid, TriangleMesh
+from motion_nodes.model.tree import Array, frozen
 
 MOST_CORNERS = 16
 """Max number of corners; a rounder outline is replaced by a polygon that contains it."""
-_CIRCLE = 16
-"""Corners of the polygon around a circle."""
-
-
-AROUND_FRAMES = 0.1
-"""Half the edge of the square around each link's frame without collision geometry [m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,39 +101,6 @@ def footprint_from(points: Array | Sequence[Sequence[float]], **heights: float) 
     return Footprint(frozen(corners), **heights)
 
 
-def footprint_of(robot: Robot) -> Footprint:
-    """Return the footprint of a robot: ``base.footprint`` of its robot.yaml, or its outline.
-
-    The outline is that of all links' collision geometry in the home state, projected to the floor.
-    Floor and height are always those of that geometry. Without it the outline is that of the links'
-    frames, 10 cm wider.
-    """
-    points = _body_points(robot)
-    given = robot.base.footprint if robot.base is not None else ()
-    if not given and not len(points):
-        return footprint_from(_frame_outline(robot))
-    return footprint_from(given or points[:, :2], **_heights(points))
-
-
-def _frame_outline(robot: Robot) -> Array:
-    """Return corners around the frames of all links in the base frame [m], shape (n, 2)."""
-    poses = _link_poses(robot)
-    X_BR = inverse(poses[robot.base_frame])
-    corners = AROUND_FRAMES * np.array([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)])
-    return np.concatenate([(X_BR @ X_RL)[:2, 3] + corners for X_RL in poses.values()])
-
-
-def body_heights(robot: Robot) -> dict[str, float]:
-    """Return ``floor`` and ``top`` of a robot's footprint; empty without collision geometry."""
-    return _heights(_body_points(robot))
-
-
-def _heights(points: Array) -> dict[str, float]:
-    if not len(points):
-        return {}
-    return {"floor": float(points[:, 2].min()), "top": float(points[:, 2].max())}
-
-
 def convex_hull(points: Array) -> Array:
     """Return the corners of the convex hull of points, counter-clockwise, shape (k, 2).
 
@@ -181,61 +138,3 @@ def _fewer_corners(corners: Array) -> Array:
     return convex_hull(
         np.linalg.solve(matrices, np.stack((supports, reach), 1)[:, :, None])[..., 0]
     )
-
-
-def _body_points(robot: Robot) -> Array:
-    """Return points whose hull is that of the links in the home state, in the base frame."""
-    poses = _link_poses(robot)
-    X_BR = inverse(poses[robot.base_frame])
-    found = [np.empty((0, 3))]
-    for link, X_RL in poses.items():
-        for part in link_parts(robot, link):
-            found.append(_outline(part.solid, X_BR @ X_RL @ part.X_OS))
-    return np.concatenate(found)
-
-
-def _outline(solid: Solid, X: Array) -> Array:
-    """Return points whose convex hull contains a link's solid at a pose, shape (n, 3)."""
-    angles = np.arange(_CIRCLE) * (math.tau / _CIRCLE)
-    circle = np.column_stack((np.cos(angles), np.sin(angles))) / math.cos(math.pi / _CIRCLE)
-    if isinstance(solid, Sphere):
-        rim = np.column_stack((solid.radius * circle, np.zeros(_CIRCLE)))
-        poles = solid.radius * np.array([(0.0, 0.0, 1.0), (0.0, 0.0, -1.0)])
-        return np.concatenate((rim, poles)) + X[:3, 3]
-    if isinstance(solid, TriangleMesh):
-        points = np.asarray(solid.vertices)
-    elif isinstance(solid, Box):
-        signs = np.stack(np.meshgrid(*[(-0.5, 0.5)] * 3), axis=-1).reshape(-1, 3)
-        points = signs * np.array(solid.size)
-    else:
-        assert isinstance(solid, Cylinder), "links have boxes, spheres, cylinders and meshes"
-        half = np.array((0.0, 0.0, 0.5 * solid.length))
-        rim = np.column_stack((solid.radius * circle, np.zeros(_CIRCLE)))
-        points = np.concatenate((rim - half, rim + half))
-    return np.asarray(points @ X[:3, :3].T + X[:3, 3])
-
-
-def _link_poses(robot: Robot) -> dict[str, Array]:
-    """Return the poses of all links in the root in the home state, without compiled code."""
-    home = dict(zip(robot.joint_names, robot.home.tolist(), strict=True))
-    tree, poses = robot.tree, {robot.tree.root: np.eye(4)}
-    # Parents come before children.
-    for link in tree.frame_names[1:]:
-        joint = tree.parent_joint[link]
-        poses[link] = poses[joint.parent] @ joint.X_PJ @ _displacement(joint, home)
-    return poses
-
-
-def _displacement(joint: Joint, home: dict[str, float]) -> Array:
-    X: Array = np.eye(4)
-    if not joint.movable:
-        return X
-    leader, scale, offset = joint.name, 1.0, 0.0
-    if joint.mimic is not None:
-        leader, scale, offset = joint.mimic.joint, joint.mimic.multiplier, joint.mimic.offset
-    q = scale * home.get(leader, 0.0) + offset
-    if joint.kind is JointKind.PRISMATIC:
-        X[:3, 3] = q * joint.axis
-    else:
-        X[:3, :3] = rotation_about(joint.axis, np.array(q))
-    return X

@@ -154,9 +154,12 @@ class ObstacleMemory:
 
     def __init__(self, footprint: Footprint, config: MemoryConfig | None = None) -> None:
         """Start empty."""
-        self.config = config or MemoryConfig()
-        self._footprint = footprint
+        self.reconfigure(footprint, config or MemoryConfig())
         self.clear()
+
+    def reconfigure(self, footprint: Footprint, config: MemoryConfig) -> None:
+        """Replace footprint and settings; what is remembered is kept."""
+        self._footprint, self.config = footprint, config
 
     def clear(self) -> None:
         """Forget everything."""

@@ -103,9 +103,7 @@ class Blocked:
             parts.reverse()
         said = f"blocked: joint {name} {' and '.join(parts)}"
         if not self.pushes:
-            said += (
-                ": no contact, but late references (is the computer busy?), or a drive that is off"
-            )
+            said += ": no contact; references arrive late, or the drive is disabled"
         return f"{said}, {place}" if place else said
 
 

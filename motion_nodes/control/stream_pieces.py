@@ -48,16 +48,17 @@ class Knot:
     sample: StreamSample
     piece: Piece | None = None
     """From the previous knot to this one; None if they are not connected."""
-    braking: Array | None = None
-    """Accelerations on the way to this knot that oppose its velocities [rad/s^2 or m/s^2], 0 for
-    others; None: no joint brakes."""
 
-
-def braking_rate(last: Knot, stamp_ns: int, sample: StreamSample) -> Array | None:
-    """Return the accelerations between two samples that oppose the velocity of the second."""
-    rate = np.nan_to_num(sample.velocity - last.sample.velocity) / (stamp_ns - last.stamp_ns) * 1e9
-    opposing = (rate * np.nan_to_num(sample.velocity) < 0.0) & ~np.isnan(sample.position)
-    return np.where(opposing, rate, 0.0) if opposing.any() else None
+    @property
+    def braking(self) -> Array:
+        """Mean accelerations since the previous knot that oppose the velocities; 0 for others."""
+        position, velocity, _ = self.sample
+        if self.piece is None:
+            return np.zeros_like(position)
+        duration = (self.stamp_ns - self.piece.stamp_ns) * 1e-9
+        rate = np.nan_to_num(velocity - self.piece.velocity[0]) / duration
+        opposing = (rate * np.nan_to_num(velocity) < 0.0) & ~np.isnan(position)
+        return np.where(opposing, rate, 0.0)
 
 
 def hermite(last: Knot, sample: StreamSample, h: float) -> Piece:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.playback_clock import PlaybackClock
-from motion_nodes.control.stream_pieces import Knot, Piece, StreamSample, braking_rate, hermite
+from motion_nodes.control.stream_pieces import Knot, Piece, StreamSample, hermite
 from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
@@ -167,8 +167,7 @@ class StreamResampler:
         elif newest is not None:
             self._period = min((stamp_ns - newest) * 1e-9, 2.0 * self._period)
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
-        braking = None if piece is None else braking_rate(self._knots[-1], stamp_ns, sample)
-        self._knots.append(Knot(stamp_ns, sample, piece, braking))
+        self._knots.append(Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
             self._blend = None
             self._blend_from(before, self._curve(played), played, missed)
@@ -265,9 +264,6 @@ class StreamResampler:
         """Return the extrapolation after the last message, at its velocity or deceleration."""
         position, velocity, effort = knot.sample
         away, braking = (play - knot.stamp_ns) * 1e-9, knot.braking
-        if braking is None:
-            moved = position + np.nan_to_num(velocity) * away
-            return self._within_limits(StreamSample(moved, velocity, effort), position)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(braking != 0.0, np.fmin(away, -velocity / braking), away)
         moved = position + (np.nan_to_num(velocity) + 0.5 * braking * t) * t

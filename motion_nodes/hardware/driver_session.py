@@ -80,8 +80,9 @@ class DriverSession:
         self._wanted = self.config.auto_enable
         self._command_ns: int | None = None
         self._tried_ns: int | None = None
-        longest = max(MAX_PERIODS / driver.rate, driver.extrapolation)
-        self._cycles = LateCycles(self.limits, longest, self.config.max_delay)
+        period = 1.0 / driver.rate
+        longest = max(MAX_PERIODS * period, driver.extrapolation)
+        self._cycles = LateCycles(self.limits, period, longest, self.config.max_delay)
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
         """Of the references in the last cycle [rad/s or m/s, per s]."""
         self._followed: tuple[int, Array] | None = None
@@ -302,8 +303,7 @@ class DriverSession:
     def _advance(self, now_ns: int) -> None:
         """Compute and send the reference of this cycle."""
         limiter, cycles = self._limiter, self._cycles
-        period = 1.0 / self.driver.rate
-        dt, time_ns = cycles.advance(now_ns, period, self._speed, self._acceleration)
+        dt, time_ns = cycles.advance(now_ns, self._speed, self._acceleration)
         sample = self._tracks.sample(time_ns)
         by_velocity = np.ones(self._n, dtype=np.bool_)
         goal, speed = limiter.position.copy(), np.zeros(self._n)

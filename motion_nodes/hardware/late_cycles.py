@@ -22,10 +22,10 @@ Array = NDArray[np.float64]
 
 CATCH_UP = 0.15
 """Max excess of the rate of the references' time above 1."""
-ROOM = 0.3
+RAMP_SHARE = 0.3
 """Fraction of the acceleration limits that changes of that rate may use."""
-FAST, STEEP = 0.4, 0.4
-"""Max velocities and accelerations of references during a catch-up, as fractions of the limits."""
+CATCH_UP_LIMITS = 0.4
+"""Max velocities and accelerations of references during a catch-up, as a fraction of the limits."""
 _SHORTEST = 1e-6
 """Min duration of a cycle [s]."""
 
@@ -33,17 +33,20 @@ _SHORTEST = 1e-6
 class LateCycles:
     """Delay of the references of one robot."""
 
-    def __init__(self, limits: JointLimits, longest: float, max_delay: float) -> None:
+    def __init__(
+        self, limits: JointLimits, period: float, longest: float, max_delay: float
+    ) -> None:
         """Create without a delay.
 
         Args:
             limits: of the joints; of velocity and acceleration.
+            period: nominal period of the cycles [s].
             longest: max time by which the references advance in one cycle [s].
             max_delay: delay above which the robot is held [s].
         """
         self._max_delay = max_delay
         self._velocity, self._acceleration = limits.velocity, limits.acceleration
-        self._longest = longest
+        self._period, self._longest = period, longest
         self.reset()
 
     def reset(self) -> None:
@@ -63,14 +66,11 @@ class LateCycles:
         if now_ns - self._moved > 1.2e9 * self._max_delay:
             self.delay, self.rate = 0.0, 1.0
 
-    def advance(
-        self, now_ns: int, period: float, velocity: Array, acceleration: Array
-    ) -> tuple[float, int]:
+    def advance(self, now_ns: int, velocity: Array, acceleration: Array) -> tuple[float, int]:
         """Begin a cycle.
 
         Args:
             now_ns: its time [ns].
-            period: nominal period [s].
             velocity: of the references in the last cycle [rad/s or m/s], shape (n,).
             acceleration: the same [rad/s^2 or m/s^2], shape (n,).
 
@@ -80,8 +80,8 @@ class LateCycles:
         Raises:
             DriverFault: the delay has become too long.
         """
-        elapsed = period if self._last is None else max((now_ns - self._last) * 1e-9, _SHORTEST)
-        self._last = now_ns
+        last, self._last = self._last, now_ns
+        elapsed = self._period if last is None else max((now_ns - last) * 1e-9, _SHORTEST)
         dt = min(elapsed, self._longest)
         self.delay += elapsed - dt
         if self.delay > self._max_delay:
@@ -91,15 +91,15 @@ class LateCycles:
                 "(max_delay); the computer is too busy for the rate of this robot"
             )
         if self.delay > 0.0:
-            self._catch_up(min(dt, period), velocity, acceleration)
+            self._catch_up(min(dt, self._period), velocity, acceleration)
         return dt, now_ns - round(self.delay * 1e9)
 
     def _catch_up(self, dt: float, velocity: Array, acceleration: Array) -> None:
         moving = np.abs(velocity) > 0.0
-        rest = np.min(self._acceleration[moving] / np.abs(velocity[moving]), initial=math.inf)
-        ramp = ROOM * float(rest)  # of the rate [1/s]
-        room = (np.abs(velocity) <= FAST * self._velocity) & (
-            np.abs(acceleration) <= STEEP * self._acceleration
+        steepest = np.min(self._acceleration[moving] / np.abs(velocity[moving]), initial=math.inf)
+        ramp = RAMP_SHARE * float(steepest)  # of the rate [1/s]
+        room = (np.abs(velocity) <= CATCH_UP_LIMITS * self._velocity) & (
+            np.abs(acceleration) <= CATCH_UP_LIMITS * self._acceleration
         )
         wanted = 1.0
         if room.all():

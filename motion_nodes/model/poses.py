@@ -153,6 +153,18 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     return np.asarray(np.where(chosen[..., 3:] < 0.0, -chosen, chosen))
 
 
+def to_quat_wxyz(X_AB: Array) -> Array:
+    """Return the unit quaternions (w, x, y, z), w >= 0, of poses or rotation matrices.
+
+    Args:
+        X_AB: poses (..., 4, 4) or rotation matrices (..., 3, 3).
+
+    Returns:
+        Shape (..., 4).
+    """
+    return np.roll(to_quat_xyzw(X_AB), 1, axis=-1)
+
+
 def _one_quaternion(
     row_x: list[float], row_y: list[float], row_z: list[float]
 ) -> tuple[float, float, float, float]:

@@ -33,7 +33,7 @@ _UNLIMITED_VELOCITY = 1e6
 """Replaces an infinite velocity limit, which Ruckig does not support [rad/s or m/s]."""
 _CHASE = 0.999
 """Max fraction of the velocity limit for a moving goal, so that it can be caught up with."""
-_LEAD = 0.9
+_GOAL_ACCELERATION = 0.9
 """Max fraction of the acceleration limit of a moving goal that is taken into account."""
 _STANDING = 1e-6
 """Velocity towards a position limit below which a joint counts as at rest [rad/s or m/s]."""
@@ -112,7 +112,7 @@ class OnlineLimiter:
         """Velocity-controlled joints, goals and velocities, after processing."""
         self._frame: Array = np.zeros(self._n)
         """Velocities of moving goals; 0 for others."""
-        self._pull: Array = np.zeros(self._n)
+        self._frame_acceleration: Array = np.zeros(self._n)
         """Accelerations of moving goals; 0 for others."""
         self._fastest: Array = self._velocity_limit.copy()
         """Velocity limits on the way."""
@@ -209,11 +209,12 @@ class OnlineLimiter:
         """
         if not 0.0 < dt < math.inf:
             return
-        pull = np.zeros(self._n) if acceleration is None else acceleration
-        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), pull.tobytes())
+        if acceleration is None:
+            acceleration = np.zeros(self._n)
+        asked = tuple(a.tobytes() for a in (by_velocity, goal, speed, acceleration))
         if asked != self._asked:
             self._resting = False
-            self._set_targets(by_velocity, goal, speed, pull, dt)
+            self._set_targets(by_velocity, goal, speed, acceleration, dt)
             self._asked = asked if self._lasting else None
         if self._resting:
             return
@@ -222,13 +223,13 @@ class OnlineLimiter:
             self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
             self._asked = None
-            self._frame[:] = self._pull[:] = 0.0
+            self._frame[:] = self._frame_acceleration[:] = 0.0
             self._tell_state()
             raise MotionError(f"no way to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
         self.velocity[:] = self._frame + self._output.new_velocity
-        self.acceleration[:] = self._pull + self._output.new_acceleration
+        self.acceleration[:] = self._frame_acceleration + self._output.new_acceleration
         self._round_off()
 
     def _plan(self, dt: float) -> None:
@@ -256,7 +257,7 @@ class OnlineLimiter:
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Recompute the next state with some joints' goals at rest."""
         self._asked = None
-        self._frame[joints] = self._pull[joints] = 0.0
+        self._frame[joints] = self._frame_acceleration[joints] = 0.0
         self._tell_state(dt)
         self._solver.update(self._input, self._output)
 
@@ -265,20 +266,22 @@ class OnlineLimiter:
         brake = self._brake
         brake.current_position = self._output.new_position
         brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
-        brake.current_acceleration = (self._pull + self._output.new_acceleration).tolist()
+        brake.current_acceleration = (
+            self._frame_acceleration + self._output.new_acceleration
+        ).tolist()
         self._brake_solver.calculate(brake, self._brake_way)
         extrema = self._brake_way.position_extrema
         lowest, highest = np.array([(bound.min, bound.max) for bound in extrema]).T
         return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
 
     def _set_targets(
-        self, by_velocity: Mask, goal: Array, speed: Array, pull: Array, dt: float
+        self, by_velocity: Mask, goal: Array, speed: Array, acceleration: Array, dt: float
     ) -> None:
         """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
         by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         speed = speed.clip(-fastest, fastest)
-        led_on, frame, lead = False, np.zeros(self._n), np.zeros(self._n)
+        led_on, frame, frame_acceleration = False, np.zeros(self._n), np.zeros(self._n)
         for i in np.flatnonzero(speed).tolist():
             if not by_velocity[i] and self._sudden[i]:
                 speed[i] = 0.0  # such a joint jumps along with its goal
@@ -286,8 +289,8 @@ class OnlineLimiter:
             if not by_velocity[i]:
                 bound = min(self._passing_speed(i, goal[i], abs(speed[i]), dt), _CHASE * fastest[i])
                 if abs(speed[i]) <= bound:
-                    most = _LEAD * self._acceleration_limit[i]
-                    lead[i] = min(max(pull[i], -most), most)
+                    most = _GOAL_ACCELERATION * self._acceleration_limit[i]
+                    frame_acceleration[i] = min(max(acceleration[i], -most), most)
                 speed[i] = frame[i] = min(max(speed[i], -bound), bound)
                 continue
             limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
@@ -302,7 +305,8 @@ class OnlineLimiter:
         reach = _HORIZON * fastest
         near = goal.clip(self.position - reach, self.position + reach)
         sudden = by_velocity & self._sudden
-        self._frame, self._pull, self._fastest = frame, lead, fastest
+        self._frame, self._frame_acceleration = frame, frame_acceleration
+        self._fastest = fastest
         passing = led_on or bool(frame.any()) or bool(sudden.any())
         self._lasting = not passing and np.array_equal(near, goal)
         self._targets = (by_velocity, near, speed)
@@ -346,11 +350,12 @@ class OnlineLimiter:
         A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at
         its place at the end of the step of ``dt`` [s].
         """
-        given, frame, pull = self._input, self._frame, self._pull
-        given.current_position = (self.position + (frame - 0.5 * dt * pull) * dt).tolist()
-        given.current_velocity = (self.velocity - frame + dt * pull).tolist()
-        given.current_acceleration = (self.acceleration - pull).tolist()
-        given.max_acceleration = (self._acceleration_limit - pull).tolist()
-        given.min_acceleration = (-self._acceleration_limit - pull).tolist()
+        given, frame = self._input, self._frame
+        acceleration, limit = self._frame_acceleration, self._acceleration_limit
+        given.current_position = (self.position + (frame - 0.5 * dt * acceleration) * dt).tolist()
+        given.current_velocity = (self.velocity - frame + dt * acceleration).tolist()
+        given.current_acceleration = (self.acceleration - acceleration).tolist()
+        given.max_acceleration = (limit - acceleration).tolist()
+        given.min_acceleration = (-limit - acceleration).tolist()
         given.max_velocity = (self._fastest - frame).tolist()
         given.min_velocity = (-self._fastest - frame).tolist()

@@ -10,8 +10,8 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array
-from motion_nodes.view.link_poses import wxyz_from_rotation
 
 MAX_POINTS = 20_000
 """Max number of points drawn; of larger clouds every n-th point is drawn."""
@@ -107,7 +107,7 @@ class CloudView:
                 self._node = None
         if cloud is None or cloud.topic != topic:
             return
-        wxyz, position = wxyz_from_rotation(cloud.X_WF[:3, :3]), cloud.X_WF[:3, 3]
+        wxyz, position = to_quat_wxyz(cloud.X_WF[:3, :3]), cloud.X_WF[:3, 3]
         self._node = self._scene.add_point_cloud(
             self._path, cloud.points, cloud.rgb, point_size=POINT_SIZE, point_shape="circle",
             wxyz=wxyz, position=position,

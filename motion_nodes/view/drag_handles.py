@@ -10,9 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.poses import from_xyz_quat, to_quat_wxyz
 from motion_nodes.model.tree import Array
-from motion_nodes.view.link_poses import wxyz_from_rotation
 
 HOLD = 0.7
 """Time after a drag during which the program does not move the handles [s], because poses received
@@ -73,7 +72,7 @@ class DragHandles:
             self._pose = np.array(X)
         if moved and self._node is not None:
             self._node.position = X[:3, 3]
-            self._node.wxyz = wxyz_from_rotation(X[:3, :3])
+            self._node.wxyz = to_quat_wxyz(X[:3, :3])
 
     def show(self, shown: bool, turning: bool = True) -> None:
         """Show or hide them; on the drawing thread.
@@ -87,7 +86,7 @@ class DragHandles:
                 return
             self._node = self._scene.add_transform_controls(
                 self.path, scale=self.size, line_width=3.0, disable_rotations=not turning,
-                depth_test=False, opacity=0.85, wxyz=wxyz_from_rotation(self._pose[:3, :3]),
+                depth_test=False, opacity=0.85, wxyz=to_quat_wxyz(self._pose[:3, :3]),
                 position=self._pose[:3, 3],
             )  # fmt: skip
             self._turning = turning

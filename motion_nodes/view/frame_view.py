@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import viser
 
+from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array
 from motion_nodes.view.frame_tree import FrameTree
-from motion_nodes.view.link_poses import wxyz_from_rotation
 from motion_nodes.view.scene_view import escaped
 
 AXES = 0.1
@@ -91,13 +91,13 @@ class FrameView:
                 above = self._nodes[parent].axes.name if parent else self._path
                 axes = self._scene.add_frame(
                     f"{above}/{escaped(name)}", axes_length=AXES, axes_radius=0.03 * AXES,
-                    origin_radius=0.04 * AXES, wxyz=wxyz_from_rotation(X_PC[:3, :3]),
+                    origin_radius=0.04 * AXES, wxyz=to_quat_wxyz(X_PC[:3, :3]),
                     position=X_PC[:3, 3],
                 )  # fmt: skip
                 self._nodes[name] = _Node(parent, X_PC, axes)
             elif np.abs(X_PC - node.X_PC).max() > MIN_MOVE:
                 if np.abs(X_PC[:3, :3] - node.X_PC[:3, :3]).max() > MIN_MOVE:
-                    node.axes.wxyz = wxyz_from_rotation(X_PC[:3, :3])
+                    node.axes.wxyz = to_quat_wxyz(X_PC[:3, :3])
                 node.axes.position = X_PC[:3, 3]
                 node.X_PC = X_PC
 

@@ -15,9 +15,9 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.shape_nodes import GHOST, Look
 from motion_nodes.view.viewed_robot import ViewedRobot

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 
 import viser
 
+from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.goal_panel import GoalPanel
-from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.marker_view import MarkerView
 from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import viser
 
+from motion_nodes.model.link_poses import LinkPoses
+from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array
-from motion_nodes.view.link_poses import LinkPoses, wxyz_from_rotation
 from motion_nodes.view.mesh_files import MeshFiles
 from motion_nodes.view.shape_nodes import SOLID, Look, add_shapes, reach
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -52,13 +53,13 @@ class RobotView:
         self.base = scene.add_frame(
             path,
             show_axes=False,
-            wxyz=wxyz_from_rotation(viewed.X_WR[:3, :3]),
+            wxyz=to_quat_wxyz(viewed.X_WR[:3, :3]),
             position=viewed.X_WR[:3, 3],
         )
         self.links: list[viser.FrameHandle] = []
         """One node per link, in the order of the tree's ``frame_names``."""
         X_PL = self._poses.in_parent(self._q)
-        wxyz = wxyz_from_rotation(X_PL[:, :3, :3])
+        wxyz = to_quat_wxyz(X_PL[:, :3, :3])
         for row, name in enumerate(tree.frame_names):
             parent = path if row == 0 else self.links[tree.packed.parent[row]].name
             link_path = f"{parent}/{name.replace('/', '_')}"
@@ -92,7 +93,7 @@ class RobotView:
         self._drawn[changed] = values[changed]
         X_PL = self._poses.in_parent(self._q)
         rotated = self._revolute[changed[self._revolute_at]]
-        for row, wxyz in zip(rotated, wxyz_from_rotation(X_PL[rotated, :3, :3]), strict=True):
+        for row, wxyz in zip(rotated, to_quat_wxyz(X_PL[rotated, :3, :3]), strict=True):
             self.links[row].wxyz = wxyz
         translated = self._prismatic[changed[self._prismatic_at]]
         for row in translated:
@@ -107,7 +108,7 @@ class RobotView:
 
     def draw_base(self, X_WB: Array) -> None:
         """Move the root link to a pose in the world, shape (4, 4)."""
-        self.base.wxyz = wxyz_from_rotation(X_WB[:3, :3])
+        self.base.wxyz = to_quat_wxyz(X_WB[:3, :3])
         self.base.position = X_WB[:3, 3]
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import viser
 from numpy.typing import NDArray
 
+from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
 from motion_nodes.scene.voxels import OCTOMAP, Voxels, box_surface
-from motion_nodes.view.link_poses import wxyz_from_rotation
 from motion_nodes.view.mesh_files import MeshFiles
 from motion_nodes.view.shape_nodes import SOLID, Look, add_shape
 
@@ -165,7 +165,7 @@ class SceneView:
         return self._scene.add_mesh_simple(
             path, vertices, faces, color=(red, green, blue), flat_shading=True,
             opacity=None if opacity >= 1.0 else opacity, side="double",
-            wxyz=wxyz_from_rotation(X_OS[:3, :3]), position=X_OS[:3, 3],
+            wxyz=to_quat_wxyz(X_OS[:3, :3]), position=X_OS[:3, 3],
         )  # fmt: skip
 
 
@@ -210,7 +210,7 @@ def _revolved(outline: Array) -> Surface:
 
 
 def _place(node: viser.FrameHandle, X: Array) -> None:
-    node.wxyz = wxyz_from_rotation(X[:3, :3])
+    node.wxyz = to_quat_wxyz(X[:3, :3])
     node.position = X[:3, 3]
 
 

@@ -10,8 +10,8 @@ from typing import TypedDict
 import numpy as np
 import viser
 
+from motion_nodes.model.poses import to_quat_wxyz
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere
-from motion_nodes.view.link_poses import wxyz_from_rotation
 from motion_nodes.view.merged_shapes import merged
 from motion_nodes.view.mesh_files import MeshFiles
 
@@ -85,7 +85,7 @@ def add_shape(
         opacity=opacity,
         cast_shadow=look.shadow,
         receive_shadow=look.shadow,
-        wxyz=wxyz_from_rotation(shape.X_LG[:3, :3]),
+        wxyz=to_quat_wxyz(shape.X_LG[:3, :3]),
         position=shape.X_LG[:3, 3],
     )
     match shape.geometry:

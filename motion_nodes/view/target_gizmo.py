@@ -9,11 +9,11 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
+from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.pose_panel import PosePanel
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import PLAN_VERBS, TargetCommand

@@ -174,6 +174,15 @@ def test_sensors_do_not_clear_for_each_other():
     assert remembered(memory, 0.9, 0.0)
 
 
+def test_new_settings_keep_what_is_remembered():
+    memory = ObstacleMemory(BODY)
+    memory.add(shown(Scene(discs=np.array([(1.0, 0.0, 0.1)])), Pose2()), Pose2(), 0.0)
+    memory.reconfigure(BODY, MemoryConfig(memory=2.0))
+    assert remembered(memory, 0.9, 0.0)
+    memory.age(2.5)
+    assert not len(memory)
+
+
 def test_memory_is_bounded_and_keeps_what_is_close():
     memory = ObstacleMemory(BODY, MemoryConfig(max_points=100, reach=3.0))
     ring = Scene(discs=np.array([(1.0, 0.0, 0.2), (-2.0, 0.0, 0.9)]))

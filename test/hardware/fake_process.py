@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands for a driver's controller, as a process of its own: ``FakeProcess`` starts it.
+"""A fake controller as a process of its own, which ``FakeProcess`` starts.
 
 It prints a line of JSON with ``device`` and ``settings`` of its driver, and answers each line on
 standard input with a line: ``targets`` with those of the arm's first joint since the last time,
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hardware.standins import Standin, start
+from hardware.fake_controllers import FakeController, start
 
 POLL = 5e-4
 """[s] Time between two looks at the target."""
@@ -30,7 +30,7 @@ class FakeProcess:
         """Start it.
 
         Args:
-            driver: key of ``standins.ROBOTS``.
+            driver: key of ``fake_controllers.ROBOTS``.
             host: loopback address, for controllers on a network.
         """
         self._process = subprocess.Popen(
@@ -38,7 +38,7 @@ class FakeProcess:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             cwd=Path(__file__).parents[1],
         )  # fmt: skip
-        self.standin = Standin(**self._answer())
+        self.controller = FakeController(**self._answer())
 
     def targets(self) -> list[tuple[float, float]]:
         """Return times [s] and targets [rad] since the last call."""
@@ -72,13 +72,13 @@ class FakeProcess:
 
 def main() -> None:
     """Run one until the input ends."""
-    standin = start(*sys.argv[1:3])
+    controller = start(*sys.argv[1:3])
     found: list[tuple[float, float]] = []
 
     def watch() -> None:
         last = None
         while True:
-            value = standin.target()
+            value = controller.target()
             if value is not None and value != last:
                 found.append((time.time(), value))
                 last = value
@@ -89,8 +89,8 @@ def main() -> None:
         return taken
 
     threading.Thread(target=watch, daemon=True).start()
-    print(json.dumps({"device": standin.device, "settings": standin.settings}), flush=True)
-    answers = {"targets": targets, "fail": standin.fail, "mend": standin.mend}
+    print(json.dumps({"device": controller.device, "settings": controller.settings}), flush=True)
+    answers = {"targets": targets, "fail": controller.fail, "mend": controller.mend}
     for line in sys.stdin:
         print(json.dumps(answers[line.strip()]()), flush=True)
 

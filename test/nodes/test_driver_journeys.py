@@ -13,8 +13,8 @@ from contracts.declared_interfaces import endpoints_of, expected
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
 from hardware.driver_journey import DriverJourney
+from hardware.fake_controllers import ROBOTS, FakeController, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
-from hardware.standins import ROBOTS, Standin, ready_state, robot_folder
 from joint_client import ABORTED, SUCCEEDED
 from nav_msgs.msg import Odometry
 from navigation_client import NavigationClient
@@ -61,18 +61,18 @@ class Bench:
         self._params = folder / "params.yaml"
         self._params.write_text(PARAMETERS)
 
-    def start(self, driver: str, standin: Standin) -> None:
-        robot = robot_folder(driver, standin, self._folder, **PATIENT.get(driver, {}))
+    def start(self, driver: str, controller: FakeController) -> None:
+        robot = robot_folder(driver, controller, self._folder, **PATIENT.get(driver, {}))
         self.suite.bring_up(
             robot,
             params_file=str(self._params),
             backend="hardware",
-            hardware=HardwareOptions(device=standin.device),
+            hardware=HardwareOptions(device=controller.device),
             without=WITHOUT,
         )
 
-    def arm(self, driver: str, standin: Standin) -> DriverJourney:
-        self.start(driver, standin)
+    def arm(self, driver: str, controller: FakeController) -> DriverJourney:
+        self.start(driver, controller)
         robot = load_robot(ROBOTS[driver])
         made = DriverJourney(self.client, robot, ready_state(driver), speed=0.5)
         made.arm.wait_for()
@@ -117,7 +117,7 @@ def test_an_arm_moves_in_all_ways_and_a_fault_holds_it_until_a_reset(
     bench: Bench, controllers: Callable[[str], FakeProcess], driver: str
 ) -> None:
     controller, client = controllers(driver), bench.client
-    journey = bench.arm(driver, controller.standin)
+    journey = bench.arm(driver, controller.controller)
     promised = {e for e in expected({"": "real"}) if e.node == DRIVER}
     assert endpoints_of(client, DRIVER) == promised
     moves_in_all_ways(journey)
@@ -140,7 +140,7 @@ def test_a_franka_moves_in_all_ways(bench: Bench, host: str) -> None:
     bench.suite.environment["PYTHONPATH"] = ":".join(map(str, folders))
     bench.suite.environment["FRANKY_HOST"] = host
     bench.suite.fork = False  # A template has its own path.
-    journey = bench.arm("franka", Standin(host, {"link_timeout": 1.0}))
+    journey = bench.arm("franka", FakeController(host, {"link_timeout": 1.0}))
     moves_in_all_ways(journey)
     journey.close()
 
@@ -149,7 +149,7 @@ def test_a_base_drives_navigates_stops_and_holds_while_its_board_sends_garbage(
     bench: Bench, controllers: Callable[[str], FakeProcess]
 ) -> None:
     controller, client = controllers("two_wheels"), bench.client
-    bench.start("two_wheels", controller.standin)
+    bench.start("two_wheels", controller.controller)
     navigator = NavigationClient(client)
     navigator.wait_for()
     odometry = client.listen(Odometry, f"{BASE}/odom")

@@ -67,7 +67,7 @@ def settled(monkeypatch, hold):
     monkeypatch.setattr(debounced_inputs, "SETTLING_TIME", 0.02)
     told = []
     loop = asyncio.new_event_loop()
-    yield DebouncedValues(lambda *wish: told.append(wish), hold), told, loop
+    yield DebouncedValues(lambda *values: told.append(values), hold), told, loop
     loop.close()
 
 

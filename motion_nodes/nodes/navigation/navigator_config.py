@@ -12,15 +12,11 @@ from motion_nodes.base_navigation.clearance_guard import GuardConfig
 from motion_nodes.base_navigation.detour_planner import Submit, at_once
 from motion_nodes.base_navigation.detour_search import DetourConfig
 from motion_nodes.base_navigation.follow_path import FollowConfig
-from motion_nodes.base_navigation.footprint import (
-    Footprint,
-    body_heights,
-    footprint_from,
-    footprint_of,
-)
+from motion_nodes.base_navigation.footprint import Footprint, footprint_from
 from motion_nodes.base_navigation.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
 from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
 from motion_nodes.base_navigation.obstacle_avoidance import AvoidanceConfig, ObstacleAvoidance
+from motion_nodes.base_navigation.robot_footprint import body_heights, footprint_of
 from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
 from motion_nodes.bases.ackermann_robot import max_steering_angle

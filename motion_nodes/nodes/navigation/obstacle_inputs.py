@@ -93,10 +93,10 @@ class ObstacleInputs:
         """Remembered obstacles."""
 
     def reconfigure(self, footprint: Footprint) -> None:
-        """Apply new parameters."""
+        """Apply new parameters; obstacles are still remembered."""
         self._footprint = footprint
         config = settings_from(self._node.params, MemoryConfig, "obstacles_")
-        self.memory = ObstacleMemory(footprint, config)
+        self.memory.reconfigure(footprint, config)
 
     def forget(self) -> None:
         """Forget obstacles and poses: time or odometry has jumped."""

@@ -9,7 +9,7 @@ from motion_nodes.base_navigation.clearance_guard import GuardConfig
 from motion_nodes.base_navigation.detour_search import DetourConfig
 from motion_nodes.base_navigation.obstacle_avoidance import AvoidanceConfig
 from motion_nodes.base_navigation.obstacle_memory import MemoryConfig
-from motion_nodes.ros.parameters import core_param, param
+from motion_nodes.ros.parameters import core_param, core_params, param
 from motion_nodes.ros.robot_node import RobotParams
 
 MODES = ("auto", "required", "off")
@@ -17,6 +17,10 @@ POLICIES = ("hold", "ignore")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+@core_params(GuardConfig, "obstacles")
+@core_params(AvoidanceConfig, "obstacles")
+@core_params(DetourConfig, "obstacles")
+@core_params(MemoryConfig, "obstacles")
 class ObstacleParams(RobotParams):
     """Sensors, and the reaction to what they see."""
 
@@ -40,20 +44,10 @@ class ObstacleParams(RobotParams):
         "first; empty: from /tf, by the frames of the messages.",
         unit="m, rad", ge=-100.0, le=100.0, read_only=True,
     )  # fmt: skip
-    obstacles_clearance: float = core_param(GuardConfig, "clearance", name="obstacles.clearance")
-    obstacles_latency: float = core_param(GuardConfig, "latency", name="obstacles.latency")
-    obstacles_blocked_timeout: float = core_param(
-        AvoidanceConfig, "blocked_timeout", name="obstacles.blocked_timeout"
-    )
     obstacles_obstacle_timeout: float = core_param(
         AvoidanceConfig, "obstacle_timeout", name="obstacles.timeout"
     )
-    obstacles_max_detour: float = core_param(
-        DetourConfig, "max_detour", name="obstacles.max_detour"
-    )
     obstacles_reach: float = core_param(MemoryConfig, "reach", name="obstacles.range")
-    obstacles_memory: float = core_param(MemoryConfig, "memory", name="obstacles.memory")
-    obstacles_max_points: int = core_param(MemoryConfig, "max_points", name="obstacles.max_points")
     obstacles_min_height: float = param(
         0.03, name="obstacles.min_height",
         doc="Height above the floor from which points are obstacles, up to the height of the base; "

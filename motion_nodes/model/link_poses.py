@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of links in their parent links, for a nested scene graph.
+"""Poses of links in their parents and in the root, by NumPy alone.
 
-The browser composes the kinematic chain. So a moving joint needs one small message, its descendants
-need none, and the viewer starts without compiled kernels.
+Slower than :class:`.kinematics.Kinematics`, but without compiled kernels: for starts, and for scene
+graphs that compose the chain themselves.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.model.poses import rotation_about, to_quat_xyzw
+from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array, KinematicTree
 
 _PRISMATIC = 2
-
-
-def wxyz_from_rotation(R: Array) -> Array:
-    """Return the unit quaternion (w, x, y, z), w >= 0, of rotation matrices (..., 3, 3)."""
-    return np.roll(to_quat_xyzw(R), 1, axis=-1)
 
 
 class LinkPoses:

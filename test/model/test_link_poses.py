@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of links, against kinematics that are computed in quite another way."""
+"""Poses of links, against generated kinematics."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
+from view.toy_robot import hand_made
 
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.loader import available_robots, load_robot
-from motion_nodes.view.link_poses import LinkPoses, wxyz_from_rotation
+from motion_nodes.model.poses import to_quat_wxyz
+
+
+@pytest.fixture
+def toy():
+    return hand_made()
 
 
 def random_positions(model, count, seed=7):
@@ -53,8 +60,8 @@ def test_fixed_links_never_move(toy):
 
 def test_quaternions_are_scalar_first_and_mean_the_same_rotation():
     rotations = Rotation.random(50, random_state=3)
-    wxyz = wxyz_from_rotation(rotations.as_matrix())
-    assert wxyz_from_rotation(np.eye(3)).tolist() == [1, 0, 0, 0]
+    wxyz = to_quat_wxyz(rotations.as_matrix())
+    assert to_quat_wxyz(np.eye(3)).tolist() == [1, 0, 0, 0]
     assert (wxyz[:, 0] >= 0).all()
     back = Rotation.from_quat(wxyz[:, [1, 2, 3, 0]])
     np.testing.assert_allclose(back.as_matrix(), rotations.as_matrix(), atol=1e-12)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands for each driver's controller, and the robot that is tried with it."""
+"""Fake controllers of all drivers, and the robots that they are tried with."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ ANGLE = 2.0 * math.pi / 4096
 
 
 @dataclass
-class Standin:
-    """A running fake controller."""
+class FakeController:
+    """A running fake controller, seen from its driver."""
 
     device: str
     """For the driver's parameter ``device``."""
@@ -55,7 +55,7 @@ def ready_state(driver: str) -> dict[str, float]:
     return dict(zip(robot.group("arm").joints, ready.tolist(), strict=True))
 
 
-def start(driver: str, host: str = "127.0.0.1") -> Standin:
+def start(driver: str, host: str = "127.0.0.1") -> FakeController:
     """Start the controller of a driver.
 
     Args:
@@ -65,12 +65,12 @@ def start(driver: str, host: str = "127.0.0.1") -> Standin:
     return _MAKERS[driver](host, list(ready_state(driver).values()))
 
 
-def robot_folder(driver: str, standin: Standin, folder: Path, **settings: Any) -> str:
+def robot_folder(driver: str, controller: FakeController, folder: Path, **settings: Any) -> str:
     """Return a copy of the robot's folder whose driver has the settings of its controller.
 
     Args:
         driver: key of ``ROBOTS``.
-        standin: the controller.
+        controller: the controller.
         folder: where the copy is made.
         settings: others of ``hardware.settings``.
     """
@@ -80,12 +80,12 @@ def robot_folder(driver: str, standin: Standin, folder: Path, **settings: Any) -
     content = yaml.safe_load(file.read_text())
     hardware = content.setdefault("hardware", {})
     hardware["driver"] = driver
-    hardware["settings"] = hardware.get("settings", {}) | standin.settings | settings
+    hardware["settings"] = hardware.get("settings", {}) | controller.settings | settings
     file.write_text(yaml.safe_dump(content, sort_keys=False))
     return str(copy)
 
 
-def _feetech(_host: str, _ready: list[float]) -> Standin:
+def _feetech(_host: str, _ready: list[float]) -> FakeController:
     from hardware.fake_feetech import so101_bus
 
     bus = so101_bus()
@@ -93,7 +93,7 @@ def _feetech(_host: str, _ready: list[float]) -> Standin:
     def overload(error: int) -> None:
         bus.servos[3].error = error
 
-    return Standin(
+    return FakeController(
         bus.device,
         target=lambda: (bus.servos[1].goal - 2048) * ANGLE,
         fail=lambda: overload(0x20),
@@ -101,7 +101,7 @@ def _feetech(_host: str, _ready: list[float]) -> Standin:
     )
 
 
-def _dynamixel(_host: str, _ready: list[float]) -> Standin:
+def _dynamixel(_host: str, _ready: list[float]) -> FakeController:
     from hardware.fake_dynamixel import FakeDynamixel, FakeDynamixelBus
 
     bus = FakeDynamixelBus({number: FakeDynamixel() for number in range(11, 16)})
@@ -109,10 +109,12 @@ def _dynamixel(_host: str, _ready: list[float]) -> Standin:
     def overheat() -> None:
         bus.servos[13].hardware_error = 0x04
 
-    return Standin(bus.device, target=lambda: (bus.servos[11].goal - 2048) * ANGLE, fail=overheat)
+    return FakeController(
+        bus.device, target=lambda: (bus.servos[11].goal - 2048) * ANGLE, fail=overheat
+    )
 
 
-def _ur(host: str, ready: list[float]) -> Standin:
+def _ur(host: str, ready: list[float]) -> FakeController:
     from hardware.fake_ur_controller import FakeUrController
 
     fake = FakeUrController(host=host)
@@ -122,18 +124,18 @@ def _ur(host: str, ready: list[float]) -> Standin:
     def protective_stop() -> None:
         fake.safety = 3
 
-    return Standin(
+    return FakeController(
         host, fake.settings, lambda: targets[-1][0] if targets else None, fail=protective_stop
     )
 
 
-def _xarm(host: str, ready: list[float]) -> Standin:
+def _xarm(host: str, ready: list[float]) -> FakeController:
     from hardware.fake_xarm import FakeXArm
 
     fake = FakeXArm(host=host)
     fake.q[: len(ready)] = ready
     targets = fake.targets
-    return Standin(
+    return FakeController(
         host,
         {"port": fake.port},
         lambda: targets[-1][1][0] if targets else None,
@@ -141,7 +143,7 @@ def _xarm(host: str, ready: list[float]) -> Standin:
     )
 
 
-def _franka(host: str, ready: list[float]) -> Standin:
+def _franka(host: str, ready: list[float]) -> FakeController:
     from franky_sim import SimulationServer
     from franky_sim.mujoco_simulator import MujocoSimulator
 
@@ -152,10 +154,10 @@ def _franka(host: str, ready: list[float]) -> Standin:
                 server.run_forever()
 
     threading.Thread(target=serve, daemon=True).start()
-    return Standin(host)
+    return FakeController(host)
 
 
-def _two_wheels(_host: str, _ready: list[float]) -> Standin:
+def _two_wheels(_host: str, _ready: list[float]) -> FakeController:
     from hardware.fake_wheel_board import FakeWheelBoard
 
     board = FakeWheelBoard()
@@ -168,12 +170,12 @@ def _two_wheels(_host: str, _ready: list[float]) -> Standin:
         "right": "right_wheel_joint",
         "counts_per_turn": 1440.0,
     }
-    return Standin(
+    return FakeController(
         board.device, settings, fail=lambda: damage(on=True), mend=lambda: damage(on=False)
     )
 
 
-_MAKERS: dict[str, Callable[[str, list[float]], Standin]] = {
+_MAKERS: dict[str, Callable[[str, list[float]], FakeController]] = {
     "feetech": _feetech,
     "dynamixel": _dynamixel,
     "ur": _ur,
