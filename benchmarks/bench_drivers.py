@@ -31,7 +31,7 @@ from hardware.fake_controllers import ARMS, ROBOTS, ready_state, robot_folder
 from hardware.fake_process import FakeProcess
 from joint_client import smooth
 from planner_client import Codes
-from ros_processes import RosClient, values_of
+from ros_client import RosClient, values_of
 
 from motion_nodes.model.loader import load_robot
 

@@ -90,7 +90,7 @@ def module_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture
 def client(ros: None) -> Iterator[Any]:
     """A node of the test."""
-    from ros_processes import RosClient
+    from ros_client import RosClient
 
     client = RosClient()
     yield client
@@ -100,7 +100,7 @@ def client(ros: None) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def module_client(ros: None) -> Iterator[Any]:
     """A node of all tests of a file."""
-    from ros_processes import RosClient
+    from ros_client import RosClient
 
     client = RosClient("test_module_client")
     yield client

@@ -12,9 +12,10 @@ from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance, JointTrajectoryControllerState
+from patience import LIMIT
 from rclpy.action import ActionClient
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_processes import BEST_EFFORT, LIMIT, RosClient, values_of
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint

@@ -13,7 +13,7 @@ from joint_client import Call
 from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Path
 from rclpy.action import ActionClient
-from ros_processes import LATCHED, RosClient, values_of
+from ros_client import LATCHED, RosClient, values_of
 
 from motion_nodes.base_navigation.planar_pose import Pose2
 

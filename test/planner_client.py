@@ -20,7 +20,7 @@ from moveit_msgs.msg import (
     WorkspaceParameters,
 )
 from moveit_msgs.srv import GetMotionPlan
-from ros_processes import values_of
+from ros_client import values_of
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 

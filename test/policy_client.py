@@ -14,7 +14,8 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from joint_client import ARM, CONTROLLER, FRANKA, JointClient
 from moveit_msgs.msg import CollisionObject, PlanningScene, ServoStatus
 from moveit_msgs.srv import ApplyPlanningScene
-from ros_processes import RosClient, Suite, values_of
+from ros_client import RosClient, values_of
+from ros_processes import Suite
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 

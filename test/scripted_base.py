@@ -12,7 +12,7 @@ from geometry_msgs.msg import TransformStamped, TwistStamped
 from nav_msgs.msg import Odometry
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from ros_processes import LATCHED, RELIABLE
+from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.base_navigation.planar_pose import Pose2

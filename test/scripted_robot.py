@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from rclpy.node import Node
-from ros_processes import BEST_EFFORT, RELIABLE
+from ros_client import BEST_EFFORT, RELIABLE
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from base_navigation.obstacle_scenes import Scene
 from builtin_interfaces.msg import Time
-from ros_processes import RosClient
+from ros_client import RosClient
 from scripted_base import ScriptedBase
 from sensor_msgs.msg import LaserScan, PointCloud2
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ros_processes import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
 

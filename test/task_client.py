@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ros_processes import RosClient
+from ros_client import RosClient
 from std_msgs.msg import String
 
 from motion_nodes.ros import qos

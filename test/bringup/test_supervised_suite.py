@@ -17,7 +17,8 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointClient, smooth
 from planner_client import Codes, Planner, at
-from ros_processes import OFTEN, RosClient, values_of
+from ros_client import RosClient, values_of
+from ros_processes import OFTEN
 from std_srvs.srv import Trigger
 
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}

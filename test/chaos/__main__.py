@@ -52,7 +52,8 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) -> int:
     import rclpy
-    from ros_processes import RosClient, Suite
+    from ros_client import RosClient
+    from ros_processes import Suite
 
     from chaos.campaign import Campaign
     from chaos.faults import KINDS, Scene

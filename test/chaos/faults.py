@@ -10,7 +10,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
-from ros_processes import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT, RosClient
 from rosgraph_msgs.msg import Clock
 from std_srvs.srv import SetBool, Trigger
 from two_hosts.hosts import TwoHosts

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lifecycle_msgs.srv import GetState
-from ros_processes import RosClient
+from ros_client import RosClient
 
 INTERVAL = 0.1
 """[s] Between two probes."""

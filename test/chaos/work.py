@@ -16,7 +16,7 @@ from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints, JointConstraint
 from nav2_msgs.action import NavigateToPose
 from rclpy.action import ActionClient
-from ros_processes import RosClient
+from ros_client import RosClient
 from std_srvs.srv import Trigger
 
 from motion_nodes.model.robot import Robot

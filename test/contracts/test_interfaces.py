@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from contracts.declared_interfaces import KINDS, Endpoint, endpoints_of, expected, load
-from ros_processes import RosClient
+from ros_client import RosClient
 
 from motion_nodes.nodes.registry import NODES
 from motion_nodes.ros.names import BASE_CONTROLLERS

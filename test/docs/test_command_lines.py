@@ -15,7 +15,7 @@ import click
 import pytest
 import typer
 from command_lines import ROOT, all_lines
-from ros_processes import wait_until
+from patience import wait_until
 
 from motion_nodes.bringup.arguments import config_from
 from motion_nodes.cli.main import app, main

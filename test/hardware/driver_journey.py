@@ -14,7 +14,7 @@ from joint_client import ABORTED, SUCCEEDED, JointClient, smooth
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene
 from planner_client import Codes, Planner, box
-from ros_processes import RosClient, values_of
+from ros_client import RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 

@@ -12,7 +12,8 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_processes import RosClient, SuiteProcess, values_of
+from ros_client import RosClient, values_of
+from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 

@@ -13,7 +13,8 @@ import pytest
 from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_processes import RosClient, Suite
+from ros_client import RosClient
+from ros_processes import Suite
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.bringup_config import BringupConfig

@@ -23,7 +23,7 @@ from joint_client import (
     tolerances,
 )
 from rclpy.time import Time
-from ros_processes import RosClient
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger

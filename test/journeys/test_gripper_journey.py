@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smooth
-from ros_processes import RosClient
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.node_specs import ALONE

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
-from ros_processes import BEST_EFFORT, LATCHED, RELIABLE, RosClient, SuiteProcess, values_of
+from ros_client import BEST_EFFORT, LATCHED, RELIABLE, RosClient, values_of
+from ros_processes import SuiteProcess
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger

@@ -24,7 +24,7 @@ from navigation_client import (
     path,
     pose_of,
 )
-from ros_processes import Heard, RosClient, values_of
+from ros_client import Heard, RosClient, values_of
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.base_navigation.planar_path import PlanarPath

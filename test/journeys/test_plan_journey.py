@@ -13,7 +13,7 @@ from action_msgs.msg import GoalStatusArray
 from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes
 from planner_client import Planner, as_pymoveit2_asks, box, pose_constraints
-from ros_processes import BEST_EFFORT, RELIABLE, Heard
+from ros_client import BEST_EFFORT, RELIABLE, Heard
 from scene.random_scenes import coal_distance
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from joint_client import JointClient
 from planner_client import Planner
-from ros_processes import RosClient
+from ros_client import RosClient
 
 from motion_nodes.model.loader import load_robot
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_processes import RosClient
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot

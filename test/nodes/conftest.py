@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from joint_client import JointClient
-from ros_processes import RosClient
+from ros_client import RosClient
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from ackermann_msgs.msg import AckermannDrive, AckermannDriveStamped
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_processes import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sample_car import FRONT, REAR, STEERING, WHEELBASE, write_car
 from sensor_msgs.msg import JointState
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from joint_client import CONTROLLER, FRANKA, HOME, JointClient
-from ros_processes import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
 from std_srvs.srv import Trigger

@@ -24,7 +24,7 @@ from navigation_client import (
     pose_of,
     stamped,
 )
-from ros_processes import LATCHED, RosClient
+from ros_client import LATCHED, RosClient
 from scripted_base import ScriptedBase
 from scripted_scanner import BAD_SCANS, Scanner
 

@@ -14,7 +14,8 @@ from control_msgs.srv import SetOdometry
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
 from nav_msgs.msg import Odometry
-from ros_processes import RosClient, Suite
+from ros_client import RosClient
+from ros_processes import Suite
 from sample_car import FRONT, REAR, STEERING, write_car
 from scripted_wheels import ScriptedWheels
 from tf2_msgs.msg import TFMessage

@@ -29,7 +29,8 @@ from joint_client import (
     tolerances,
     trajectory,
 )
-from ros_processes import RosClient, SuiteProcess
+from ros_client import RosClient
+from ros_processes import SuiteProcess
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 

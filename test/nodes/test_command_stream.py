@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from joint_client import ARM, FRANKA, HOME, SUCCEEDED, JointClient, smooth
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_processes import RosClient
+from ros_client import RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription

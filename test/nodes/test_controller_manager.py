@@ -26,7 +26,7 @@ from controller_manager_msgs.srv import (
     UnloadController,
 )
 from joint_client import FRANKA, HOME, JointClient, trajectory
-from ros_processes import LATCHED, RELIABLE, RosClient, values_of
+from ros_client import LATCHED, RELIABLE, RosClient, values_of
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 

@@ -12,7 +12,8 @@ import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from ros_processes import BEST_EFFORT, RosClient, Suite
+from ros_client import BEST_EFFORT, RosClient
+from ros_processes import Suite
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 

@@ -18,7 +18,8 @@ from hardware.fake_process import FakeProcess
 from joint_client import ABORTED, SUCCEEDED
 from nav_msgs.msg import Odometry
 from navigation_client import NavigationClient
-from ros_processes import RosClient, Suite
+from ros_client import RosClient
+from ros_processes import Suite
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.bringup.bringup_config import HardwareOptions

@@ -19,9 +19,10 @@ import pytest
 from control_msgs.action import FollowJointTrajectory
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TwistStamped
+from patience import LIMIT, wait_until
 from policies.standing_policy import write_standing_policy
 from rclpy.action import ActionClient
-from ros_processes import BEST_EFFORT, LIMIT, RosClient, values_of, wait_until
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectoryPoint
 

@@ -10,7 +10,7 @@ from joint_client import ARM, HOME, JointClient
 from moveit_msgs.msg import CollisionObject, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK, GetStateValidity
 from planner_client import Planner, state
-from ros_processes import values_of
+from ros_client import values_of
 from sensor_msgs.msg import JointState
 
 from motion_nodes.scene.scenery import FLOOR

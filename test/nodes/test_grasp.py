@@ -12,7 +12,7 @@ from control_msgs.action import GripperCommand
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import WrenchStamped
 from joint_client import CONTROLLER, HOME, JointClient, smooth
-from ros_processes import LATCHED, values_of
+from ros_client import LATCHED, values_of
 from std_srvs.srv import Trigger
 
 from motion_nodes.ik.tool_goal import ArticulationIk

@@ -16,7 +16,7 @@ from geometry_msgs.msg import Twist, TwistStamped
 from model.holonomic_robot import TRIANGLE, triangle
 from model.robot_samples import write_robot
 from nav_msgs.msg import Odometry
-from ros_processes import BEST_EFFORT, RosClient
+from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import Twist2

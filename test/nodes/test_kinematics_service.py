@@ -14,7 +14,7 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from joint_client import ARM, CONTROLLER, FRANKA, HOME, JointClient
 from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes, RobotState
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
-from ros_processes import RosClient, values_of
+from ros_client import RosClient, values_of
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw

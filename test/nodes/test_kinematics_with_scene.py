@@ -24,7 +24,7 @@ from moveit_msgs.srv import (
     GetPositionIK,
     GetStateValidity,
 )
-from ros_processes import RosClient, values_of
+from ros_client import RosClient, values_of
 from scene.coal_robot import CoalRobot
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import Plane

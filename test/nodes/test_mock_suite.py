@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
-from ros_processes import BEST_EFFORT, RosClient, values_of
+from ros_client import BEST_EFFORT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 

@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from ros_processes import RosClient, Suite, SuiteProcess, values_of
+from ros_client import RosClient, values_of
+from ros_processes import Suite, SuiteProcess
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import qos

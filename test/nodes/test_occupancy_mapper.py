@@ -12,7 +12,7 @@ from perception.boxes_seen import camera, depth_of, looking
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.qos import QoSProfile
-from ros_processes import LATCHED, RELIABLE
+from ros_client import LATCHED, RELIABLE
 from sensor_msgs.msg import CameraInfo, Image, JointState, PointCloud2
 from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty

@@ -23,7 +23,7 @@ from moveit_msgs.srv import (
     SetPlannerParams,
 )
 from planner_client import Planner, at, end_of, state
-from ros_processes import LATCHED
+from ros_client import LATCHED
 from std_msgs.msg import String
 
 from motion_nodes.model.kinematics import Kinematics

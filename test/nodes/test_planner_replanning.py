@@ -9,7 +9,7 @@ from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient, tra
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
 from moveit_msgs.srv import GetPlanningScene
 from planner_client import Planner, box
-from ros_processes import LATCHED
+from ros_client import LATCHED
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Box

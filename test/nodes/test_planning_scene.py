@@ -21,7 +21,7 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_processes import LATCHED, RELIABLE, RosClient
+from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty as EmptyMessage
 from std_msgs.msg import String

@@ -13,7 +13,7 @@ from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from policies.standing_policy import STANDING, write_standing_policy
 from policies.walker import NODE, Walker
-from ros_processes import LATCHED, values_of
+from ros_client import LATCHED, values_of
 from sensor_msgs.msg import Imu
 from std_msgs.msg import Empty
 

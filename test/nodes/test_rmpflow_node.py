@@ -15,7 +15,7 @@ from joint_client import ARM, CONTROLLER, FRANKA, HOME, SUCCEEDED, JointClient, 
 from moveit_msgs.msg import ServoStatus
 from moveit_msgs.srv import ApplyPlanningScene, ServoCommandType
 from policy_client import DOWN, POLICY, SERVO, PolicyClient
-from ros_processes import LATCHED
+from ros_client import LATCHED
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import Marker, MarkerArray
 

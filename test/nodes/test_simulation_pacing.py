@@ -7,7 +7,7 @@ import time
 
 from joint_client import ARM, HOME
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from ros_processes import RosClient
+from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointClient, smooth
-from ros_processes import RosClient
+from ros_client import RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 

@@ -16,7 +16,7 @@ from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, JointClient,
 from nav_msgs.msg import Odometry
 from navigation_client import NavigationClient
 from planner_client import Planner, at
-from ros_processes import BEST_EFFORT, LATCHED, RosClient, values_of
+from ros_client import BEST_EFFORT, LATCHED, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty
 from std_srvs.srv import Trigger

@@ -12,7 +12,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from joint_client import JointClient, smooth
 from moveit_msgs.srv import GetPlanningScene
 from planner_client import Planner
-from ros_processes import LATCHED, values_of
+from ros_client import LATCHED, values_of
 from std_srvs.srv import SetBool
 
 pytestmark = pytest.mark.timeout(900)

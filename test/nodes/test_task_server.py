@@ -14,7 +14,8 @@ from mcp import ClientSession, StdioServerParameters, stdio_client
 from moveit_msgs.msg import CollisionObject, PlanningSceneComponents
 from moveit_msgs.srv import GetPlanningScene
 from own_domain import ENVIRONMENT
-from ros_processes import RosClient, Suite
+from ros_client import RosClient
+from ros_processes import Suite
 from std_msgs.msg import Empty, String
 from std_srvs.srv import Trigger
 from task_client import SERVER, TaskClient

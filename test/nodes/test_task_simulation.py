@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from geometry_msgs.msg import TransformStamped
-from ros_processes import RosClient, Suite
+from ros_client import RosClient
+from ros_processes import Suite
 from std_msgs.msg import String
 from task_client import SERVER, TaskClient
 from visualization_msgs.msg import MarkerArray

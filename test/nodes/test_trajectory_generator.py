@@ -15,7 +15,7 @@ from moveit_msgs.msg import Constraints, GenericTrajectory, JointConstraint, Mov
 from moveit_msgs.srv import GetMotionPlan
 from nav_msgs.msg import Path
 from planner_client import state
-from ros_processes import BEST_EFFORT, LATCHED, Heard, RosClient
+from ros_client import BEST_EFFORT, LATCHED, Heard, RosClient
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint

@@ -12,7 +12,7 @@ import pytest
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from rclpy.executors import SingleThreadedExecutor
-from ros_processes import LATCHED, RELIABLE, RosClient
+from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import Image, PointCloud2
 from tf2_msgs.msg import TFMessage
 

@@ -27,7 +27,7 @@ from moveit_msgs.srv import GetPlanningScene, GetStateValidity
 from raised_errors import about
 from rclpy.action import ActionServer
 from rclpy.executors import SingleThreadedExecutor
-from ros_processes import LATCHED, RELIABLE, RosClient
+from ros_client import LATCHED, RELIABLE, RosClient
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 from std_srvs.srv import Trigger

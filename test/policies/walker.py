@@ -7,7 +7,7 @@ from typing import Any
 
 from control_msgs.msg import DynamicJointState
 from geometry_msgs.msg import Twist
-from ros_processes import LATCHED
+from ros_client import LATCHED
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from ros_processes import wait_until
+from patience import wait_until
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 

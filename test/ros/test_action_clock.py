@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from control_msgs.action import GripperCommand
+from patience import wait_until
 from rclpy.action import ActionClient
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from ros_processes import RosClient, wait_until
+from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import qos

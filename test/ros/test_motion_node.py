@@ -7,11 +7,12 @@ import threading
 import time
 
 import pytest
+from patience import wait_until
 from rcl_interfaces.msg import Parameter as ParameterMessage
 from rcl_interfaces.msg import ParameterValue
 from rcl_interfaces.srv import SetParameters
 from ros.probe import Probe, active, make, served
-from ros_processes import RosClient, wait_until
+from ros_client import RosClient
 from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger

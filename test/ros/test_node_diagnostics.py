@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from patience import wait_until
 from ros.probe import make, served
-from ros_processes import values_of, wait_until
+from ros_client import values_of
 
 from motion_nodes.errors import InvalidConfig
 

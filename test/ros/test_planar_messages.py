@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import Pose, PoseStamped, TransformStamped, Twist
 from nav_msgs.msg import Path
+from patience import wait_until
 from raised_errors import about
 from rclpy.node import Node
-from ros_processes import LATCHED, RELIABLE, wait_until
+from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.base_navigation.planar_path import PlanarPath

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from patience import wait_until
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from ros_processes import wait_until
 from std_msgs.msg import Int64
 
 from motion_nodes.ros import qos

@@ -7,7 +7,7 @@ import threading
 import time
 
 import pytest
-from ros_processes import wait_until
+from patience import wait_until
 
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
 

@@ -9,7 +9,7 @@ import time
 import pytest
 import rclpy
 from rclpy.qos import qos_profile_services_default
-from ros_processes import RosClient
+from ros_client import RosClient
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads

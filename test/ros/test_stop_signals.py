@@ -9,7 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-from ros_processes import RosClient, Suite, SuiteProcess, wait_until
+from patience import wait_until
+from ros_client import RosClient
+from ros_processes import Suite, SuiteProcess
 
 from motion_nodes.bringup.node_specs import ALONE
 

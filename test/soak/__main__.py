@@ -28,7 +28,8 @@ def main() -> int:
 
     import rclpy
     from chaos.running_suite import RunningSuite
-    from ros_processes import RosClient, Suite
+    from ros_client import RosClient
+    from ros_processes import Suite
 
     from soak.campaign import Soak, drifts, exceeded
     from soak.tables import print_tables

@@ -19,7 +19,7 @@ from fuzz.watcher import WatcherProcess
 from geometry_msgs.msg import Pose
 from moveit_msgs.msg import CollisionObject, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene, GetPositionIK
-from ros_processes import RosClient
+from ros_client import RosClient
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.loader import load_robot

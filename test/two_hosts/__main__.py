@@ -62,7 +62,8 @@ def _journey(hosts: TwoHosts, discovery: str) -> dict[str, float | str]:
     import rclpy
     from diagnostic_msgs.msg import DiagnosticStatus
     from joint_client import ABORTED, CONTROLLER, HOME, SUCCEEDED, JointClient, smooth
-    from ros_processes import RosClient, Suite
+    from ros_client import RosClient
+    from ros_processes import Suite
 
     variables = [dict(os.environ), dict(os.environ)]
     if discovery == "peers":
