@@ -146,12 +146,13 @@ def _xarm(host: str, ready: list[float]) -> FakeController:
 def _franka(host: str, ready: list[float]) -> FakeController:
     from franky_sim import SimulationServer
     from franky_sim.mujoco_simulator import MujocoSimulator
+    from hardware.franky_simulator import run_in_real_time
 
     def serve() -> None:
         with MujocoSimulator() as sim:
             sim.add_robot(initial_q=tuple(ready))
             with SimulationServer(sim, hostname_candidates=[host]) as server:
-                server.run_forever()
+                run_in_real_time(server)
 
     threading.Thread(target=serve, daemon=True).start()
     return FakeController(host)

@@ -13,10 +13,23 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 
 import numpy as np
 from franky_sim import SimulationServer
 from franky_sim.mujoco_simulator import MujocoSimulator
+
+PERIOD, MAX_DELAY = 1e-3, 0.05
+"""Of the cycles [s], and the delay that is made up for."""
+
+
+def run_in_real_time(server: SimulationServer) -> None:
+    """Run cycles by absolute deadlines: franky-sim itself sleeps too long, and its arm is slow."""
+    due = time.monotonic()
+    while True:
+        server.run_once(realtime=False)
+        due = max(due + PERIOD, time.monotonic() - MAX_DELAY)
+        time.sleep(max(0.0, due - time.monotonic()))
 
 
 def main() -> None:
@@ -47,7 +60,7 @@ def main() -> None:
         with SimulationServer(sim, hostname_candidates=[sys.argv[1]]) as server:
             threading.Thread(target=answer, daemon=True).start()
             print("ready", flush=True)
-            server.run_forever()
+            run_in_real_time(server)
 
 
 if __name__ == "__main__":

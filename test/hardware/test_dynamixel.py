@@ -163,8 +163,9 @@ def test_session_moves_the_servos(bus: FakeDynamixelBus, driver: DynamixelDriver
     assert np.abs(np.diff(bus.servos[13].goals)).max() < 60
 
 
-def test_silence_stops_the_servos_and_enabling_ends_that(
-    bus: FakeDynamixelBus, driver: DynamixelDriver
+@pytest.mark.parametrize("again", ["enable", "write"])
+def test_silence_stops_the_servos_and_the_next_goals_move_them(
+    bus: FakeDynamixelBus, driver: DynamixelDriver, again: str
 ) -> None:
     driver.connect()
     driver.enable(driver.read().position)
@@ -172,9 +173,12 @@ def test_silence_stops_the_servos_and_enabling_ends_that(
     while not all(servo.tripped for servo in bus.servos.values()):
         assert time.monotonic() < end
         time.sleep(0.02)
-    driver.enable(driver.read().position)
+    if again == "enable":
+        driver.enable(driver.read().position)
+    driver.write(positions(0.1))
     driver.read()
     assert not any(servo.tripped for servo in bus.servos.values())
+    assert bus.servos[11].goal == round(2048 + 0.1 * 4096 / (2 * math.pi))
 
 
 def test_damaged_answers_and_garbage_pass(bus: FakeDynamixelBus, driver: DynamixelDriver) -> None:

@@ -43,6 +43,9 @@ MAX_COUNTS = 256 * COUNTS - 1
 """Of several turns."""
 WATCHDOG_UNIT = 0.02
 """[s]"""
+REARM_SHARE = 0.5
+"""Time without goals after which the watchdogs may have stopped servos, as a fraction of theirs.
+Such servos ignore goals without an answer."""
 REBOOT_TIME = 1.0
 """Max time until a servo answers after a restart [s]."""
 HOT = 70
@@ -76,6 +79,8 @@ class DynamixelDriver(RobotDriver):
         columns = [settings.column(name) for name in self.joint_names]
         zero, scale, torque = np.array(columns, dtype=np.float64).reshape(-1, 3).T
         self._zero, self._scale, self._torque = zero, scale, torque
+        self._wrote_at = 0.0
+        """Time of the last goals on ``time.monotonic()`` [s]."""
         self._upper = np.full(len(columns), MAX_COUNTS, dtype=np.int64)
         self._lower = -self._upper
 
@@ -130,11 +135,12 @@ class DynamixelDriver(RobotDriver):
                 raise DriverFault(f"{name}: {', '.join(packets.status_words(error))}")
         # A servo that was switched on may have taken its present position as the goal.
         self._write_goals(position)
-        watchdog = bytes([math.ceil(self._settings.watchdog / WATCHDOG_UNIT)])
-        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, watchdog))
+        self._set_watchdog()
 
     def write(self, reference: StreamSample) -> None:
         """Send goal positions."""
+        if time.monotonic() - self._wrote_at > REARM_SHARE * self._settings.watchdog:
+            self._set_watchdog()
         self._write_goals(reference.position)
 
     def disable(self) -> None:
@@ -182,6 +188,12 @@ class DynamixelDriver(RobotDriver):
                 faults.append(f"{name}: {', '.join(words)}")
         return tuple(faults)
 
+    def _set_watchdog(self) -> None:
+        """Start the watchdogs; servos that were stopped by theirs accept goals again."""
+        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
+        watchdog = bytes([math.ceil(self._settings.watchdog / WATCHDOG_UNIT)])
+        self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, watchdog))
+
     def _write_goals(self, position: Array) -> None:
         counts = np.round(self._zero + position / (RADIANS * self._scale))
         counts = np.clip(counts, self._lower, self._upper)
@@ -190,6 +202,7 @@ class DynamixelDriver(RobotDriver):
             for servo, value in zip(self._servos, counts, strict=True)
         }
         self._bus.write_all(GOAL_POSITION, goals)
+        self._wrote_at = time.monotonic()
 
 
 def _state(answer: ServoAnswer) -> tuple[int, int, int]:
