@@ -60,7 +60,7 @@ def main() -> None:
         with SimulationServer(sim, hostname_candidates=[sys.argv[1]]) as server:
             threading.Thread(target=answer, daemon=True).start()
             print("ready", flush=True)
-            run_in_real_time(server)
+            server.run_forever()
 
 
 if __name__ == "__main__":
