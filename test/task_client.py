@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from joint_client import Call
+from rclpy.action import ActionClient
 from ros_client import RosClient
 from std_msgs.msg import String
 
@@ -22,6 +24,7 @@ class TaskClient:
         self.client = client
         self.heard = client.listen(String, f"{SERVER}/status", qos.STATUS)
         self.commands = client.publisher(String, f"{SERVER}/command")
+        self._actions: dict[str, ActionClient] = {}
 
     @property
     def status(self) -> dict[str, Any]:
@@ -39,3 +42,17 @@ class TaskClient:
         self.commands.publish(String(data=text))
         self.until(lambda s: s["task"] == text[:1000] and s["state"] == state, within)
         return self.status
+
+    def send(self, kind: Any, name: str, goal: Any) -> Call:
+        """Send a goal to one of the server's actions."""
+        if name not in self._actions:
+            self._actions[name] = ActionClient(self.client.node, kind, f"{SERVER}/{name}")
+        action = self._actions[name]
+        self.client.wait(action.server_is_ready, f"the action {name}")
+        feedback: list[Any] = []
+        return Call(self.client, action.send_goal_async(goal, feedback.append), feedback)
+
+    def close(self) -> None:
+        """Destroy the action clients."""
+        for action in self._actions.values():
+            action.destroy()

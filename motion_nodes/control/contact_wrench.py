@@ -142,6 +142,8 @@ class WrenchGuard:
         Args:
             wrench: external [N, N m], shape (6,); NaN where unknown.
         """
+        if not self.limits.any:
+            return ""
         limits = np.array((self.limits.max_force, self.limits.max_torque))
         found = np.array((np.linalg.norm(wrench[:3]), np.linalg.norm(wrench[3:])))
         if np.isnan(found).any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from std_msgs.msg import String
@@ -18,6 +19,8 @@ from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.nodes.task.task_actions import TaskActionServer
+from motion_nodes.nodes.task.task_goals import TaskGoals
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.diagnostics import Report
@@ -29,10 +32,14 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_prefix
+from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, ServedTask
 from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
+from motion_nodes.tasks.world_state import ObjectState
+
+BUSY = "task refused: another one is under way; cancel it first (~/cancel)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,7 +89,9 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._motions: ArmMotions | None = None
         self._frames: TransformTree | None = None
         self._follower: SceneFollower | None = None
-        self._runner: TaskRunner | None = None
+        self._actions: TaskActionServer | None = None
+        self.task = ServedTask()
+        """The newest task."""
         self._remote = ExecutorQueue(self)
 
     def configure(self) -> None:
@@ -93,7 +102,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         frames = self._frames = TransformTree(self)
         prefix = frame_prefix(self, params.tf_frame_prefix)
-        follower = SceneFollower(self, robot, kinematics, RobotFrames(kinematics, frames, prefix))
+        to_base = RobotFrames(kinematics, frames, prefix)
+        follower = SceneFollower(self, robot, kinematics, to_base)
         self._follower = follower
         model = RobotModel(robot)
         gripper = model[params.gripper] if params.gripper in robot.groups else None
@@ -108,9 +118,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         skills.warm_up()
         self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
         self._planner = RulePlanner()
-        self._pending: Plan | None = None
-        self._planned: Plan = ()
-        self._task, self._refusal, self._number = "", "", 0
+        self.task = ServedTask()
         self._published = ""
         self._commands = self.poll(String, "~/command", qos.COMMANDS)
         self._status = self.advertise(String, "~/status", qos.STATUS)
@@ -118,6 +126,10 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._names: tuple[str, ...] | None = None
         self.serve(Trigger, "~/confirm", self._on_confirm)
         self.serve(Trigger, "~/cancel", self._on_cancel)
+        goals = TaskGoals(
+            robot, params.group, to_base, follower, self._motions.positions, self._known_objects
+        )
+        self._actions = TaskActionServer(self, self, goals)
 
     def tick(self, dt: float) -> None:
         """Read commands, advance the task, publish its status."""
@@ -127,20 +139,30 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._objects.update(now)
         for message in self._commands.all():
             self._take(message.data)
-        if self._runner is not None:
-            self._runner.tick()
+        if self.task.runner is not None:
+            self.task.runner.tick()
+        if self._actions is not None:
+            self._actions.look()
         self._publish()
 
     def halt(self) -> None:
         """Cancel the task; the robot comes to rest."""
-        self._cancel()
+        self.task.cancel()
+
+    def answer_waiting(self) -> None:
+        """Send the results of ended goals."""
+        if self._actions is not None:
+            self._actions.finish()
 
     def stopped(self, why: str) -> None:
         """Cancel the task."""
-        self._cancel()
+        self.task.cancel()
 
     def release(self) -> None:
-        """Destroy the clients and the scene's copy."""
+        """Destroy the action servers, the clients and the scene's copy."""
+        if self._actions is not None:
+            self._actions.destroy()
+            self._actions = None
         if self._motions is not None:
             self._motions.destroy()
         if self._follower is not None:
@@ -156,80 +178,76 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def diagnose(self, report: Report) -> None:
         """Report the task."""
-        runner = self._runner
-        report.value("task", self._task)
+        task, runner = self.task, self.task.runner
+        report.value("task", task.text[:MAX_TEXT_SHOWN])
         report.value("task state", "none" if runner is None else runner.state.value)
-        if self._refusal:
-            report.note("WARN", f"the last task was refused: {self._refusal}")
+        if task.refusal:
+            report.note("WARN", f"the last task was refused: {task.refusal}")
         elif runner is not None and runner.state is TaskStatus.FAILED:
             report.note("WARN", runner.reason)
 
     # ---- inside
 
     def _take(self, text: str) -> None:
-        """Plan a task; nothing moves if it is not understood or not possible."""
-        if self._runner is not None and self._runner.state is TaskStatus.RUNNING:
-            # The status remains that of the task under way.
-            text = "task refused: another one is under way; cancel it first (~/cancel)"
-            self._runner.log(text)
-            self.warn("busy", text)
+        """Begin the task of a message; one that is refused is reported in the status."""
+        if self._busy():
             return
-        self._task, self._refusal, self._pending, self._planned = text[:1000], "", None, ()
-        self._number += 1
+        self.begin(text)
+
+    def begin(self, text: str) -> ServedTask:
+        """Begin a task; nothing moves if it is not understood or not possible. In the loop.
+
+        Args:
+            text: a sentence, a plan or an order as JSON.
+
+        Raises:
+            InvalidCommand: another one is under way.
+        """
+        if self._busy():
+            raise InvalidCommand(BUSY)
+        self.task.cancel()
+        task = self.task = ServedTask(text, self.task.number + 1)
         try:
             order = parse_order(text)
-            self._task = order.task[:1000]
+            task.text, task.plan_only = order.task, order.plan_only
             if self.stop_reason and not order.plan_only:
                 raise InvalidCommand(self.stop_reason)
-            state = self._robot.observe()
-            if order.task.lstrip().startswith("["):
-                plan = parse_plan(order.task)
-                check_plan(plan, state)
-            else:
-                plan = self._planner.plan(order.task, state)
+            task.plan = self._plan(order.task)
         except MotionError as error:
-            self._refusal = str(error)
+            task.refusal = str(error)
             self.warn("task", f"task refused: {error}")
-            return
-        if order.plan_only:
-            self._planned, self._runner = plan, None
-        elif self.params.confirm:
-            self._pending, self._runner = plan, None
-        else:
-            self._begin(plan)
+            return task
+        if not task.plan_only and not self.params.confirm:
+            self._execute(task)
+        return task
 
-    def _begin(self, plan: Plan) -> None:
+    def _known_objects(self) -> Mapping[str, ObjectState]:
+        return self._robot.observe().objects
+
+    def _busy(self) -> bool:
+        """Return whether a task is under way, to which a further one is reported."""
+        runner = self.task.runner
+        if runner is None or not self.task.running:
+            return False
+        runner.log(BUSY)
+        self.warn("busy", BUSY)
+        return True
+
+    def _plan(self, task: str) -> Plan:
+        state = self._robot.observe()
+        if not task.lstrip().startswith("["):
+            return self._planner.plan(task, state)
+        plan = parse_plan(task)
+        check_plan(plan, state)
+        return plan
+
+    def _execute(self, task: ServedTask) -> None:
         limits = TaskLimits(retries=self.params.retries, plans=self.params.plans)
-        self._runner, self._pending = TaskRunner(self._robot, plan, limits=limits), None
-
-    def _cancel(self) -> None:
-        self._pending, self._planned = None, ()
-        if self._runner is not None:
-            self._runner.cancel()
+        task.runner = TaskRunner(self._robot, task.plan, limits=limits)
 
     def _publish(self) -> None:
-        runner, plan = self._runner, self._pending or self._planned
         state = self._robot.observe()
-        waiting = "planned" if self._planned else "waiting for ~/confirm"
-        status: dict[str, Any] = {
-            "task": self._task,
-            "number": self._number,
-            "state": "refused" if self._refusal else waiting if plan else "idle",
-            "reason": self._refusal,
-            "plan": [step.as_data() for step in plan],
-            "objects": sorted(state.objects),
-            "held": state.held,
-        }
-        if runner is not None and not self._refusal and not plan:
-            status |= {
-                "state": runner.state.value,
-                "reason": runner.reason,
-                "plan": [step.as_data() for step in runner.plan],
-                "step": runner.step,
-                "phase": runner.phase,
-                "events": [event.text for event in runner.events[-20:]],
-            }
-        text = json.dumps(status)
+        text = json.dumps(self.task.status(state))
         if text != self._published:
             self._published = text
             self._status.publish(String(data=text))
@@ -250,16 +268,16 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _on_confirm(self, _request: Any, response: Any) -> Any:
         def job() -> str:
-            if self._pending is None:
+            if not self.task.waits:
                 raise InvalidCommand("no plan waits for a confirmation")
-            self._begin(self._pending)
+            self._execute(self.task)
             return "the plan is executed"
 
         return respond_from_loop(self, response, job)
 
     def _on_cancel(self, _request: Any, response: Any) -> Any:
         def job() -> str:
-            self._cancel()
+            self.task.cancel()
             return "canceled"
 
         return respond_from_loop(self, response, job)

@@ -11,6 +11,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drive_state import Direction, PadState, PadTwist
 from motion_nodes.view.status_text import steering_line
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -89,7 +90,9 @@ class DrivePanel:
         )
         self.linear.on_update(self._speed_moved)
         self.angular.on_update(self._speed_moved)
-        gui.add_button("Clear trail", icon=viser.Icon.ERASER).on_click(lambda _: on_clear_trail())
+        gui.add_button("Clear trail", color=SECONDARY, icon=viser.Icon.ERASER).on_click(
+            lambda _: on_clear_trail()
+        )
 
     def stop(self) -> None:
         """Stop; from any thread."""

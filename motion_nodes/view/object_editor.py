@@ -16,6 +16,7 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Solid
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.scene_view import SceneView
@@ -76,7 +77,9 @@ class ObjectEditor:
             "Object", (NONE,), hint="Select an object to drag it, or click it in the scene."
         )
         self.turn = gui.add_checkbox("Allow rotation", False, visible=False)
-        self.remove = gui.add_button("Remove object", icon=viser.Icon.TRASH, visible=False)
+        self.remove = gui.add_button(
+            "Remove object", color=SECONDARY, icon=viser.Icon.TRASH, visible=False
+        )
         self.shape = gui.add_dropdown("Shape", SHAPES)
         self.size = gui.add_vector3(
             "Size [m]", (0.1, 0.1, 0.1), min=(MIN_SIZE,) * 3, max=(MAX_SIZE,) * 3, step=0.01,

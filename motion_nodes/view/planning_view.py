@@ -11,6 +11,7 @@ import viser
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.goal_panel import GoalPanel
 from motion_nodes.view.marker_view import MarkerView
 from motion_nodes.view.object_editor import ObjectEditor
@@ -102,7 +103,7 @@ class PlanningView:
                 visible=viewed.edits_scene,
             )  # fmt: skip
             self.recover = server.gui.add_button(
-                "Recover", visible=viewed.edits_scene,
+                "Recover", color=SECONDARY, visible=viewed.edits_scene,
                 hint="Move slowly out of a shallow collision or back within joint limits.",
             )  # fmt: skip
             self.recover.on_click(lambda _: events.recover())

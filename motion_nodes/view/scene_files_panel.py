@@ -12,6 +12,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.scene.scene import Scene, WorldObject
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.notification import notify
 
 
@@ -35,11 +36,11 @@ class SceneFilesPanel:
         """Add the buttons."""
         self._name, self._scene, self._load = name, scene, load
         self.save = gui.add_button(
-            "Save scene", icon=viser.Icon.DOWNLOAD,
+            "Save scene", color=SECONDARY, icon=viser.Icon.DOWNLOAD,
             hint="Downloads the objects as a .scene file, as RViz's Export does.",
         )  # fmt: skip
         self.upload = gui.add_upload_button(
-            "Load scene", icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
+            "Load scene", color=SECONDARY, icon=viser.Icon.UPLOAD, mime_type=SUFFIX,
             hint="Adds the objects of a .scene file; objects of the same names are replaced.",
         )  # fmt: skip
         self.save.on_click(self._save_pressed)

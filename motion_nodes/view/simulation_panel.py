@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import viser
 
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.status_text import plain
 
 PAUSE, CONTINUE = "Pause", "Continue"
@@ -28,9 +29,11 @@ class SimulationPanel:
         """Add the folder."""
         self._paused, self._text = False, ""
         with gui.add_folder("Simulation", expand_by_default=False):
-            self.pause = gui.add_button(PAUSE, hint="Simulated time stands still; robots do, too.")
+            self.pause = gui.add_button(
+                PAUSE, color=SECONDARY, hint="Simulated time stands still; robots do, too."
+            )
             self.reset = gui.add_button(
-                "Reset", icon=viser.Icon.RESTORE,
+                "Reset", color=SECONDARY, icon=viser.Icon.RESTORE,
                 hint="All robots are at their first places again, at rest, and time is 0. "
                 "Odometry continues.",
             )  # fmt: skip

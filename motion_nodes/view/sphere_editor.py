@@ -13,6 +13,7 @@ import viser
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_token import page_token
@@ -100,9 +101,9 @@ class SphereEditor:
                 "Accuracy [mm]", 10.0, min=0.5, max=200.0, step=0.5,
                 hint="Max protrusion of fitted spheres beyond the geometry.",
             )  # fmt: skip
-            fit = gui.add_button("Fit to geometry", icon=viser.Icon.SPHERE)
+            fit = gui.add_button("Fit to geometry", color=SECONDARY, icon=viser.Icon.SPHERE)
             self.factor = gui.add_number("Factor", 1.1, min=0.1, max=10.0, step=0.05)
-            scale = gui.add_button("Scale spheres of link", icon=viser.Icon.RESIZE)
+            scale = gui.add_button("Scale spheres of link", color=SECONDARY, icon=viser.Icon.RESIZE)
         with gui.add_folder("Sphere"):
             self.sphere = gui.add_dropdown(
                 "Sphere", (NO_SPHERE,), hint="Or click a sphere in the scene."
@@ -110,11 +111,11 @@ class SphereEditor:
             self.radius = gui.add_slider(
                 "Radius [m]", MIN_RADIUS, MAX_RADIUS, step=0.0005, initial_value=0.05
             )
-            add = gui.add_button("Add", icon=viser.Icon.PLUS)
-            delete = gui.add_button("Delete", icon=viser.Icon.TRASH)
+            add = gui.add_button("Add", color=SECONDARY, icon=viser.Icon.PLUS)
+            delete = gui.add_button("Delete", color=SECONDARY, icon=viser.Icon.TRASH)
             self.other = gui.add_dropdown("Connect with", (NO_SPHERE,))
             self.between = gui.add_number("Spheres between", 2, min=1, max=50, step=1)
-            connect = gui.add_button("Connect", icon=viser.Icon.LINE)
+            connect = gui.add_button("Connect", color=SECONDARY, icon=viser.Icon.LINE)
         self.history = gui.add_button_group("Changes", ("Undo", "Redo"))
         self.save = gui.add_button("Save", icon=viser.Icon.DEVICE_FLOPPY, color="green")
         self.message = gui.add_markdown("")

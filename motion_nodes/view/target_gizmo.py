@@ -12,6 +12,7 @@ import viser
 from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
+from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.pose_panel import PosePanel
@@ -73,7 +74,9 @@ class TargetGizmo:
         self.turn = server.gui.add_checkbox("Allow rotation", True)
         self.plan = server.gui.add_button_group("Motion", tuple(PLAN_VERBS), visible=False)
         self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
-        reset = server.gui.add_button("Reset target to tool", icon=viser.Icon.TARGET)
+        reset = server.gui.add_button(
+            "Reset target to tool", color=SECONDARY, icon=viser.Icon.TARGET
+        )
         self._message = server.gui.add_markdown("", visible=False)
         self.pose = PosePanel(server.gui, self.current, self._pose_set)
         self.show.on_update(self._show_changed)

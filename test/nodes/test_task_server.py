@@ -5,14 +5,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from math import nan
 from typing import Any
 
 import anyio
 import numpy as np
 import pytest
+from joint_client import ABORTED, CANCELED, SUCCEEDED, Call
 from mcp import ClientSession, StdioServerParameters, stdio_client
-from moveit_msgs.msg import CollisionObject, PlanningSceneComponents
+from moveit_msgs.action import Pickup, Place
+from moveit_msgs.msg import (
+    CollisionObject,
+    Constraints,
+    Grasp,
+    JointConstraint,
+    PlaceLocation,
+    PlanningSceneComponents,
+)
+from moveit_msgs.msg import MoveItErrorCodes as Codes
 from moveit_msgs.srv import GetPlanningScene
+from nav2_msgs.action import DummyBehavior
 from own_domain import ENVIRONMENT
 from ros_client import RosClient
 from ros_processes import Suite
@@ -24,6 +36,7 @@ from motion_nodes.agent_tools.function_table import FUNCTIONS
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
 from motion_nodes.ros import qos
+from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.scene import world_object
 
@@ -44,7 +57,16 @@ def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]
         item = world_object(name, Box(size), from_xyz_rpy(at, (0.0, 0.0, 0.0)))
         objects.publish(object_message(item, "panda_link0"))
     made.until(lambda s: {"red_cube", "shelf", "beam"} <= set(s["objects"]))
-    return made
+    yield made
+    made.close()
+
+
+def placed(frame: str, x: float = 0.5) -> PlaceLocation:
+    location = PlaceLocation()
+    location.place_pose.header.frame_id = frame
+    location.place_pose.pose.position.x = x
+    location.place_pose.pose.orientation.w = 1.0
+    return location
 
 
 def cube_position(client: RosClient) -> np.ndarray:
@@ -106,6 +128,67 @@ def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
     tasks.until(lambda s: s["state"] == "running" and s["phase"] == "approach")
     assert tasks.client.call(Trigger, f"{SERVER}/cancel").success
     tasks.until(lambda s: s["state"] == "canceled")
+
+
+def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
+    goal = Pickup.Goal(target_name="red_cube", group_name="panda_arm")
+    call = tasks.send(Pickup, "pickup", goal)
+    status, result = call.result(90.0)
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
+    phases = {message.feedback.state for message in call.feedback}
+    assert {"pick(red_cube): approach", "pick(red_cube): lift"} <= phases
+    tasks.until(lambda s: s["held"] == "red_cube")
+
+    location = PlaceLocation()
+    location.place_pose.header.frame_id = "panda_link0"
+    location.place_pose.pose = pose_message(from_xyz_rpy((0.45, 0.1, 0.02)))
+    goal = Place.Goal(attached_object_name="red_cube", place_locations=[location])
+    status, result = tasks.send(Place, "place", goal).result(90.0)
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
+    assert np.abs(cube_position(tasks.client) - [0.45, 0.1, 0.02]).max() < 0.01
+
+
+def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) -> None:
+    def execute(text: str) -> Call:
+        goal = DummyBehavior.Goal(command=String(data=text))
+        return tasks.send(DummyBehavior, "execute_task", goal)
+
+    call = execute("pick up the red cube")
+    assert call.accepted()
+    tasks.until(lambda s: s["state"] == "running" and s["phase"] == "approach")
+    status, result = execute("go home").result()
+    assert (status, result.error_code) == (ABORTED, 1)
+    assert "under way" in result.error_msg
+    assert call.cancel()
+    assert call.result()[0] == CANCELED
+    assert execute("go home").result(60.0)[1].error_code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "goal", "code"),
+    [
+        ("pickup", Pickup.Goal(target_name="banana"), Codes.INVALID_OBJECT_NAME),
+        ("pickup", Pickup.Goal(), Codes.INVALID_OBJECT_NAME),
+        ("pickup", Pickup.Goal(target_name="red_cube", group_name="leg"), Codes.INVALID_GROUP_NAME),
+        ("pickup", Pickup.Goal(target_name="red_cube", possible_grasps=[Grasp()]),
+         Codes.INVALID_GOAL_CONSTRAINTS),
+        ("pickup", Pickup.Goal(target_name="red_cube", path_constraints=Constraints(
+            joint_constraints=[JointConstraint()])), Codes.INVALID_GOAL_CONSTRAINTS),
+        ("place", Place.Goal(attached_object_name="red_cube", support_surface_name="shelf"),
+         Codes.FAILURE),
+        ("place", Place.Goal(attached_object_name="red_cube", place_locations=[placed("moon")]),
+         Codes.FRAME_TRANSFORM_FAILURE),
+        ("place", Place.Goal(attached_object_name="red_cube", place_locations=[placed("", nan)]),
+         Codes.INVALID_GOAL_CONSTRAINTS),
+        ("place", Place.Goal(attached_object_name="red_cube", place_locations=2 * [placed("")]),
+         Codes.INVALID_GOAL_CONSTRAINTS),
+    ],
+)  # fmt: skip
+def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: int) -> None:
+    status, result = tasks.send(Pickup if name == "pickup" else Place, name, goal).result()
+    assert (status, result.error_code.val) == (ABORTED, code), result.error_code
+    assert result.error_code.message
+    assert tasks.status["state"] != "running"
 
 
 def test_a_language_model_drives_the_suite_over_mcp(tasks: TaskClient) -> None:

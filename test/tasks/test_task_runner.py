@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.model.tree import Box
+from motion_nodes.tasks.served_task import ServedTask
 from motion_nodes.tasks.skills import SKILLS
 from motion_nodes.tasks.task_plan import PlanStep, parse_plan
 from motion_nodes.tasks.task_runner import SkillFailed, TaskLimits, TaskRunner, TaskStatus
@@ -143,3 +144,26 @@ def test_failures_stay_in_the_log() -> None:
     texts = [event.text for event in runner.events]
     assert any("slipped" in text for text in texts)
     assert texts[-1] == "succeeded"
+
+
+def test_states_of_a_served_task() -> None:
+    world = ScriptedRobot().state
+    assert ServedTask().status(world)["state"] == "idle"
+    refused = ServedTask("dance", 1, refusal="no such skill")
+    assert (refused.state, refused.ended, refused.reason) == ("refused", True, "no such skill")
+    assert ServedTask("x", 1, PLAN, plan_only=True).state == "planned"
+    waiting = ServedTask("x", 1, PLAN)
+    assert waiting.waits
+    assert not waiting.ended
+    waiting.cancel()
+    assert (waiting.state, waiting.waits, waiting.status(world)["plan"]) == ("canceled", False, [])
+
+
+def test_progress_of_a_served_task_until_it_is_canceled() -> None:
+    robot = ScriptedRobot()
+    task = ServedTask("x", 1, PLAN)
+    task.runner = TaskRunner(robot, PLAN)
+    task.runner.tick()
+    assert (task.progress, task.running) == ("pick(cube): approach", True)
+    task.cancel()
+    assert (task.state, task.ended, robot.canceled) == ("canceled", True, 1)

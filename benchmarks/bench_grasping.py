@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random objects gripped by force and carried along plans in MuJoCo: success, drops, notices.
+
+Run: ``python benchmarks/bench_grasping.py`` (about half an hour; the physics does not depend on the
+load of the machine). A Franka grips an object of random
+mass, size, shape and friction on a post, lifts it and carries it along a plan to a random pose. The
+judge is the physics: an object is dropped if it is no longer between the fingers at the end. A drop
+is noticed if the grasp was reported as lost or overloaded. Once with forces that follow load and
+slips, and once with the same constant force.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+from harness import TEST, Report, arguments, progress
+
+sys.path.append(TEST)
+from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
+
+import motion_nodes as mn
+from motion_nodes.control.grasp_force import GraspSettings, GraspState
+from motion_nodes.control.gripper import GripStatus
+from motion_nodes.planning.pipeline import PlanOptions
+
+FORCE = 5.0
+"""With which objects are gripped [N]."""
+SPEED = 0.3
+"""Scaling of velocity and acceleration of the carried motion."""
+MODES = {
+    "follows load and slips": (GraspSettings(grasp_force=FORCE), np.inf),
+    "constant": (GraspSettings(), FORCE),
+}
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of one object."""
+
+    gripped: bool
+    dropped: bool
+    noticed: bool
+    force: float
+    slips: int
+
+
+def random_item(rng: np.random.Generator) -> Item:
+    """Return an object that fits into the hand."""
+    return Item(
+        width=float(rng.uniform(0.02, 0.07)), height=float(rng.uniform(0.04, 0.07)),
+        mass=float(rng.uniform(0.05, 1.2)), friction=float(rng.uniform(0.2, 1.0)),
+        round=bool(rng.random() < 0.5),
+    )  # fmt: skip
+
+
+def world_around(hand: GraspingArm) -> mn.World:
+    """Return the planner's world: post and floor, and the item in the hand."""
+    world, half = mn.World(), 0.5 * hand.item.height
+    world.add("post", mn.Box(POST), mn.pose(xyz=(*PLACE[:2], 0.5 * PLACE[2])))
+    world.add("floor", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, -0.03)))
+    world.add("item", hand.item.body.geometry, mn.pose(xyz=(*PLACE[:2], PLACE[2] + half)))
+    world.allow([("floor", "panda_link0")])
+    X = hand.arm.fk(hand.q[:7])
+    world.attach_object("item", TOOL, X, ["panda_hand", "panda_leftfinger", "panda_rightfinger"])
+    return world
+
+
+def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> Carried:
+    """Grip, lift and carry an object."""
+    hand = GraspingArm(item, settings, max_effort)
+    gripped = hand.grip() is GripStatus.STALLED
+    world = world_around(hand)
+    lifted = hand.configuration(PLACE[2] + 0.5 * item.height + 0.15)
+    hand.go(lifted, 0.1)
+    options = PlanOptions(velocity_scaling=SPEED, acceleration_scaling=SPEED)
+    for goal in hand.arm.random(100, seed=seed):
+        if hand.arm.fk(goal)[2, 3] > 0.3 and hand.arm.collision_free(goal, world):
+            plan = hand.arm.plan(hand.q[:7], goal, world, seed=seed, options=options)
+            if plan.success:
+                break
+    assert plan.trajectory is not None
+    hand.follow(plan.trajectory)
+    hand.run(lambda: False, 0.5)
+    grasp = hand.grasp
+    assert grasp is not None
+    noticed = grasp.state in (GraspState.LOST, GraspState.OVERLOADED)
+    return Carried(gripped, not hand.held, noticed, grasp.force, grasp.slips)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = arguments(__doc__)
+    parser.add_argument("--objects", type=int, default=100)
+    options = parser.parse_args()
+    report, rows = Report("Grasps by force"), []
+    for mode, (settings, max_effort) in MODES.items():
+        rng, found = np.random.default_rng(5), []
+        for k in range(options.objects):
+            found.append(carry(random_item(rng), settings, max_effort, k))
+            progress(f"{mode}: {k + 1} of {options.objects}, {found[-1]}")
+        drops = [one for one in found if one.dropped]
+        kept = [one for one in found if not one.dropped]
+        rows.append([
+            mode, len(found), sum(one.gripped for one in found), len(kept), len(drops),
+            sum(one.noticed for one in drops), sum(one.noticed for one in kept),
+            float(np.median([one.force for one in kept])) if kept else float("nan"),
+            sum(one.slips for one in found),
+        ])  # fmt: skip
+    report.table(
+        f"Random objects of 0.05 to 1.2 kg, friction 0.2 to 1.0, gripped with {FORCE:g} N",
+        ["force", "objects", "gripped", "carried", "dropped", "drops noticed", "false alarms",
+         "force at the end, median [N]", "slips"],
+        rows,
+        f"Carried along plans at {100 * SPEED:g} % of velocity and acceleration limits. The "
+        "controller assumes a friction of 0.4. False alarms: objects that were carried, although "
+        "reported as lost or overloaded.",
+    )  # fmt: skip
+    report.write(options.json)
+
+
+if __name__ == "__main__":
+    main()

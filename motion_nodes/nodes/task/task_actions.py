@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of the task server: pick and place as in MoveIt, and tasks in words."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from moveit_msgs.action import Pickup, Place
+from moveit_msgs.msg import MoveItErrorCodes
+from nav2_msgs.action import DummyBehavior
+
+from motion_nodes.errors import MotionError
+from motion_nodes.nodes.task.task_goals import TaskGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopActionServer
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.tasks.served_task import ServedTask
+
+Codes = MoveItErrorCodes
+OUTCOMES = {
+    "succeeded": (ActionOutcome.SUCCEEDED, Codes.SUCCESS),
+    "planned": (ActionOutcome.SUCCEEDED, Codes.SUCCESS),
+    "canceled": (ActionOutcome.CANCELED, Codes.PREEMPTED),
+}
+"""Outcome and error code by the state of a task; others are aborted as a failure."""
+FAILED, TEXT_FAILED = (ActionOutcome.ABORTED, Codes.FAILURE), 1
+"""Outcome and code of other states; error code of a task in words."""
+
+
+class TaskHost(Protocol):
+    """The task server, as its actions see it; called in the loop."""
+
+    def begin(self, text: str) -> ServedTask:
+        """Begin a task.
+
+        Raises:
+            MotionError: another one is under way.
+        """
+
+
+@dataclass
+class TaskExecution:
+    """Execution of a goal."""
+
+    goal: ActionGoal
+    task: ServedTask
+    begun: float = field(default_factory=time.monotonic)
+    reported: str = ""
+    """Newest feedback."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the task has ended."""
+        return self.task.ended
+
+
+class TaskActionServer(LoopActionServer[TaskExecution]):
+    """Serves ``~/pickup``, ``~/place`` and ``~/execute_task``."""
+
+    def __init__(self, node: MotionNode[Any], host: TaskHost, goals: TaskGoals) -> None:
+        """Create the servers.
+
+        Args:
+            node: the node.
+            host: the same, as a task server.
+            goals: converts goal messages.
+        """
+        self._host, self._goals, self._log = host, goals, node.get_logger()
+        actions = (
+            (Pickup, "~/pickup"), (Place, "~/place"), (DummyBehavior, "~/execute_task"),
+        )  # fmt: skip
+        super().__init__(node, actions)
+
+    def start(self, goal: ActionGoal) -> TaskExecution | None:
+        """Begin a task; abort the goal if it is not understood."""
+        try:
+            task = self._node.in_loop(lambda: self._host.begin(self._goals.text_of(goal)))
+        except RequestRejected as error:
+            self._finish(goal, ActionOutcome.ABORTED, error.code, str(error))
+        except (MotionError, TimeoutError) as error:
+            self._finish(goal, *FAILED, str(error))
+        else:
+            if not task.refusal:
+                return TaskExecution(goal, task)
+            code = self._node.in_loop(lambda: self._goals.refusal_code(goal))
+            self._finish(goal, ActionOutcome.ABORTED, code, task.refusal)
+        return None
+
+    def stop(self, execution: TaskExecution) -> None:
+        """Cancel the task."""
+        execution.task.cancel()
+
+    def answer(self, execution: TaskExecution) -> None:
+        """Send the result."""
+        task, goal = execution.task, execution.goal
+        outcome, code = OUTCOMES.get(task.state, FAILED)
+        text = task.reason or ("" if task.ended else "the task server is shutting down")
+        took = time.monotonic() - execution.begun
+        if goal.kind is DummyBehavior:
+            fill_seconds(goal.result.total_elapsed_time, took)
+        elif goal.kind is Place and goal.request.place_locations:
+            goal.result.place_location = goal.request.place_locations[0]
+        self._finish(goal, outcome, code, text)
+
+    def look(self) -> None:
+        """Send feedback of each new skill or phase, and results; in the loop."""
+        for execution in list(self._works):
+            goal, text = execution.goal, execution.task.progress
+            if text != execution.reported and goal.kind is not DummyBehavior:
+                execution.reported = text
+                goal.feedback(goal.feedback_type(state=text))
+        super().look()
+
+    # ---- inside
+
+    def _finish(self, goal: ActionGoal, outcome: ActionOutcome, code: int, text: str) -> None:
+        if text:
+            self._log.info(f"goal of {goal.action_name} ended: {text}")
+        if goal.kind is DummyBehavior:
+            goal.result.error_code = 0 if outcome is ActionOutcome.SUCCEEDED else TEXT_FAILED
+            goal.result.error_msg = text
+        else:
+            set_code(goal.result.error_code, code, text, "task_server")
+        goal.finish(outcome, goal.result)

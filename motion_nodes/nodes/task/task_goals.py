@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Goals of the task server's actions as tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from moveit_msgs.action import Pickup
+from moveit_msgs.msg import MoveItErrorCodes
+from nav2_msgs.action import DummyBehavior
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.tasks.task_order import TaskOrder
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.world_state import ObjectState
+
+Codes = MoveItErrorCodes
+CONSTRAINTS = (
+    "joint_constraints", "position_constraints", "orientation_constraints",
+    "visibility_constraints",
+)  # fmt: skip
+
+
+class TaskGoals:
+    """Converts goals for one arm; all methods are called in the loop."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        group: str,
+        frames: RobotFrames,
+        follower: SceneFollower,
+        positions: Callable[[], Array | None],
+        objects: Callable[[], Mapping[str, ObjectState]],
+    ) -> None:
+        """Create it.
+
+        Args:
+            robot: the robot.
+            group: planning group that executes tasks.
+            frames: lookup of frames.
+            follower: of the planning scene.
+            positions: returns the measured joints of the group [rad or m], shape (n,).
+            objects: returns the objects that are known now.
+        """
+        self._robot, self._group = robot, robot.group(group)
+        self._frames, self._follower = frames, follower
+        self._positions, self._objects = positions, objects
+
+    def text_of(self, goal: ActionGoal) -> str:
+        """Return the task of a goal, as text; in the loop.
+
+        Raises:
+            RequestRejected: it asks for what is not supported.
+        """
+        request = goal.request
+        if goal.kind is DummyBehavior:
+            return str(request.command.data)
+        problem = self._group_problem(request.group_name)
+        if problem:
+            raise RequestRejected(Codes.INVALID_GROUP_NAME, problem)
+        constraints = request.path_constraints
+        if any(getattr(constraints, name) for name in (
+            "joint_constraints", "position_constraints", "orientation_constraints",
+            "visibility_constraints")):  # fmt: skip
+            raise RequestRejected(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                "path_constraints are not supported here; plan with move_action",
+            )
+        step = self._pick(request) if goal.kind is Pickup else self._place(request)
+        text = json.dumps([step.as_data()])
+        return TaskOrder(text, plan_only=request.planning_options.plan_only).as_text()
+
+    def _pick(self, request: Any) -> PlanStep:
+        if request.possible_grasps:
+            raise RequestRejected(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                "possible_grasps must be empty: grasps are computed from the object's shape",
+            )
+        return PlanStep("pick", {"object": request.target_name})
+
+    def _place(self, request: Any) -> PlanStep:
+        name, locations = request.attached_object_name, request.place_locations
+        if not locations:
+            location = request.support_surface_name
+            return PlanStep("place", {"object": name, "location": location})
+        if len(locations) > 1 or request.place_eef:
+            raise RequestRejected(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                f"{len(locations)} place_locations, place_eef {request.place_eef}; allowed are one "
+                "location of the object, or none and support_surface_name",
+            )
+        given = locations[0].place_pose
+        pose, _ = pose_of(given.pose, "place_pose")
+        x, y, z = (self._in_base(given.header.frame_id) @ pose)[:3, 3]
+        held = self._objects().get(name)
+        if held is not None:
+            z -= held.X_WO[2, 3] - held.bottom
+        point = f"{x:.6f},{y:.6f},{z:.6f}"
+        return PlanStep("place", {"object": name, "location": point})
+
+    def refusal_code(self, goal: ActionGoal) -> int:
+        """Return the error code of a goal whose task was refused."""
+        request = goal.request
+        name = getattr(request, "target_name", getattr(request, "attached_object_name", None))
+        known = name is None or name in self._objects()
+        return int(Codes.FAILURE if known else Codes.INVALID_OBJECT_NAME)
+
+    def _group_problem(self, name: str) -> str:
+        """Return why a group cannot execute tasks; empty if it can, or is not named."""
+        own = self._group
+        if not name or name == own.name or name in own.aliases:
+            return ""
+        return f"group '{name}' executes no tasks; allowed is {own.name}"
+
+    def _in_base(self, frame: str) -> Array:
+        """Return the pose of a frame in the base frame, shape (4, 4).
+
+        Raises:
+            RequestRejected: it is unknown.
+        """
+        q, measured = np.array(self._robot.home), self._positions()
+        if measured is not None:
+            q[self._group.indices] = measured
+        return self._frames.in_scene(self._follower.scene).pose(frame, q)

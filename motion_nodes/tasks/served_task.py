@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One task of a server: from its text to its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from motion_nodes.tasks.task_plan import Plan
+from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
+from motion_nodes.tasks.world_state import WorldState
+
+MAX_TEXT_SHOWN = 1000
+"""Max length of the text in a status."""
+EVENTS_SHOWN = 20
+"""Max number of events in a status."""
+
+
+@dataclass
+class ServedTask:
+    """A task with its plan; it waits for a confirmation while it has no runner."""
+
+    text: str = ""
+    """Sentence or plan, as it was received."""
+    number: int = 0
+    """Number of the task since the start of the server."""
+    plan: Plan = ()
+    plan_only: bool = False
+    """Whether the plan is not executed."""
+    refusal: str = ""
+    """Why it was refused; empty if it was not."""
+    runner: TaskRunner | None = None
+    """Executes it, once it was begun."""
+    canceled: bool = False
+    """Whether it was canceled before it began."""
+
+    @property
+    def state(self) -> str:
+        """State, as clients read it."""
+        if self.refusal:
+            return "refused"
+        if self.runner is not None:
+            return self.runner.state.value
+        if self.canceled:
+            return TaskStatus.CANCELED.value
+        if not self.plan:
+            return "idle"
+        return "planned" if self.plan_only else "waiting for ~/confirm"
+
+    @property
+    def waits(self) -> bool:
+        """Whether the plan waits for a confirmation."""
+        return self.runner is None and not self.ended and bool(self.plan)
+
+    @property
+    def running(self) -> bool:
+        """Whether it is being executed."""
+        return self.runner is not None and self.runner.state is TaskStatus.RUNNING
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens."""
+        if self.runner is not None:
+            return not self.running
+        return bool(self.refusal) or self.canceled or self.plan_only
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused or failed; empty otherwise."""
+        return self.refusal or ("" if self.runner is None else self.runner.reason)
+
+    @property
+    def progress(self) -> str:
+        """Present step and its phase, as text."""
+        runner = self.runner
+        if runner is None or runner.step >= len(runner.plan):
+            return self.state
+        phase = f": {runner.phase}" if runner.phase else ""
+        return f"{runner.plan[runner.step]}{phase}"
+
+    def cancel(self) -> None:
+        """End it."""
+        if self.runner is not None:
+            self.runner.cancel()
+        elif not self.ended:
+            self.canceled = True
+
+    def status(self, world: WorldState) -> dict[str, Any]:
+        """Return all of it as plain data.
+
+        Args:
+            world: present state.
+        """
+        runner = self.runner
+        plan = self.plan if runner is None else runner.plan
+        found: dict[str, Any] = {
+            "task": self.text[:MAX_TEXT_SHOWN],
+            "number": self.number,
+            "state": self.state,
+            "reason": self.reason,
+            "plan": [] if self.canceled else [step.as_data() for step in plan],
+            "objects": sorted(world.objects),
+            "held": world.held,
+        }
+        if runner is not None:
+            events = [event.text for event in runner.events[-EVENTS_SHOWN:]]
+            found |= {"step": runner.step, "phase": runner.phase, "events": events}
+        return found
