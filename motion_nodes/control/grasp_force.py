@@ -56,9 +56,10 @@ class GraspSettings:
         unit="N or N m", ge=0.0, le=1e4,
     )  # fmt: skip
     friction: float = setting(
-        0.4,
+        0.25,
         doc="Assumed coefficient of friction between fingers and objects, by which the load sets "
-        "the min effort of the fingers.",
+        "the min effort of the fingers. An object with less than five sixths of it slips before "
+        "its load shows.",
         gt=0.0, le=10.0,
     )  # fmt: skip
     slip_distance: float = setting(
