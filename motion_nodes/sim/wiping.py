@@ -35,6 +35,8 @@ RADIUS, MASS = 0.04, 0.2
 """Of the sponge [m], [kg]."""
 HEIGHT, LENGTH, STROKE = 0.2, 0.5, 0.4
 """Of the table, and the length that is wiped [m]."""
+SLABS = 128
+"""Number of flat pieces of the table, so many that their edges do not show in the force."""
 SETTLE = 3.0
 """Time in which the force builds up [s]."""
 
@@ -94,7 +96,9 @@ class WipingCell:
             stiffness=(1500.0, 1500.0, 1500.0, 100.0, 100.0, 100.0),
             # Little along the force: the tool has to follow bumps.
             damping=(np.nan, np.nan, 60.0, np.nan, np.nan, np.nan),
-            frame="base", force_gain=10.0, max_velocity=self.config.speed,
+            frame="base", force_gain=10.0,
+            # A sudden start would press: velocity along the table is reached in half a second.
+            max_velocity=self.config.speed, max_acceleration=2.0 * self.config.speed,
             payload_mass=MASS, payload_center=(0.0, 0.0, RADIUS),
         )  # fmt: skip
         self.law = CartesianImpedance(robot, settings=self.settings)
@@ -173,12 +177,12 @@ class WipingCell:
     def _slabs(self) -> tuple[Obstacle, ...]:
         """Return slabs that approximate the table around the start."""
         x, y = self.place[:2]
-        ends, slabs = np.linspace(y - LENGTH / 2, y + LENGTH / 2, 17), []
+        ends, slabs = np.linspace(y - LENGTH / 2, y + LENGTH / 2, SLABS + 1), []
         for k, (a, b) in enumerate(itertools.pairwise(ends)):
             low, high = self.config.height(a), self.config.height(b)
             slope = float(np.arctan2(high - low, b - a))
             top = np.array((x, (a + b) / 2, (low + high) / 2))
             centre = top - 0.02 * np.array((0.0, -np.sin(slope), np.cos(slope)))
-            size = (0.3, float(np.hypot(b - a, high - low)) + 0.004, 0.04)
+            size = (0.3, float(np.hypot(b - a, high - low)) + 0.002, 0.04)
             slabs.append(Obstacle(f"slab{k}", Box(size), from_xyz_rpy(centre, (slope, 0.0, 0.0))))
         return tuple(slabs)

@@ -24,7 +24,7 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 
 BOUND = 0.2
 """Max deviation of the force, as a share of the wanted one."""
-WITHIN = 0.95
+WITHIN = 0.99
 """Min share of the time within that bound."""
 CHECKS = ("the cup held", "on average", "of the time")
 """Checks of a round, see :meth:`DemoFindings.conclude`."""
