@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops a policy before the robot's links touch each other.
+"""Stops a policy before the robot's links touch each other, or an obstacle at rest.
 
-RMPs weigh self-collision avoidance against the target; a strong target may win. A reference is sent
-only if the robot can come to rest from it without a self-collision of its exact geometry; otherwise
+RMPs weigh the avoidance of collisions against the target; a strong target may win. A reference is
+sent only if the robot can come to rest from it without a collision of its exact geometry; otherwise
 it brakes along the path that the reference before it has proven.
 
 Source: D. Fox, W. Burgard, S. Thrun, The dynamic window approach to collision avoidance, IEEE
@@ -11,16 +11,35 @@ Robotics & Automation Magazine 4(1), 1997, for admissible velocities: those that
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.standing_obstacles import ENDS, StandingObstacles
 from motion_nodes.scene.checker import CollisionChecker
 
 _HOLD = 0.2
 """Time at rest after which the policy may move again [s]."""
 _FINEST = 1.0 / 64.0
 """Shorter parts of a stopping path count as collision-free if their middles are."""
+
+
+class _Proof(NamedTuple):
+    """Of a path to rest."""
+
+    links: bool
+    """It is free of self-collisions."""
+    obstacles: bool
+    """It is free of collisions with obstacles, too."""
+
+    def covers(self, other: _Proof) -> bool:
+        """Return whether it proves all that another one does."""
+        return self.links >= other.links and self.obstacles >= other.obstacles
+
+
+_NOTHING = _Proof(links=False, obstacles=False)
 
 
 class BrakingGuard:
@@ -32,10 +51,11 @@ class BrakingGuard:
         checked = (*joints, *policy.watched_joints)
         self._exact = CollisionChecker(robot, checked).exact
         self._exact.is_free(robot.home[robot.indices(checked)])  # loads the kernel
+        self._obstacles = StandingObstacles(policy, checked)
         limits = robot.limits.select(joints)
         self._lower, self._upper = limits.lower, limits.upper
         self._last: tuple[Array, Array] | None = None
-        self._proven = self._braking = False
+        self._proven, self._braking = _NOTHING, False
         self._rested = 0.0
 
     @property
@@ -46,22 +66,25 @@ class BrakingGuard:
     def begin(self, q: Array, qd: Array) -> None:
         """Start at a reference, shape (n,) each [rad or m; rad/s or m/s]."""
         self._last = (q, qd)
+        self._obstacles.update()
         self._proven, self._braking, self._rested = self._stops(q, qd), False, 0.0
 
     def admitted(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
         """Return a reference, or the next one of braking.
 
-        A robot that is in collision already, or could not stop when the motion began, is not
-        stopped: it would not get out.
+        A robot that is in collision already, or could not stop when the motion began or obstacles
+        changed, is not stopped: it would not get out.
 
         Args:
             q: positions [rad or m], shape (n,).
             qd: velocities [rad/s or m/s], shape (n,).
             dt: time since the previous reference [s].
         """
+        if self._obstacles.update() and self._last is not None:
+            self._proven = self._stops(*self._last)
         if not self._braking or self._rested >= _HOLD:
             stops = self._stops(q, qd)
-            if stops or not self._proven:
+            if stops.covers(self._proven):
                 self._last, self._proven, self._braking, self._rested = (q, qd), stops, False, 0.0
                 return q, qd
             self._braking, self._rested = True, 0.0
@@ -85,10 +108,11 @@ class BrakingGuard:
     def _time_to_rest(self, qd: Array) -> float:
         return float((np.abs(qd) / self._policy.max_acceleration).max(initial=0.0))
 
-    def _stops(self, q: Array, qd: Array) -> bool:
-        """Return whether the robot can brake to rest from a state without a self-collision."""
+    def _stops(self, q: Array, qd: Array) -> _Proof:
+        """Return without which collisions the robot can brake to rest from a state."""
         state = self._policy.get_internal_robot_joint_states()
         watched = np.zeros(0) if state is None else state[2]
         ends = np.array([q, q + 0.5 * self._time_to_rest(qd) * qd])
         path = np.column_stack((ends, np.tile(watched, (2, 1))))
-        return self._exact.sweep(path, np.array([0.0, 1.0]), 1, _FINEST).free
+        alone = self._exact.sweep(path, ENDS, 1, _FINEST).free
+        return _Proof(alone, alone and self._obstacles.free(path, _FINEST))

@@ -48,6 +48,16 @@ class ObservedPolicy:
         """Obstacles in use, and attached bodies."""
         return self._surroundings.scene
 
+    @property
+    def obstacle_twists(self) -> dict[str, Array]:
+        """Twists of objects that move, in the world [m/s, rad/s], shape (6,) each."""
+        return self._surroundings.twists
+
+    @property
+    def base_pose(self) -> Array:
+        """Pose of the robot's base frame in the world, shape (4, 4)."""
+        return self._surroundings.X_WB
+
     def view(self) -> PolicyView | None:
         """Return all inputs of the next step, for inspection; None before any state."""
         if self._state is None:

@@ -386,7 +386,9 @@ class Follower:
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
         self.reason = self._escape_attempts.fault or (
-            "a link would touch another" if self._motion.braking else "the target comes no nearer"
+            "a link would touch another, or an obstacle"
+            if self._motion.braking
+            else "the target comes no nearer"
         )
         if not isinstance(self.command, PoseCommand):
             return

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact checks of a policy's motion against the obstacles that stand still.
+
+Objects that move are left to the RMPs, which retreat from them: to brake before something that
+approaches would be no help. Voxels seen by cameras change with each image and are left to them,
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.exact_checks import ExactChecks
+from motion_nodes.scene.moved_links import scene_for
+from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.scene.voxels import Voxels
+
+ENDS = np.array([0.0, 1.0])
+"""Path parameters of the ends of a straight path."""
+
+
+class StandingObstacles:
+    """Objects at rest of a policy's scene; not thread-safe."""
+
+    def __init__(self, policy: RmpflowPolicy, joints: Sequence[str]) -> None:
+        """Create without obstacles.
+
+        Args:
+            policy: whose scene and twists of objects are used.
+            joints: of configurations: the policy's active and watched ones.
+        """
+        self._policy, self._robot = policy, policy.robot
+        self._checker = CollisionChecker(policy.robot, joints)
+        self._base = policy.base_pose
+        self._scene: Scene | None = None
+        self._moving = frozenset[str]()
+        self._standing = Scene()
+        self._exact: ExactChecks | None = None
+
+    def update(self) -> bool:
+        """Read the policy's scene; return whether objects at rest have changed."""
+        policy = self._policy
+        if policy.base_pose is not self._base and not np.array_equal(policy.base_pose, self._base):
+            # All obstacles move relative to a base that drives.
+            self._base, self._scene, self._exact = policy.base_pose, None, None
+            return True
+        scene, moving = policy.scene, frozenset(policy.obstacle_twists)
+        if scene is self._scene and moving == self._moving:
+            return False
+        first = self._scene is None
+        self._scene, self._moving = scene, moving
+        objects = {
+            name: item
+            for name, item in scene.objects.items()
+            if name not in moving and not any(isinstance(p.solid, Voxels) for p in item.parts)
+        }
+        standing = replace(scene, objects=MappingProxyType(objects))
+        if not first and _same(standing, self._standing):
+            return False
+        self._standing = standing
+        self._exact = self._checks(self._robot, standing) if objects else None
+        return True
+
+    def free(self, path: Array, finest: float) -> bool:
+        """Return whether a straight path [rad or m], shape (2, n), is collision-free.
+
+        Args:
+            path: its ends.
+            finest: shorter parts, as a fraction, count as free if their middles are.
+        """
+        return self._exact is None or self._exact.sweep(path, ENDS, 1, finest).free
+
+    def _checks(self, robot: Robot, scene: Scene) -> ExactChecks:
+        checker = self._checker
+        checker.set_base_pose(self._base)
+        checker.set_scene(scene_for(robot, checker.joint_names, scene))
+        return checker.exact
+
+
+def _same(one: Scene, other: Scene) -> bool:
+    """Return whether two scenes have the same objects, attached bodies, and settings."""
+    if one.attached != other.attached or one.allowed != other.allowed:
+        return False
+    return one.margins == other.margins and _identical(one.objects, other.objects)
+
+
+def _identical(one: Mapping[str, WorldObject], other: Mapping[str, WorldObject]) -> bool:
+    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)
