@@ -49,9 +49,9 @@ class PolicyMotion:
         return self._sent.positions
 
     @property
-    def braking(self) -> bool:
-        """Whether the motion is slowed down because links come close to each other."""
-        return self._guard.braking
+    def obstruction(self) -> str:
+        """Why the robot brakes, as text; empty if it does not."""
+        return "a link would touch another, or an obstacle" if self._guard.braking else ""
 
     def end(self) -> None:
         """End the motion."""

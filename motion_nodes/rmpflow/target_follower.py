@@ -385,11 +385,8 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        self.reason = self._escape_attempts.fault or (
-            "a link would touch another, or an obstacle"
-            if self._motion.braking
-            else "the target comes no nearer"
-        )
+        why = self._motion.obstruction or "the target comes no nearer"
+        self.reason = self._escape_attempts.fault or why
         if not isinstance(self.command, PoseCommand):
             return
         X_WT = self.command.X_WT
