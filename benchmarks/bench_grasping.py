@@ -114,8 +114,8 @@ def main() -> None:
          "force at the end, median [N]", "slips"],
         rows,
         f"Carried along plans at {100 * SPEED:g} % of velocity and acceleration limits. The "
-        f"controller assumes a friction of {GraspSettings().friction:g}. False alarms: objects that were carried, although "
-        "reported as lost or overloaded.",
+        f"controller assumes a friction of {GraspSettings().friction:g}. False alarms: "
+        "objects that were carried, although reported as lost or overloaded.",
     )  # fmt: skip
     report.write(options.json)
 
