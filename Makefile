@@ -39,12 +39,16 @@ kernels: setup-test
 unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest
 
-# Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Journeys run in
-# real time and may time out on a loaded machine: failed tests are repeated once, one after the other.
+# Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Tests marked
+# "real_time" follow, two at a time: their loops and limits do not stand busy neighbours. Journeys run in real
+# time and may time out on a loaded machine: failed tests are repeated once. Exit code 5: no tests.
 pytest:
-	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
-		echo "== pytest: failed tests, second run" && \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }
+	@echo "== pytest" && failed=0; \
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
+	echo "== pytest: real time"; \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m real_time $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
+	[ $$failed = 0 ] || { echo "== pytest: failed tests, second run" && \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
 
 # Hostile messages to every endpoint of a running suite (test/fuzz); limits, processes and answers are
 # watched from outside. A failure prints how to repeat it: make fuzz SEED=7 MESSAGES=20000

@@ -11,6 +11,7 @@ from chaos.faults import KINDS, Scene
 from chaos.running_suite import RunningSuite
 from chaos.small_home import SmallHome
 
+pytestmark = pytest.mark.real_time
 SEED, FAULTS = 7, 4
 PATIENCE = 60.0
 """[s] That a probe may wait here, where other tests compute too."""

@@ -13,6 +13,7 @@ from sensor_msgs.msg import JointState
 from fuzz.campaign import Campaign
 from fuzz.values import Values
 
+pytestmark = pytest.mark.real_time
 SEED, MESSAGES = 20260, 800
 PATIENCE = 60.0
 """[s] That a probe may wait here, where other tests compute too."""

@@ -24,6 +24,7 @@ from motion_nodes.model.loader import load_robot
 
 pytest.importorskip("franky_sim")
 franky = pytest.importorskip("franky")
+pytestmark = pytest.mark.real_time
 
 ROBOT = load_robot("fr3")
 READY = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]

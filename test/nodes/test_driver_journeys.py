@@ -25,6 +25,7 @@ from std_srvs.srv import SetBool, Trigger
 from motion_nodes.bringup.bringup_config import HardwareOptions
 from motion_nodes.model.loader import load_robot
 
+pytestmark = pytest.mark.real_time
 DRIVER, BASE = "/robot_driver", "/diff_drive_controller"
 TESTS = Path(__file__).parents[1]
 WITHOUT = ("robot_state", "ik_service", "trajectory_generator", "controller_manager")

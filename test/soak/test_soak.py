@@ -10,6 +10,7 @@ from chaos.running_suite import RunningSuite
 from soak.campaign import Soak, drifts, exceeded
 from soak.drift import Drift, drift_of
 
+pytestmark = pytest.mark.real_time
 SEED, SECONDS = 5, 12.0
 
 
