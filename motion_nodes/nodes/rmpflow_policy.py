@@ -39,6 +39,7 @@ from motion_nodes.rmpflow.attached_spheres import supported_scene
 from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.standing_obstacles import prepare
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
@@ -321,7 +322,10 @@ class RmpflowPolicyNode(RobotNode[Any]):
             frames.update()
         self._transforms_ready = requested
         scene_follower.update()
-        self._scene_now = scene_follower.world.scene
+        scene = scene_follower.world.scene
+        if scene is not self._scene_now:
+            prepare(scene)
+            self._scene_now = scene
         inputs = self._inputs
         refusal = "stopped" if not inputs.servo_on else "paused" if inputs.servo_paused else ""
         # The loop makes a snapshot only after the last one was published.

@@ -18,13 +18,21 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.convex_pieces import pieces_of
 from motion_nodes.scene.exact_checks import ExactChecks
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.voxels import Voxels
 
 ENDS = np.array([0.0, 1.0])
 """Path parameters of the ends of a straight path."""
+
+
+def prepare(scene: Scene) -> None:
+    """Compute what is needed of a scene's new meshes, outside the loop: it may take seconds."""
+    solids = (part.solid for item in scene.objects.values() for part in item.parts)
+    pieces_of([solid for solid in solids if isinstance(solid, TriangleMesh)])
 
 
 class StandingObstacles:

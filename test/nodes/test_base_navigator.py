@@ -259,7 +259,7 @@ class TestEnds:
 class TestFrames:
     def test_of_the_base(self, cell, base, navigator):
         base.odometry.set_pose(1.0, 1.0, 0.5 * math.pi)
-        cell.client.spin(0.1)
+        cell.client.spin(0.5)
         assert navigator.go((0.4, 0.0, 0.0), "base_link").result(30.0)[0] == SUCCEEDED
         assert base.pose.distance(Pose2(1.0, 1.4)) < NEAR
 

@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import numpy as np
 import pytest
+import trimesh
 from joint_client import ABORTED, CANCELED, SUCCEEDED, Call
 from mcp import ClientSession, StdioServerParameters, stdio_client
 from moveit_msgs.action import Pickup, Place
@@ -39,6 +40,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.scene.collision_objects import object_message
 from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.shapes import triangle_mesh
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,23 @@ def test_sentence_puts_the_cube_on_the_shelf(tasks: TaskClient) -> None:
     assert after[2] == pytest.approx(0.22, abs=0.01)
     assert np.abs(after[:2] - [0.5, -0.25]).max() < 0.13
     assert status["held"] is None
+
+
+def test_a_mesh_is_picked_and_keeps_its_shape(tasks: TaskClient) -> None:
+    shape = trimesh.creation.annulus(0.02, 0.025, 0.08)
+    mug = world_object("mug", triangle_mesh(shape.vertices, shape.faces),
+                       from_xyz_rpy((0.4, 0.05, 0.04)))  # fmt: skip
+    objects = tasks.client.publisher(CollisionObject, "/collision_object", qos.REQUESTS)
+    objects.publish(object_message(mug, "panda_link0"))
+    tasks.until(lambda s: "mug" in s["objects"])
+    assert tasks.ask("put the mug at 0.4, -0.05", "succeeded")["held"] is None
+    request = GetPlanningScene.Request()
+    request.components.components = PlanningSceneComponents.WORLD_OBJECT_GEOMETRY
+    scene = tasks.client.call(GetPlanningScene, "/get_planning_scene", request).scene
+    found = next(o for o in scene.world.collision_objects if o.id == "mug")
+    assert len(found.meshes) == 1
+    at = found.pose.position
+    assert (at.x, at.y, at.z) == pytest.approx((0.4, -0.05, 0.04), abs=0.01)
 
 
 def test_a_full_place_ends_the_task_within_its_budget(tasks: TaskClient) -> None:

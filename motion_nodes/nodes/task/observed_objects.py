@@ -30,7 +30,8 @@ from motion_nodes.ros.scene.collision_objects import (
     removed_message,
 )
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.scene.scene import AttachedBody, world_object
+from motion_nodes.scene.scene import AttachedBody, WorldObject, world_object
+from motion_nodes.tasks.composite_objects import CompositeObject, composite_of
 from motion_nodes.tasks.world_state import ObjectState, Shape
 
 MOVED = 2e-3
@@ -74,6 +75,8 @@ class ObservedObjects:
         self._once_detected: set[str] = set()
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
+        self._composites: dict[str, CompositeObject] = {}
+        """Objects of the scene that are no single box, cylinder or sphere, also held ones."""
         self._kept: dict[str, ObjectState] = {}
         """Objects that are hidden or held, or not in the scene again yet, as they were before."""
         self._shown_at = -math.inf
@@ -123,10 +126,9 @@ class ObservedObjects:
         scene = self._follower.world.scene
         found: dict[str, ObjectState] = {}
         for name, item in scene.objects.items():
-            solid = item.parts[0].solid if len(item.parts) == 1 else None
-            if isinstance(solid, Box | Cylinder | Sphere):
-                pose = item.X_WO @ item.parts[0].X_OS
-                found[name] = ObjectState(name, pose, solid, now, _movable(solid))
+            state = self._state_of(item, now)
+            if state is not None:
+                found[name] = state
         if now > self._shown_at + SHOWN_WITHIN:
             self._kept = {n: s for n, s in self._kept.items() if n in (self.hidden, self.held)}
         known = self._kept | found | self._detected
@@ -139,7 +141,12 @@ class ObservedObjects:
             self.hidden = None
         self._kept[state.name], self._shown_at = state, time.monotonic()
         self._written[state.name] = np.array(state.X_WO)
-        item = world_object(state.name, state.shape, np.array(state.X_WO))
+        composite, X_WO = self._composite(state.name), np.array(state.X_WO)
+        item = (
+            world_object(state.name, state.shape, X_WO)
+            if composite is None
+            else composite.at(state.name, X_WO)
+        )
         self._objects_out.publish(object_message(item, self._frame))
 
     def hide(self, state: ObjectState) -> None:
@@ -151,7 +158,11 @@ class ObservedObjects:
 
     def attach(self, state: ObjectState, link: str, X_LO: Array, touching: frozenset[str]) -> None:
         """Attach an object to a link."""
-        parts = world_object(state.name, state.shape).parts
+        composite = self._composite(state.name)
+        if composite is None:
+            parts = world_object(state.name, state.shape).parts
+        else:
+            parts, X_LO = composite.parts, composite.in_link(X_LO)
         self._attached_out.publish(
             attached_message(AttachedBody(state.name, link, X_LO, parts, touching))
         )
@@ -162,6 +173,25 @@ class ObservedObjects:
         self._released = state.name
         self._attached_out.publish(detached_message(state.name))
         self.hide(state)
+
+    def _composite(self, name: str) -> CompositeObject | None:
+        """Return the shape of an object that is no primitive; what a detector sees is one."""
+        return None if self.detects(name) else self._composites.get(name)
+
+    def _state_of(self, item: WorldObject, now: float) -> ObjectState | None:
+        """Return the state of an object of the scene; None if it has no bounds."""
+        solid, name = item.parts[0].solid, item.name
+        if len(item.parts) == 1 and isinstance(solid, Box | Cylinder | Sphere):
+            self._composites.pop(name, None)
+            pose = item.X_WO @ item.parts[0].X_OS
+            return ObjectState(name, pose, solid, now, _movable(solid))
+        known = self._composites.get(name)
+        if known is None or known.parts is not item.parts:
+            known = composite_of(item)
+            if known is None:
+                return None
+            self._composites[name] = known
+        return ObjectState(name, item.X_WO @ known.X_OB, known.box, now, _movable(known.box))
 
     def _read(self, message: MarkerArray) -> None:
         self._detected = {}

@@ -27,6 +27,9 @@ OUTCOMES = {
     "canceled": (ActionOutcome.CANCELED, Codes.PREEMPTED),
 }
 """Outcome and error code by the state of a task; others are aborted as a failure."""
+ENDS = {"canceled": "the task was canceled"}
+"""Text of a result by the state of a task that gives no reason."""
+SHUT_DOWN = "the task server is shutting down"
 FAILED, TEXT_FAILED = (ActionOutcome.ABORTED, Codes.FAILURE), 1
 """Outcome and code of other states; error code of a task in words."""
 
@@ -98,7 +101,7 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
         """Send the result."""
         task, goal = execution.task, execution.goal
         outcome, code = OUTCOMES.get(task.state, FAILED)
-        text = task.reason or ("" if task.ended else "the task server is shutting down")
+        text = task.reason or ENDS.get(task.state, "" if task.ended else SHUT_DOWN)
         took = time.monotonic() - execution.begun
         if goal.kind is DummyBehavior:
             fill_seconds(goal.result.total_elapsed_time, took)

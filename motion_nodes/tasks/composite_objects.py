@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects that are no single box, cylinder or sphere: meshes, and several shapes.
+
+For grasps and places such an object counts as its bounding box, in its own frame; in the planning
+scene it keeps its shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.tree import Array, Box
+from motion_nodes.scene.scene import Part, WorldObject, world_object
+from motion_nodes.scene.shapes import TriangleMesh
+from motion_nodes.scene.solid_types import type_of
+from motion_nodes.scene.voxels import Voxels
+
+MIN_EDGE = 1e-3
+"""Min edge of a bounding box [m]."""
+_SIGNS = np.stack(np.meshgrid(*[(-1.0, 1.0)] * 3), axis=-1).reshape(-1, 3)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositeObject:
+    """Shape of an object, and its bounding box."""
+
+    parts: tuple[Part, ...]
+    box: Box
+    X_OB: Array
+    """Pose of the box's centre in the object, shape (4, 4)."""
+
+    def at(self, name: str, X_WB: Array) -> WorldObject:
+        """Return the object with its box at a pose, shape (4, 4)."""
+        solids, poses = zip(*((part.solid, part.X_OS) for part in self.parts), strict=True)
+        return world_object(name, solids, X_WB @ inverse(self.X_OB), poses=poses)
+
+    def in_link(self, X_LB: Array) -> Array:
+        """Return the pose of the object in a link, from that of its box, shape (4, 4)."""
+        return np.asarray(X_LB @ inverse(self.X_OB))
+
+
+def composite_of(item: WorldObject) -> CompositeObject | None:
+    """Return an object with its bounding box; None if it has no bounds, or consists of voxels."""
+    corners = [_corners(part) for part in item.parts]
+    if any(points is None for points in corners):
+        return None
+    points = np.concatenate([points for points in corners if points is not None])
+    low, high = points.min(axis=0), points.max(axis=0)
+    size = np.maximum(high - low, MIN_EDGE)
+    return CompositeObject(
+        item.parts, Box(tuple(size.tolist())), from_xyz_rpy(0.5 * (low + high), (0.0, 0.0, 0.0))
+    )
+
+
+def _corners(part: Part) -> Array | None:
+    """Return points of a part whose bounding box is that of the part, in the object [m], (n, 3)."""
+    solid = part.solid
+    if isinstance(solid, TriangleMesh):
+        points = np.asarray(solid.vertices)
+    elif isinstance(solid, Voxels) or not type_of(solid).bounded:
+        return None
+    else:
+        points = _SIGNS * type_of(solid).half_box(solid)
+    return np.asarray(points @ part.X_OS[:3, :3].T + part.X_OS[:3, 3])
