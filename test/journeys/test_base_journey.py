@@ -241,7 +241,7 @@ def test_nonsense_is_ignored_with_a_warning_for_each_kind_of_it(cell, a):
 def test_nonsense_alone_moves_nothing(cell, a):
     a.comes_to_rest()
     cell.client.repeat_for(lambda: a.drive_plain(math.nan, 1.0), 0.4)
-    assert a.commands
+    cell.client.wait(lambda: a.commands, "commands")
     assert not any(any(m.velocity) for m in a.commands.messages)
 
 
