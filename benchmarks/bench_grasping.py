@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random objects gripped by force and carried along plans in MuJoCo: success, drops, notices.
 
-Run: ``python benchmarks/bench_grasping.py`` (about half an hour; the physics does not depend on the
-load of the machine). A Franka grips an object of random
-mass, size, shape and friction on a post, lifts it and carries it along a plan to a random pose. The
-judge is the physics: an object is dropped if it is no longer between the fingers at the end. A drop
-is noticed if the grasp was reported as lost or overloaded. Once with forces that follow load and
-slips, and once with the same constant force.
+Run: ``python benchmarks/bench_grasping.py`` (eight minutes; the physics does not depend on the load
+of the machine). A Franka grips an object of random mass, size, shape and friction on a post, lifts
+it and carries it along a plan to a random pose. The judge is the physics: an object is dropped if
+it is no longer between the fingers at the end. A drop is noticed if the grasp was reported as lost
+or overloaded. Once with forces that follow load and slips, and once with a constant force.
 """
 
 from __future__ import annotations

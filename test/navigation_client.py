@@ -7,12 +7,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from action_calls import ActionCalls
 from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import PoseStamped
 from joint_client import Call
 from nav2_msgs.action import FollowPath, NavigateToPose
 from nav_msgs.msg import Path
-from rclpy.action import ActionClient
 from ros_client import LATCHED, RosClient, values_of
 
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -59,12 +59,11 @@ class NavigationClient:
         self.root = f"/{namespace}" if namespace else ""
         self.node = f"{self.root}/base_navigator"
         self.plans = client.listen(Path, f"{self.root}/plan", LATCHED)
-        self._actions: dict[str, ActionClient] = {}
+        self._actions = ActionCalls(client, self.root)
 
     def close(self) -> None:
         """Take the action clients down."""
-        for action in self._actions.values():
-            action.destroy()
+        self._actions.close()
 
     def wait_for(self, diagnosis: str = "no goal", *, news: bool = False) -> None:
         """Wait until it takes goals; ``news``: by a report that comes from now on."""
@@ -76,12 +75,7 @@ class NavigationClient:
 
     def send(self, kind: Any, name: str, goal: Any) -> Call:
         """Send a goal."""
-        if name not in self._actions:
-            self._actions[name] = ActionClient(self.client.node, kind, f"{self.root}/{name}")
-        action = self._actions[name]
-        self.client.wait(action.server_is_ready, f"the action {name}")
-        feedback: list[Any] = []
-        return Call(self.client, action.send_goal_async(goal, feedback.append), feedback)
+        return self._actions.send(kind, name, goal)
 
     def go(self, pose: Sequence[float], frame: str = "odom", **more: Any) -> Call:
         """Ask for a way to a pose."""

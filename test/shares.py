@@ -61,7 +61,7 @@ def workers() -> int:
 
 
 def only_computes(worker: str, count: int) -> bool:
-    """Return whether a worker, such as ``gw2``, is the one of so many that only computes."""
+    """Return whether a worker, such as ``gw2``, is the one of ``count`` that only computes."""
     return count > 2 and int(worker[2:]) == count - 1
 
 

@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from joint_client import Call
-from rclpy.action import ActionClient
+from action_calls import ActionCalls
 from ros_client import RosClient
 from std_msgs.msg import String
 
@@ -24,7 +23,7 @@ class TaskClient:
         self.client = client
         self.heard = client.listen(String, f"{SERVER}/status", qos.STATUS)
         self.commands = client.publisher(String, f"{SERVER}/command")
-        self._actions: dict[str, ActionClient] = {}
+        self.actions = ActionCalls(client, SERVER)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -42,17 +41,3 @@ class TaskClient:
         self.commands.publish(String(data=text))
         self.until(lambda s: s["task"] == text[:1000] and s["state"] == state, within)
         return self.status
-
-    def send(self, kind: Any, name: str, goal: Any) -> Call:
-        """Send a goal to one of the server's actions."""
-        if name not in self._actions:
-            self._actions[name] = ActionClient(self.client.node, kind, f"{SERVER}/{name}")
-        action = self._actions[name]
-        self.client.wait(action.server_is_ready, f"the action {name}")
-        feedback: list[Any] = []
-        return Call(self.client, action.send_goal_async(goal, feedback.append), feedback)
-
-    def close(self) -> None:
-        """Destroy the action clients."""
-        for action in self._actions.values():
-            action.destroy()

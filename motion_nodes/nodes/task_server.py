@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping
@@ -190,9 +191,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     def _take(self, text: str) -> None:
         """Begin the task of a message; one that is refused is reported in the status."""
-        if self._busy():
-            return
-        self.begin(text)
+        with contextlib.suppress(InvalidCommand):
+            self.begin(text)
 
     def begin(self, text: str) -> ServedTask:
         """Begin a task; nothing moves if it is not understood or not possible. In the loop.

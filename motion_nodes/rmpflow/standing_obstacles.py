@@ -8,20 +8,19 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_pieces import pieces_of
 from motion_nodes.scene.exact_checks import ExactChecks
 from motion_nodes.scene.moved_links import scene_for
-from motion_nodes.scene.scene import Scene, WorldObject
+from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.voxels import Voxels
 
@@ -45,7 +44,7 @@ class StandingObstacles:
             policy: whose scene and twists of objects are used.
             joints: of configurations: the policy's active and watched ones.
         """
-        self._policy, self._robot = policy, policy.robot
+        self._policy = policy
         self._checker = CollisionChecker(policy.robot, joints)
         self._base = policy.base_pose
         self._scene: Scene | None = None
@@ -71,10 +70,10 @@ class StandingObstacles:
             if name not in moving and not any(isinstance(p.solid, Voxels) for p in item.parts)
         }
         standing = replace(scene, objects=MappingProxyType(objects))
-        if not first and _same(standing, self._standing):
+        if not first and difference(self._standing, standing).empty:
             return False
         self._standing = standing
-        self._exact = self._checks(self._robot, standing) if objects else None
+        self._exact = self._checks(standing) if objects else None
         return True
 
     def free(self, path: Array, finest: float) -> bool:
@@ -86,19 +85,8 @@ class StandingObstacles:
         """
         return self._exact is None or self._exact.sweep(path, ENDS, 1, finest).free
 
-    def _checks(self, robot: Robot, scene: Scene) -> ExactChecks:
+    def _checks(self, scene: Scene) -> ExactChecks:
         checker = self._checker
         checker.set_base_pose(self._base)
-        checker.set_scene(scene_for(robot, checker.joint_names, scene))
+        checker.set_scene(scene_for(checker.robot, checker.joint_names, scene))
         return checker.exact
-
-
-def _same(one: Scene, other: Scene) -> bool:
-    """Return whether two scenes have the same objects, attached bodies, and settings."""
-    if one.attached != other.attached or one.allowed != other.allowed:
-        return False
-    return one.margins == other.margins and _identical(one.objects, other.objects)
-
-
-def _identical(one: Mapping[str, WorldObject], other: Mapping[str, WorldObject]) -> bool:
-    return one.keys() == other.keys() and all(one[name] is other[name] for name in one)

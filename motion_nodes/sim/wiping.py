@@ -36,7 +36,7 @@ RADIUS, MASS = 0.04, 0.2
 HEIGHT, LENGTH, STROKE = 0.2, 0.5, 0.4
 """Of the table, and the length that is wiped [m]."""
 SLABS = 128
-"""Number of flat pieces of the table, so many that their edges do not show in the force."""
+"""Number of flat pieces of the table; with few of them the force peaks at their edges."""
 SETTLE = 3.0
 """Time in which the force builds up [s]."""
 

@@ -60,7 +60,7 @@ def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]
         objects.publish(object_message(item, "panda_link0"))
     made.until(lambda s: {"red_cube", "shelf", "beam"} <= set(s["objects"]))
     yield made
-    made.close()
+    made.actions.close()
 
 
 def placed(frame: str, x: float = 0.5) -> PlaceLocation:
@@ -151,7 +151,7 @@ def test_cancel_ends_the_task_with_the_arm_at_rest(tasks: TaskClient) -> None:
 
 def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
     goal = Pickup.Goal(target_name="red_cube", group_name="panda_arm")
-    call = tasks.send(Pickup, "pickup", goal)
+    call = tasks.actions.send(Pickup, "pickup", goal)
     status, result = call.result(90.0)
     assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
     phases = {message.feedback.state for message in call.feedback}
@@ -162,7 +162,7 @@ def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
     location.place_pose.header.frame_id = "panda_link0"
     location.place_pose.pose = pose_message(from_xyz_rpy((0.45, 0.1, 0.02)))
     goal = Place.Goal(attached_object_name="red_cube", place_locations=[location])
-    status, result = tasks.send(Place, "place", goal).result(90.0)
+    status, result = tasks.actions.send(Place, "place", goal).result(90.0)
     assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code
     assert np.abs(cube_position(tasks.client) - [0.45, 0.1, 0.02]).max() < 0.01
 
@@ -170,7 +170,7 @@ def test_pick_and_place_are_actions_with_phases(tasks: TaskClient) -> None:
 def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) -> None:
     def execute(text: str) -> Call:
         goal = DummyBehavior.Goal(command=String(data=text))
-        return tasks.send(DummyBehavior, "execute_task", goal)
+        return tasks.actions.send(DummyBehavior, "execute_task", goal)
 
     call = execute("pick up the red cube")
     assert call.accepted()
@@ -204,7 +204,7 @@ def test_tasks_in_words_are_an_action_and_one_runs_at_a_time(tasks: TaskClient) 
     ],
 )  # fmt: skip
 def test_goals_that_are_refused(tasks: TaskClient, name: str, goal: Any, code: int) -> None:
-    status, result = tasks.send(Pickup if name == "pickup" else Place, name, goal).result()
+    status, result = tasks.actions.send(Pickup if name == "pickup" else Place, name, goal).result()
     assert (status, result.error_code.val) == (ABORTED, code), result.error_code
     assert result.error_code.message
     assert tasks.status["state"] != "running"
