@@ -24,6 +24,7 @@ from motion_nodes.scene.mesh_file import read_mesh
 _FACETS = 48  # facets of a round shape; its chords are 0.2 % of the radius inside
 _GREATEST_GRID = 1_500_000  # max number of grid cells
 _MOST_SAMPLES = 40_000  # approximate max number of surface samples
+_THIN = 0.125  # height by longest side of triangles that are sampled in rows
 
 
 class LinkGeometry:
@@ -283,13 +284,36 @@ def dense_points(corners: Array, edge: float) -> Array:
         corners: shape (t, 3, 3) [m].
         edge: max edge of the subdivided triangles [m].
     """
-    longest = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2).max(axis=1)
-    cuts = np.maximum(1, np.ceil(longest / edge)).astype(int)
-    pieces = []
+    sides = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2)
+    longest = sides.max(axis=1)
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    heights = np.linalg.norm(normals, axis=1) / np.maximum(longest, 1e-300)
+    thin = heights < _THIN * longest
+    pieces = [_points_of_slivers(corners[thin], sides[thin], heights[thin], edge / 2.0)]
+    corners, cuts = corners[~thin], np.maximum(1, np.ceil(longest[~thin] / edge)).astype(int)
     for n in np.unique(cuts):
         i, j = np.triu_indices(n + 1)
         weights = np.stack((i, j - i, n - j), axis=1) / n
         pieces.append(np.einsum("wk,tkx->twx", weights, corners[cuts == n]).reshape(-1, 3))
+    return np.concatenate(pieces)
+
+
+def _points_of_slivers(corners: Array, sides: Array, heights: Array, step: float) -> Array:
+    """Return points in rows along the longest sides, every other within ``1.12 step`` of one.
+
+    Both angles at the longest side are acute, so that a row never ends before the one above it.
+    """
+    turned = (sides.argmax(axis=1)[:, None] + np.arange(3)) % 3
+    corners = np.take_along_axis(corners, turned[:, :, None], axis=1)
+    counts = np.stack((sides.max(axis=1, initial=0.0), heights), axis=1) / step
+    counts = np.maximum(1, np.ceil(counts)).astype(int)
+    pieces = [np.zeros((0, 3))]
+    for n, m in np.unique(counts, axis=0):
+        grids = np.meshgrid(np.arange(n + 1) / n, np.arange(m + 1) / m)
+        u, v = (grid.ravel() for grid in grids)
+        weights = np.stack(((1 - v) * (1 - u), (1 - v) * u, v), axis=1)
+        chosen = corners[(counts == (n, m)).all(axis=1)]
+        pieces.append(np.einsum("wk,tkx->twx", weights, chosen).reshape(-1, 3))
     return np.concatenate(pieces)
 
 

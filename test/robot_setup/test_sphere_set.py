@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from raised_errors import about
+from scipy.spatial import cKDTree
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.model.loader import load_robot
@@ -55,6 +56,24 @@ def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
     found = measure(spheres, geometry.finer(accuracy / 3.0))
     assert found.volume > 0.95
     assert found.reach <= 1.1 * accuracy
+
+
+def test_points_of_any_triangle_are_dense() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        a, b = rng.normal(size=(2, 3))
+        c = a + (b - a) * rng.uniform(-0.2, 1.2) + rng.normal(size=3) * 10 ** rng.uniform(-4, 0)
+        corners = np.array([a, b, c])[rng.permutation(3)]
+        edge = 10 ** rng.uniform(-1.5, 0)
+        inside = rng.dirichlet((0.5, 0.5, 0.5), 100) @ corners
+        distances, _ = cKDTree(dense_points(corners[None], edge)).query(inside)
+        assert distances.max() <= edge / np.sqrt(3) + 1e-12
+
+
+def test_slivers_take_few_points() -> None:
+    """CAD meshes have thousands: squared lengths of them once took ten minutes."""
+    sliver = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 1e-4, 0.0]]])
+    assert len(dense_points(sliver, 1e-3)) < 5000
 
 
 def test_finer_spheres_are_more_and_reach_less() -> None:
