@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
@@ -15,6 +16,9 @@ from motion_nodes.bringup.suite import say
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros import signals
 from motion_nodes.ros.names import under
+
+if TYPE_CHECKING:
+    from motion_nodes.nodes.demo.shows import Show
 
 
 def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
@@ -29,9 +33,24 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     Raises:
         MotionError: there is no such demo.
     """
-    from motion_nodes.nodes.demo.shows import run_demo, show_of
+    from motion_nodes.nodes.demo.shows import show_of
 
-    show = show_of(name, by)
+    return run_show(show_of(name, by), headless=headless, port=port)
+
+
+def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
+    """Run a show with its suite; return the exit code.
+
+    Args:
+        show: to run.
+        headless: whether to run it once and exit.
+        port: TCP port of the page.
+
+    Raises:
+        MotionError: a library is missing.
+    """
+    from motion_nodes.nodes.demo.shows import run_demo
+
     crowded = len(show.robots) > 2
     config = BringupConfig(
         placements=parse_placements(show.robots),

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that are no single box, cylinder or sphere: meshes, and several shapes.
 
-For grasps and places such an object counts as its bounding box, in its own frame; in the planning
-scene it keeps its shape.
+For grasps, and as a surface, such an object counts as its bounding box, in its own frame; beside a
+place its parts count, each as its shape or its bounding box. In the planning scene it keeps its
+shape.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.scene import Part, WorldObject, world_object
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
+from motion_nodes.tasks.world_state import Shape
 
 MIN_EDGE = 1e-3
 """Min edge of a bounding box [m]."""
@@ -31,6 +33,8 @@ class CompositeObject:
     box: Box
     X_OB: Array
     """Pose of the box's centre in the object, shape (4, 4)."""
+    solids: tuple[tuple[Shape, Array], ...] = ()
+    """Shapes of several parts, with their poses in the box, shape (4, 4); meshes as boxes."""
 
     def at(self, name: str, X_WB: Array) -> WorldObject:
         """Return the object with its box at a pose, shape (4, 4)."""
@@ -47,21 +51,34 @@ def composite_of(item: WorldObject) -> CompositeObject | None:
     corners = [_corners(part) for part in item.parts]
     if any(points is None for points in corners):
         return None
-    points = np.concatenate([points for points in corners if points is not None])
+    own = [points for points in corners if points is not None]
+    box, X_OB = _bounds(np.concatenate([
+        points @ part.X_OS[:3, :3].T + part.X_OS[:3, 3]
+        for part, points in zip(item.parts, own, strict=True)
+    ]))  # fmt: skip
+    solids: list[tuple[Shape, Array]] = []
+    for part, points in zip(item.parts, own, strict=True):
+        X_BS = inverse(X_OB) @ part.X_OS
+        if isinstance(part.solid, Box | Cylinder | Sphere):
+            solids.append((part.solid, X_BS))
+        else:
+            shape, X_SC = _bounds(points)
+            solids.append((shape, X_BS @ X_SC))
+    return CompositeObject(item.parts, box, X_OB, tuple(solids) if len(solids) > 1 else ())
+
+
+def _bounds(points: Array) -> tuple[Box, Array]:
+    """Return the bounding box of points [m], shape (n, 3), and the pose of its centre, (4, 4)."""
     low, high = points.min(axis=0), points.max(axis=0)
     size = np.maximum(high - low, MIN_EDGE)
-    return CompositeObject(
-        item.parts, Box(tuple(size.tolist())), from_xyz_rpy(0.5 * (low + high), (0.0, 0.0, 0.0))
-    )
+    return Box(tuple(size.tolist())), from_xyz_rpy(0.5 * (low + high), (0.0, 0.0, 0.0))
 
 
 def _corners(part: Part) -> Array | None:
-    """Return points of a part whose bounding box is that of the part, in the object [m], (n, 3)."""
+    """Return points of a part whose bounding box is that of the part, in its frame [m], (n, 3)."""
     solid = part.solid
     if isinstance(solid, TriangleMesh):
-        points = np.asarray(solid.vertices)
-    elif isinstance(solid, Voxels) or not type_of(solid).bounded:
+        return np.asarray(solid.vertices)
+    if isinstance(solid, Voxels) or not type_of(solid).bounded:
         return None
-    else:
-        points = _SIGNS * type_of(solid).half_box(solid)
-    return np.asarray(points @ part.X_OS[:3, :3].T + part.X_OS[:3, 3])
+    return np.asarray(_SIGNS * type_of(solid).half_box(solid))

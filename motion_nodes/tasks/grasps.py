@@ -152,18 +152,14 @@ def places_on(
     if (half + EDGE < 0.5 * reach).any():
         return []
     height = surface.top + 0.5 * (item.top - item.bottom)
+    around = _solids(others, surface.name, item.name)
     found = []
     for u in _offsets(float(room[0])):
         for v in _offsets(float(room[1])):
             pose = np.array(item.X_WO)
             pose[:3, 3] = surface.X_WO[:3, 3] + surface.X_WO[:3, level] @ [u, v]
             pose[2, 3] = height
-            free = all(
-                _apart(pose, reach, other, surface)
-                for name, other in others.items()
-                if name not in (surface.name, item.name)
-            )
-            if free:
+            if _clear(pose, reach, around, surface.top):
                 found.append((float(np.hypot(u, v)), pose))
     return [pose for _, pose in sorted(found, key=lambda entry: entry[0])]
 
@@ -184,7 +180,7 @@ def places_at(
     """
     item = levelled(item)
     reach, at = _footprint(item), np.array(point[:2])
-    around = [other for name, other in others.items() if name != item.name]
+    around = _solids(others, item.name)
     height = float(point[2]) if len(point) > 2 else 0.0
     if len(point) < 3:
         below = [other for other in around if _edge_distance(other, at) > -reach]
@@ -195,19 +191,35 @@ def places_at(
             height = carrier.top
     pose = np.array(item.X_WO)
     pose[:2, 3], pose[2, 3] = at, height + 0.5 * (item.top - item.bottom)
-    free = all(
+    return [pose] if _clear(pose, reach, around, height) else []
+
+
+def _solids(others: Mapping[str, ObjectState], *without: str) -> list[ObjectState]:
+    """Return the parts of all objects but those of some names."""
+    named = [other for name, other in others.items() if name not in without]
+    return [solid for other in named for solid in other.solids]
+
+
+def _clear(pose: Array, reach: float, around: Sequence[ObjectState], height: float) -> bool:
+    """Return whether a cylinder of a radius [m] on a surface at a height is clear of the rest."""
+    at = pose[:2, 3]
+    return all(
         other.top <= height + 1e-3 or _edge_distance(other, at) < -reach - EDGE for other in around
     )
-    return [pose] if free else []
 
 
 def _edge_distance(other: ObjectState, at: Array) -> float:
     """Return the distance of a point from the edge of an object seen from above, > 0 inside [m].
 
-    Boxes count as their bounding boxes in the world; corners are counted by the nearer side.
+    Tilted boxes count as their bounding boxes in the world; corners are counted by the nearer side.
     """
-    half = np.abs(other.X_WO[:2, :3]) @ half_extents(other.shape)
-    return float((half - np.abs(at - other.X_WO[:2, 3])).min())
+    half, R = half_extents(other.shape), other.X_WO[:3, :3]
+    away = np.array([*(at - other.X_WO[:2, 3]), 0.0])
+    up = int(np.argmax(np.abs(R[2])))
+    if abs(R[2, up]) > 1.0 - 1e-6:  # upright: in its own frame
+        level = [k for k in range(3) if k != up]
+        return float((half - np.abs(R.T @ away))[level].min())
+    return float((np.abs(R[:2]) @ half - np.abs(away[:2])).min())
 
 
 def _offsets(room: float) -> Array:
@@ -218,10 +230,3 @@ def _offsets(room: float) -> Array:
 def _footprint(item: ObjectState) -> float:
     """Return the radius of a vertical cylinder that contains an object."""
     return float(np.hypot(*(np.abs(item.X_WO[:2, :3]) @ half_extents(item.shape))))
-
-
-def _apart(pose: Array, reach: float, other: ObjectState, surface: ObjectState) -> bool:
-    if other.top <= surface.top + 1e-3:
-        return True
-    away = float(np.linalg.norm(pose[:2, 3] - other.X_WO[:2, 3]))
-    return away > reach + _footprint(other) + EDGE

@@ -58,6 +58,8 @@ class ObjectState:
     """Time of the observation [s]."""
     movable: bool = True
     """Whether the robot may pick it."""
+    parts: tuple[tuple[Shape, Array], ...] = ()
+    """Shapes of a compound object with their poses in it; empty: its shape alone."""
 
     def __post_init__(self) -> None:
         """Check the pose."""
@@ -65,6 +67,16 @@ class ObjectState:
         if pose.shape != (4, 4) or not np.isfinite(pose).all():
             raise InvalidCommand(f"the pose of object '{self.name}' is not finite")
         object.__setattr__(self, "X_WO", frozen(pose))
+
+    @property
+    def solids(self) -> tuple[ObjectState, ...]:
+        """Its parts as objects, itself if it is no compound."""
+        if not self.parts:
+            return (self,)
+        return tuple(
+            replace(self, X_WO=self.X_WO @ X_OS, shape=shape, parts=())
+            for shape, X_OS in self.parts
+        )
 
     @property
     def top(self) -> float:

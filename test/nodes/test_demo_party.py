@@ -16,7 +16,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.nodes.demo import factory, party
-from motion_nodes.nodes.demo.factory_cell import ARMS, CUBE, FENCE, LEFT, MIDDLE, RIGHT, fence
+from motion_nodes.nodes.demo.factory_cell import ARMS, CUBE, LEFT, MIDDLE, RIGHT, fence
 from motion_nodes.nodes.demo.routines import Travel, together
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Scene
@@ -129,7 +129,8 @@ def arm():
 
 
 def fenced(*, open_zone: bool) -> World:
-    return World(Scene({FENCE: fence(open_zone=open_zone)}))
+    made = fence(open_zone=open_zone)
+    return World(Scene({made.name: made}))
 
 
 def test_an_arm_reaches_its_places_and_the_zone_only_when_it_is_open(arm):

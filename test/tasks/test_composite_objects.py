@@ -12,6 +12,8 @@ from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.shapes import HalfSpace, triangle_mesh
 from motion_nodes.tasks.composite_objects import composite_of
+from motion_nodes.tasks.grasps import places_at, places_on
+from motion_nodes.tasks.world_state import ObjectState
 
 RNG = np.random.default_rng(4)
 
@@ -56,6 +58,31 @@ def test_the_object_comes_back_where_its_box_is() -> None:
     assert [part.solid for part in back.parts] == [part.solid for part in item.parts]
     X_LB = random_pose()
     np.testing.assert_allclose(found.in_link(X_LB) @ found.X_OB, X_LB, atol=1e-12)
+
+
+def test_places_are_beside_the_parts_not_within_the_bounding_box() -> None:
+    """Two walls at an angle enclose room that their bounding box takes."""
+    heading = (0.0, 0.0, 0.7)
+    walls = world_object(
+        "walls", (Box((1.0, 0.02, 1.0)), Cylinder(0.02, 1.0)), np.eye(4),
+        poses=(from_xyz_rpy((0.5, 0.0, 0.5), heading), from_xyz_rpy((0.5, 0.4, 0.5))),
+    )  # fmt: skip
+    found = composite_of(walls)
+    assert found is not None
+    fence = ObjectState("walls", walls.X_WO @ found.X_OB, found.box, parts=found.solids)
+    for solid, part in zip(fence.solids, walls.parts, strict=True):
+        np.testing.assert_allclose(solid.X_WO, walls.X_WO @ part.X_OS, atol=1e-12)
+    cube = ObjectState("cube", from_xyz_rpy((0.0, 0.0, 0.02)), Box((0.04, 0.04, 0.04)))
+    across = from_xyz_rpy((0.5, 0.0, 0.0), heading)[:2, :2] @ [0.0, 1.0]
+    reach, edge = np.hypot(0.02, 0.02), 0.01
+    for gap, free in ((reach + edge + 0.012, True), (reach + edge + 0.008, False), (0.0, False)):
+        for sign in (1.0, -1.0):
+            at = np.array([0.5, 0.0]) + sign * gap * across
+            poses = places_at((*at, 0.0), cube, {"walls": fence})
+            assert bool(poses) == free
+            assert all(pose[2, 3] == pytest.approx(0.02) for pose in poses)
+    tray = ObjectState("tray", from_xyz_rpy((0.25, 0.0, 0.01)), Box((0.1, 0.1, 0.02)))
+    assert places_on(tray, cube, {"walls": fence, "tray": tray})
 
 
 def test_what_has_no_bounds_has_no_box() -> None:

@@ -26,6 +26,7 @@ from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.factory_cell import (
     ARMS,
     CUBE,
+    FENCES,
     LEFT,
     MIDDLE,
     RIGHT,
@@ -38,7 +39,7 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import JOINT_CONTROLLER, PLANNER, TASK_SERVER
-from motion_nodes.ros.scene.collision_objects import object_message
+from motion_nodes.ros.scene.collision_objects import object_message, removed_message
 from motion_nodes.tasks.task_runner import SkillFailed
 
 ROBOTS = tuple(arm.word for arm in ARMS)
@@ -55,8 +56,8 @@ CHECKS = (*(f"{arm.name}: " for arm in ARMS), *(f"{cube} is number" for cube in 
 """Checks of a round, see :meth:`DemoFindings.conclude`."""
 LEVEL, OFF_CENTRE = 0.01, 0.02
 """Max errors of a stacked cube: height, and distance from the centre [m]."""
-TIMEOUT, SETTLING = 900.0, 0.5
-"""Max real time of the show, and time until a changed fence is known to the task server [s]."""
+TIMEOUT = 900.0
+"""Max real time of the show [s]."""
 RESEND_AFTER = 10.0
 """Time without a response after which a task is sent again: commands are best effort [s]."""
 _MASS = 0.08
@@ -125,6 +126,8 @@ class ArmTasks:
     def __init__(self, client: RoutineClient, arm: FactoryArm) -> None:
         """Create the endpoints."""
         self.arm, self.travel = arm, Travel()
+        self.repaired: list[str] = []
+        """Failed attempts of all tasks, with their reasons."""
         self._status: dict[str, Any] = {}
         server = f"/{arm.name}/{TASK_SERVER}"
         self._command = client.node.create_publisher(String, f"{server}/command", qos.STREAM)
@@ -139,6 +142,11 @@ class ArmTasks:
     def known(self) -> bool:
         """Whether the task server has reported and sees all cubes."""
         return set(CUBES) <= set(self._status.get("objects", ()))
+
+    @property
+    def failed_attempts(self) -> list[str]:
+        """Failed attempts of the newest task, with their reasons."""
+        return [text for text in self._status.get("events", ()) if " failed: " in text]
 
     def execute(self, task: tuple[tuple[str, ...], ...]) -> Work:
         """Execute skills.
@@ -159,8 +167,25 @@ class ArmTasks:
             yield
         while self._status["state"] not in self.ENDED:
             yield
+        self.repaired += self.failed_attempts
         if self._status["state"] != "succeeded":
             raise SkillFailed(str(self._status["reason"] or self._status["state"]))
+
+    def recover(self) -> Work:
+        """Put down what is held after a failure, and return home behind the fence.
+
+        Raises:
+            SkillFailed: with the reason.
+        """
+        held = self._status.get("held")
+        if held:
+            try:
+                yield from self.execute((place(held, LEFT), HOME))
+            except SkillFailed:
+                yield from self.execute((place(held, RIGHT), HOME))
+        else:
+            yield from self.execute((HOME,))
+        yield from self.set_fence(open_zone=False)
 
     def set_fence(self, *, open_zone: bool) -> Work:
         """Replace the fence in the planning scene.
@@ -170,13 +195,15 @@ class ArmTasks:
         """
         request = ApplyPlanningScene.Request()
         request.scene.is_diff = request.scene.robot_state.is_diff = True
-        item = object_message(fence(open_zone=open_zone), "panda_link0")
-        request.scene.world.collision_objects = [item]
+        new, old = FENCES[open_zone], FENCES[not open_zone]
+        items = [object_message(fence(open_zone=open_zone), "panda_link0")]
+        if old in self._status["objects"]:
+            items.append(removed_message(old, "panda_link0"))
+        request.scene.world.collision_objects = items
         response = yield from self._scene.call(request, 30.0)
         if not response.success:
             raise SkillFailed("the planning scene did not accept the fence")
-        end = time.monotonic() + SETTLING
-        while time.monotonic() < end:
+        while new not in self._status["objects"] or old in self._status["objects"]:
             yield
 
     def _on_status(self, message: String) -> None:
@@ -201,6 +228,10 @@ class FactoryClient(RoutineClient):
         """True positions of the cubes in the world [m], shape (3,) each."""
         self.turn = 0
         """The turn that may enter the zone."""
+        self.failed = ""
+        """The arm that has failed; the turns end then."""
+        self.time = 0.0
+        """Simulated time [s]."""
         self.subscribe(MarkerArray, "/mujoco_sim/objects", self._on_objects, qos.STREAM)
         self._placed = self.node.create_publisher(
             TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
@@ -227,12 +258,21 @@ class FactoryClient(RoutineClient):
 
     def routine(self, name: str) -> Work:
         """Return what an arm does."""
+        try:
+            yield from self._steps(name)
+        except SkillFailed:
+            self.failed = self.failed or name
+            raise
+
+    def _steps(self, name: str) -> Work:
         arm = self.arms[name]
         for step in STEPS[name]:
             if step.turn is None:
                 yield from arm.execute(step.task)
                 continue
             while self.turn != step.turn:
+                if self.failed:
+                    raise SkillFailed(f"its turn {step.turn} does not come: {self.failed} failed")
                 yield
             print(f"  {name} enters the zone: {' '.join(step.task[0])}", flush=True)
             yield from arm.set_fence(open_zone=True)
@@ -243,13 +283,19 @@ class FactoryClient(RoutineClient):
 
     def _on_objects(self, message: MarkerArray) -> None:
         for marker in message.markers:
-            p = marker.pose.position
+            p, self.time = marker.pose.position, 1e-9 * stamp_ns(marker)
             self.cubes[marker.ns] = np.array([p.x, p.y, p.z])
 
 
 def show_factory(client: FactoryClient, findings: DemoFindings) -> None:
     """Pass and stack the cubes once, and check the stack and the contacts."""
     contacts, client.turn = client.contacts, 0
+    if client.failed:
+        client.failed = ""
+        late = client.run({name: arm.recover() for name, arm in client.arms.items()}, TIMEOUT)
+        for name, why in late.items():
+            if why:
+                print(f"  {name} did not recover: {why}", flush=True)
     client.put_back()
     failures = client.run({name: client.fenced(name) for name in client.arms}, TIMEOUT)
     for arm in client.arms.values():

@@ -24,8 +24,8 @@ ZONE = 0.21
 """Half side of the zone [m]."""
 CUBE = 0.05
 """Side of a cube [m]."""
-FENCE = "fence"
-"""Name of the fence in planning scenes."""
+FENCES = ("closed_fence", "open_fence")
+"""Names of the fence in planning scenes; the second one leaves the zone open."""
 _HEIGHT, _THICKNESS, _LENGTH = 1.5, 0.02, 1.6
 """Of a wall [m]; arms reach neither over nor around it."""
 LEFT, RIGHT = (0.38, 0.1), (0.38, -0.1)
@@ -87,7 +87,11 @@ def fence(*, open_zone: bool) -> WorldObject:
         walls.append(_wall((front, -ZONE), 0.5 * math.pi, 2.0 * ZONE))
     solids = tuple(Box((length, _THICKNESS, _HEIGHT)) for length, _ in walls)
     return world_object(
-        FENCE, solids, np.eye(4), poses=tuple(pose for _, pose in walls), rgba=(0.3, 0.5, 0.9, 0.12)
+        FENCES[open_zone],
+        solids,
+        np.eye(4),
+        poses=tuple(pose for _, pose in walls),
+        rgba=(0.3, 0.5, 0.9, 0.12),
     )
 
 

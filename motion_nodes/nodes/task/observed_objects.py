@@ -191,7 +191,8 @@ class ObservedObjects:
             if known is None:
                 return None
             self._composites[name] = known
-        return ObjectState(name, item.X_WO @ known.X_OB, known.box, now, _movable(known.box))
+        X_WB, movable = item.X_WO @ known.X_OB, _movable(known.box)
+        return ObjectState(name, X_WB, known.box, now, movable, known.solids)
 
     def _read(self, message: MarkerArray) -> None:
         self._detected = {}
