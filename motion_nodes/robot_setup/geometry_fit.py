@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -24,19 +26,10 @@ def link_geometries(
 ) -> dict[str, LinkGeometry]:
     """Return the geometry of each link with shapes.
 
-    A body whose links have no collision geometry at all is represented by what is seen of it.
+    A body whose links have no collision geometry at all is represented by its visual geometry.
     """
-    links, rigid = tree.links.values(), rigid_links(tree)
-    chosen = {link.name: link.collisions for link in links if link.collisions}
-    solid = {rigid[name] for name in chosen}
-    seen = {
-        link.name: link.visuals for link in links if link.visuals and rigid[link.name] not in solid
-    }
-    if seen:
-        which = listed(seen) if solid else "all links"
-        text = f"{which}: fitted to what is seen, without collision geometry in the file"
-        findings.add("guessed", "spheres.yaml", text)
-    chosen |= seen
+    chosen = {link.name: link.collisions for link in tree.links.values() if link.collisions}
+    chosen |= {name: tree.links[name].visuals for name in without_collisions(tree)}
     if not chosen:
         findings.add("missing", "spheres.yaml", "no link has geometry; nothing can be checked")
     geometries = {}
@@ -49,6 +42,44 @@ def link_geometries(
         if geometry is not None:
             geometries[name] = geometry
     return geometries
+
+
+def without_collisions(tree: KinematicTree) -> list[str]:
+    """Return the links with visual geometry in bodies that have no collision geometry."""
+    links, rigid = tree.links.values(), rigid_links(tree)
+    solid = {rigid[link.name] for link in links if link.collisions}
+    return [link.name for link in links if link.visuals and rigid[link.name] not in solid]
+
+
+def add_missing_collisions(
+    root: Any, tree: KinematicTree, geometries: Mapping[str, LinkGeometry], findings: Notes
+) -> bool:
+    """Make the visual geometry of bodies without collision geometry their collision geometry.
+
+    Without it they would pass through the floor in simulation.
+
+    Args:
+        root: the element ``<robot>``, which is changed.
+        tree: as read from it.
+        geometries: of the links whose geometry can be read.
+        findings: notes are added.
+
+    Returns:
+        Whether there were such bodies.
+    """
+    names = [name for name in without_collisions(tree) if name in geometries]
+    for link in root.findall("link"):
+        for visual in link.findall("visual") if link.get("name") in names else ():
+            collision = copy.deepcopy(visual)
+            collision.tag = "collision"
+            for material in collision.findall("material"):
+                collision.remove(material)
+            link.append(collision)
+    if names:
+        all_links = not any(link.collisions for link in tree.links.values())
+        which = "all links" if all_links else listed(names)
+        findings.add("guessed", "collision geometry", f"{which}: the visual geometry")
+    return bool(names)
 
 
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:

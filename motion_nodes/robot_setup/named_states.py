@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Default configurations of a new robot: collision-free, within limits, not singular."""
+"""Default configurations of a new robot: collision-free, within limits, held, not singular."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
+_HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
 
 def first_home(robot: Robot) -> Array:
@@ -23,22 +28,61 @@ def first_home(robot: Robot) -> Array:
     return np.where(zero_is_near, 0.0, inside)
 
 
-def nearer_home(checker: CollisionChecker, free: Array, wanted: Array) -> Array:
-    """Return a collision-free configuration close to the desired one, joint by joint.
+def are_held(robot: Robot, Q: Array) -> NDArray[np.bool_]:
+    """Return for each configuration whether the drives hold it against gravity.
 
     Args:
+        robot: stands upright.
+        Q: configurations of all joints, shape (m, n).
+
+    Returns:
+        Shape (m,); the gravity efforts are within 80 % of the effort limits.
+    """
+    dynamics, still = InverseDynamics(robot.tree, robot.joint_names, generic=True), np.zeros_like(Q)
+    load = np.abs(dynamics.efforts_batch(np.ascontiguousarray(Q), still, still))
+    return np.asarray((load <= _HELD * robot.limits.effort).all(axis=1))
+
+
+def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
+    """Return a collision-free home that the drives hold, the nearest one to the robot's home.
+
+    Args:
+        robot: with a collision-free home.
         checker: of all joints.
-        free: a collision-free configuration, shape (n,).
+        Q: candidates, shape (m, n).
+
+    Returns:
+        The robot's own home if it is held, or if no candidate is.
+    """
+    home = robot.home
+    if are_held(robot, home[None])[0]:
+        return home
+    held = Q[are_held(robot, Q)]
+    held = held[checker.are_free(held)] if len(held) else held
+    if not len(held):
+        return home
+    best = held[int(np.argmin(np.linalg.norm(held - home, axis=1)))]
+    return nearer_home(
+        lambda q: checker.is_free(q) and bool(are_held(robot, q[None])[0]), best, home
+    )
+
+
+def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) -> Array:
+    """Return an allowed configuration close to the desired one, joint by joint.
+
+    Args:
+        allowed: whether a configuration can be a home: it is collision-free, for one.
+        free: an allowed configuration, shape (n,).
         wanted: the desired configuration, shape (n,).
     """
     found = free.round(4)
-    if not checker.is_free(found):
+    if not allowed(found):
         return free
     for k in range(len(found)):
         for share in (1.0, 0.75, 0.5, 0.25):
             tried = found.copy()
             tried[k] = round(found[k] + share * (wanted[k] - found[k]), 4)
-            if checker.is_free(tried):
+            if allowed(tried):
                 found = tried
                 break
     return found
@@ -73,6 +117,8 @@ def ready_state(
     tried = tried[checker.are_free(tried)]
     if not len(tried):
         return {}
+    held = are_held(robot, tried)
+    tried = tried[held] if held.any() else tried
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     jacobians = kinematics.jacobian_batch(tried, tip)[:, :, columns]
     size = np.linalg.norm(jacobians[:, :3], axis=(1, 2)).max()

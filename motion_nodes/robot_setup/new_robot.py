@@ -26,12 +26,17 @@ from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
 from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.folder_files import target_folder, write_folder
-from motion_nodes.robot_setup.geometry_fit import Progress, fit_spheres, link_geometries
+from motion_nodes.robot_setup.geometry_fit import (
+    Progress,
+    add_missing_collisions,
+    fit_spheres,
+    link_geometries,
+)
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.legs import find_legs, standing
 from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence
 from motion_nodes.robot_setup.mesh_copies import sort_out
-from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
+from motion_nodes.robot_setup.named_states import first_home, held_home, nearer_home, ready_state
 from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.picture import PICTURE_FILE, robot_picture
 from motion_nodes.robot_setup.questions import Ask, take_guess
@@ -158,6 +163,9 @@ class _Making:
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
         self._tree = _tree(root, file)
         self._geometries = link_geometries(self._tree, self._search, findings)
+        # The physics of MJCF is kept as it is.
+        if mjcf is None and add_missing_collisions(root, self._tree, self._geometries, findings):
+            self._tree = _tree(root, file)
         if not self._tree.joint_names:
             raise InvalidDescription(
                 f"{file}: no joint of this robot moves; there is nothing to control."
@@ -247,8 +255,10 @@ class _Making:
             data["collision"].update({"ignore_spheres": exact_only} if exact_only else {})
         robot = self._with_home(robot, self._found.home)
         checker = CollisionChecker(robot)
-        robot = self._with_home(robot, nearer_home(checker, robot.home, wanted))
+        robot = self._with_home(robot, nearer_home(checker.is_free, robot.home, wanted))
         tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
+        if not self._legs:
+            robot = self._with_home(robot, held_home(robot, checker, tried))
         self._free = float(checker.are_free(tried).mean())
         self._ready: dict[str, float] = {}
         main = self._groups.main

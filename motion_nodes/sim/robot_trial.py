@@ -36,6 +36,8 @@ _SAG = 0.05
 """Max deviation of a joint that holds its position [rad or m]."""
 _TILT = 0.3
 """Max inclination of a base at rest [rad]."""
+_FALL = 0.2
+"""Max distance by which the base of a robot at rest sinks [m]."""
 _MOVE, _MOVE_TIME = 0.3, 1.5
 """Displacement of each joint of a group [rad], and its duration [s]."""
 _SLIDE = 0.03
@@ -160,8 +162,13 @@ class _Trial:
                 f"it falls over: after {_STAND:g} s its base is inclined by "
                 f"{math.degrees(tilt):.0f} degrees; check named_states.home and the masses"
             )
-        fallen = 1e3 * abs(X_WB[2, 3] - height)
-        return f"for {_STAND:g} s; the base moved by {fallen:.0f} mm in height"
+        fallen = float(height - X_WB[2, 3])
+        if fallen > _FALL:
+            raise MotionError(
+                f"its base sinks by {fallen:.2f} m within {_STAND:g} s; check that what it stands "
+                "on has collision geometry, and named_states.home"
+            )
+        return f"for {_STAND:g} s; the base moved by {1e3 * abs(fallen):.0f} mm in height"
 
     def _move(self, joints: list[str]) -> str:
         robot = self._robot

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups, wheels and drives guessed from URDFs, against what the shipped robots' files say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from lxml import etree
 from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import motion_limits
-from motion_nodes.robot_setup.geometry_fit import link_geometries
+from motion_nodes.robot_setup.geometry_fit import add_missing_collisions, link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
@@ -326,9 +329,10 @@ def quadruped(knee: float = -1.0) -> str:
     return robot(*parts, name="quad")
 
 
-def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("geometry", ["collision", "visual"])
+def test_a_body_on_four_legs_floats_and_stands(geometry: str, tmp_path: Path) -> None:
     file = tmp_path / "quad.urdf"
-    file.write_text(quadruped())
+    file.write_text(quadruped().replace("collision", geometry))
     made = new_robot(file, output=tmp_path / "quad", unique_name=False, spheres_accuracy=0.03)
     assert made.robot.kind == "floating"
     failed = [step for step in try_robot(made.robot) if not step.passed]
@@ -439,13 +443,43 @@ def test_a_rocker_that_carries_wheels_is_passive() -> None:
     assert "rocker_joint" in found.passive
 
 
-def test_a_body_without_collision_geometry_is_represented_by_what_is_seen() -> None:
+def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
     seen = BAR.replace("collision", "visual")
     parts = [link("a"), link("b", INERTIAL + seen), link("c"), link("cover", seen)]
     parts += [joint("ab", "a", "b"), joint("bc", "b", "c")]
     parts += [joint("on", "c", "cover", kind="fixed", inside="")]
-    findings = Notes()
-    found = link_geometries(read_urdf(robot(*parts)), search_from(Path("x.urdf")), findings)
+    root, findings = etree.fromstring(robot(*parts)), Notes()
+    tree = read_urdf(robot(*parts))
+    found = link_geometries(tree, search_from(Path("x.urdf")), findings)
     # The cover moves with c, which has collision geometry.
     assert set(found) == {"a", "b", "c"}
+    assert add_missing_collisions(root, tree, found, findings)
+    changed = read_urdf(etree.tostring(root, encoding="unicode"))
+    assert repr(changed.links["b"].collisions) == repr(changed.links["b"].visuals)
+    assert not changed.links["cover"].collisions
     assert [note.text[:2] for note in findings] == ["b:"]
+
+
+def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
+    go2 = load_robot("go2")
+    links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
+    stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
+    assert (stands.name, stands.passed) == ("stands", False)
+
+
+def test_home_is_held_by_weak_drives(tmp_path: Path) -> None:
+    """Stretched out at zero, the arm is too heavy for its shoulder."""
+    bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
+    level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
+    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="15"/>'
+    parts = [link("base"), *(link(name, level) for name in "abc")]
+    parts += [joint("turn", "base", "a", axis="0 0 1", xyz="0 0 0.6")]
+    parts += [joint(n, *n, xyz="0.3 0 0", inside=weak) for n in ("ab", "bc")]
+    file = tmp_path / "weak.urdf"
+    file.write_text(robot(*parts))
+    made = new_robot(file, output=tmp_path / "weak", unique_name=False, spheres_accuracy=0.03)
+    for state in ("home", "ready"):
+        q = made.robot.named_state(state)
+        load = np.abs(InverseDynamics(made.robot.tree, generic=True).gravity(q))
+        assert (load < made.robot.limits.effort).all()
+    assert try_robot(made.robot)[0].passed
