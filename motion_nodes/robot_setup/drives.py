@@ -52,6 +52,8 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
 def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array, Array]:
     """Return the max inertia and load of each joint over some configurations.
 
+    Joints that mimic it add theirs: that of a linkage's fingers is many times its own.
+
     Args:
         tree: the robot.
         masses: of its links [kg], shape (f,).
@@ -74,23 +76,27 @@ def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array,
     )
     own = np.array([_mean_moment(tree, name) for name in names])
     moved = _moved_by(tree)
-    inertia, load = [], []
-    for name in tree.joint_names:
+    actuated = tree.joint_names
+    inertia, load = np.zeros(len(actuated)), np.zeros(len(actuated))
+    for name, rows in moved.items():
         joint = tree.joints[name]
-        rows = moved[name]
-        child = names.index(joint.child)
+        master = name if joint.mimic is None else joint.mimic.joint
+        ratio = 1.0 if joint.mimic is None else abs(joint.mimic.multiplier)
+        k, child = actuated.index(master), names.index(joint.child)
         axis = X[:, child, :3, :3] @ joint.axis
         if joint.kind is JointKind.PRISMATIC:
-            inertia.append(masses[rows].sum())
-            load.append(GRAVITY * masses[rows].sum() * np.abs(axis[:, 2]).max())
-            continue
-        arm = centres[:, rows] - X[:, child, None, :3, 3]
-        squared = (arm**2).sum(axis=2) - np.einsum("mri,mi->mr", arm, axis) ** 2
-        inertia.append((squared @ masses[rows]).max() + own[rows].sum())
-        moment = np.einsum("mri,r->mi", arm, masses[rows])
-        torque = GRAVITY * np.einsum("mi,mi->m", axis, np.cross(moment, [0.0, 0.0, -1.0]))
-        load.append(np.abs(torque).max())
-    return np.maximum(inertia, _LEAST_INERTIA), np.array(load)
+            own_inertia = masses[rows].sum()
+            own_load = GRAVITY * masses[rows].sum() * np.abs(axis[:, 2]).max()
+        else:
+            arm = centres[:, rows] - X[:, child, None, :3, 3]
+            squared = (arm**2).sum(axis=2) - np.einsum("mri,mi->mr", arm, axis) ** 2
+            own_inertia = (squared @ masses[rows]).max() + own[rows].sum()
+            moment = np.einsum("mri,r->mi", arm, masses[rows])
+            torque = GRAVITY * np.einsum("mi,mi->m", axis, np.cross(moment, [0.0, 0.0, -1.0]))
+            own_load = np.abs(torque).max()
+        inertia[k] += ratio**2 * own_inertia
+        load[k] += ratio * own_load
+    return np.maximum(inertia, _LEAST_INERTIA), load
 
 
 def drives(
@@ -155,8 +161,8 @@ def _mean_moment(tree: KinematicTree, link: str) -> float:
 
 
 def _moved_by(tree: KinematicTree) -> dict[str, list[int]]:
-    """Return for each actuated joint the rows of the links it moves."""
-    moved: dict[str, list[int]] = {name: [] for name in tree.joint_names}
+    """Return for each moving joint the rows of the links beyond it."""
+    moved: dict[str, list[int]] = {j.name: [] for j in tree.joints.values() if j.movable}
     above: dict[str, tuple[str, ...]] = {tree.root: ()}
     for row, link in enumerate(tree.frame_names):
         joint = tree.parent_joint.get(link)

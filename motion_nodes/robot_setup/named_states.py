@@ -15,6 +15,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
+_BEST = 50  # candidates that may fail the further condition
 _HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
 
@@ -89,7 +90,12 @@ def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) ->
 
 
 def ready_state(
-    robot: Robot, joints: tuple[str, ...], tip: str, checker: CollisionChecker, Q: Array
+    robot: Robot,
+    joints: tuple[str, ...],
+    tip: str,
+    checker: CollisionChecker,
+    Q: Array,
+    allowed: Callable[[Array], bool] = lambda q: True,
 ) -> dict[str, float]:
     """Return a configuration of a chain with high manipulability.
 
@@ -103,6 +109,7 @@ def ready_state(
         tip: its end.
         checker: of all joints.
         Q: candidates, shape (m, n).
+        allowed: further condition, tried on some of the best.
 
     Returns:
         Positions by joint; empty if none is collision-free.
@@ -130,5 +137,6 @@ def ready_state(
     bounded = np.isfinite(upper - lower)
     share = (tried[:, columns] - lower)[:, bounded] / (upper - lower)[bounded]
     middle = np.prod(4.0 * share * (1.0 - share), axis=1) if bounded.any() else 1.0
-    best = int(np.argmax(measure * np.power(middle, 0.25)))
+    order = np.argsort(-measure * np.power(middle, 0.25))[:_BEST]
+    best = next((int(k) for k in order if allowed(tried[k])), int(order[0]))
     return dict(zip(joints, tried[best, columns].tolist(), strict=True))

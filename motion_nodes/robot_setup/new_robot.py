@@ -52,6 +52,7 @@ from motion_nodes.robot_setup.robot_yaml_text import (
 from motion_nodes.robot_setup.self_collisions import (
     SelfCollisions,
     find_self_collisions,
+    geometry_touches,
     random_configurations,
 )
 from motion_nodes.robot_setup.sphere_measure import Coverage
@@ -263,7 +264,12 @@ class _Making:
         self._ready: dict[str, float] = {}
         main = self._groups.main
         if main is not None and main.tip is not None:
-            self._ready = ready_state(robot, main.joints, main.tip, checker, tried)
+            self._ready = ready_state(
+                robot, main.joints, main.tip, checker, tried,
+                lambda q: not geometry_touches(
+                    robot, self._geometries, self._found.exact_only, q
+                ),
+            )  # fmt: skip
         data["named_states"] = named_states(robot, self._groups, robot.home, self._ready)
         self._robot = robot
 

@@ -129,6 +129,26 @@ def find_self_collisions(
     return found
 
 
+def geometry_touches(
+    robot: Robot,
+    geometries: Mapping[str, LinkGeometry],
+    pairs: Sequence[tuple[str, str]],
+    q: Array,
+) -> bool:
+    """Return whether the geometry of any of the pairs of links collides.
+
+    Args:
+        robot: whose links they are.
+        geometries: of its links.
+        pairs: whose spheres are not checked.
+        q: configuration of all joints, shape (n,).
+    """
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    X = dict(zip(kinematics.frame_names, kinematics.frames(q)[:, None], strict=True))
+    overlaps, rng = np.full(1, -1.0), np.random.default_rng(0)
+    return any(_geometry_touches(a, b, X[a], X[b], overlaps, geometries, rng) for a, b in pairs)
+
+
 def _joints_above(tree: KinematicTree, link: str) -> set[str]:
     """Return the joints that move a link, including mimicked ones."""
     names = set()

@@ -127,6 +127,9 @@ def _split(spheres: Array, too_far: NDArray[np.bool_], geometry: LinkGeometry) -
     halves = []
     for k in np.flatnonzero(too_far):
         own = points[owner == k]
+        if not len(own):
+            halves.append(spheres[k])
+            continue
         own = own - (middle := own.mean(axis=0))
         longest = np.linalg.eigh(own.T @ own)[1][:, -1]
         side = own @ longest > 0.0

@@ -30,6 +30,10 @@ VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 """Default effort limits likewise [N m or N]."""
+_MOVABLE = 0.5
+"""Max friction, as a fraction of the effort limit."""
+_EQUAL = 1e-3
+"""Max difference of position limits that do not contradict each other [rad or m]."""
 _MOVING = ("revolute", "continuous", "prismatic")
 _TYPES = (*_MOVING, "fixed", "floating", "planar")
 
@@ -241,7 +245,54 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[str, fro
         for guess, names in guesses.items():
             why = f"the URDF gives {listed(names)} no {unit}"
             findings.add("guessed", f"limits.{field}", f"{guess} ({why})")
+    by_name = {joint.get("name"): joint for joint in moving}
+    for joint in moving:
+        _friction(joint, file, findings)
+        _mimic_range(joint, by_name, file, findings)
     return unstated
+
+
+def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Notes) -> None:
+    """Extend the range of a mimic joint to that of the joint it mimics, which it would block."""
+    mimic = joint.find("mimic")
+    master = by_name.get(mimic.get("joint")) if mimic is not None else None
+    if master is None or "continuous" in (joint.get("type"), master.get("type")):
+        return
+    multiplier = number_in(mimic, "multiplier", 1.0, file)
+    offset, limit = number_in(mimic, "offset", 0.0, file), joint.find("limit")
+    ends = [
+        multiplier * number_in(master.find("limit"), key, 0.0, file) + offset
+        for key in ("lower", "upper")
+    ]
+    lower, upper = (number_in(limit, key, 0.0, file) for key in ("lower", "upper"))
+    if min(ends) < lower - _EQUAL or max(ends) > upper + _EQUAL:
+        limit.set("lower", repr(min(lower, *ends)))
+        limit.set("upper", repr(max(upper, *ends)))
+        text = (
+            f"{joint.get('name')}: {min(lower, *ends):.4g} to {max(upper, *ends):.4g} instead of "
+            f"{lower:g} to {upper:g}, with which {master.get('name')} could not reach its limits"
+        )
+        findings.add("changed", "limits.position", text)
+
+
+def _friction(joint: Any, file: Path, findings: Notes) -> None:
+    """Reduce the friction of a joint that takes most of its effort limit, and its damping."""
+    limit, dynamics = joint.find("limit"), joint.find("dynamics")
+    if dynamics is None or joint.find("mimic") is not None:
+        return
+    friction = abs(number_in(dynamics, "friction", 0.0, file))
+    damping = abs(number_in(dynamics, "damping", 0.0, file))
+    effort = number_in(limit, "effort", 0.0, file)
+    needed = friction + damping * number_in(limit, "velocity", 0.0, file)
+    if not friction > _MOVABLE * effort:
+        return
+    for key, value in (("friction", friction), ("damping", damping)):
+        dynamics.set(key, repr(float(f"{value * _MOVABLE * effort / needed:.4g}")))
+    text = (
+        f"{joint.get('name')}: friction {friction:g} and damping {damping:g} are reduced, its "
+        f"effort limit is {effort:g}"
+    )
+    findings.add("changed", "joints", text)
 
 
 def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:

@@ -43,7 +43,9 @@ _MOVE, _MOVE_TIME = 0.3, 1.5
 _SLIDE = 0.03
 """Displacement of sliding joints [m]."""
 _DIRECTIONS = 30
-"""Number of random directions tried for a motion without contacts."""
+"""Number of random directions tried for a motion without contacts that the drives can hold."""
+_HELD = 0.9
+"""Max load of a joint, as a fraction of its effort limit."""
 _DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
 """Distance and angle that a base drives [m, rad]."""
 _DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
@@ -182,7 +184,8 @@ class _Trial:
         sliding = np.array([robot.tree.joints[name].kind is JointKind.PRISMATIC for name in joints])
         reach = np.minimum(np.where(sliding, _SLIDE, _MOVE), 0.5 * limits.velocity * _MOVE_TIME)
         bounded = np.isfinite(limits.upper - limits.lower)
-        middle = np.where(bounded, 0.5 * np.where(bounded, limits.lower + limits.upper, 0.0), start)
+        ends_of = np.where(bounded, (limits.lower, limits.upper), start)
+        middle = 0.5 * (ends_of[0] + ends_of[1])
         inwards = np.where(middle >= start, 1.0, -1.0)
         signs = np.random.default_rng(0).choice((-1.0, 1.0), (_DIRECTIONS, len(joints)))
         ends = []
@@ -205,18 +208,22 @@ class _Trial:
         return f"by up to {np.abs(goal - start).max():.2g} rad or m, {1e3 * off:.1f} mrad or mm off"
 
     def _is_free_to(self, end: Array) -> bool:
-        """Return whether the straight motion from home makes no new contacts."""
-        home = self._contacts_at(self._robot.home)
+        """Return whether the straight motion from home makes no new contacts, and is held."""
+        home, held = self._contacts_at(self._robot.home)
         path = (self._robot.home + share * (end - self._robot.home) for share in (0.3, 0.6, 1.0))
-        return all(self._contacts_at(q) <= home for q in path)
+        found = [self._contacts_at(q) for q in path]
+        return all(touching <= home and (can or not held) for touching, can in found)
 
-    def _contacts_at(self, q: Array) -> set[tuple[int, int]]:
-        """Return the pairs of links that touch in a configuration of all joints, or the floor."""
+    def _contacts_at(self, q: Array) -> tuple[set[tuple[int, int]], bool]:
+        """Return the pairs of bodies that touch in a configuration, and whether drives hold it."""
         model, data = self._world.model, copy.copy(self._world.data)
         set_positions(data, self._placement, q)
         mujoco.mj_forward(model, data)
         pairs = model.geom_bodyid[data.contact.geom[data.contact.dist < 0.0]]
-        return {(int(a), int(b)) for a, b in pairs}
+        addresses = [model.joint(f"{_NAME}/{n}").dofadr[0] for n in self._robot.joint_names]
+        load = np.abs(data.qfrc_bias[addresses])
+        held = bool((load <= _HELD * self._robot.limits.effort).all())
+        return {(int(a), int(b)) for a, b in pairs}, held
 
     def _drive(self) -> str:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]

@@ -33,6 +33,15 @@ def two_links(**changes: str) -> str:
     return robot(link("a"), link("b"), joint("j", "a", "b", **changes))
 
 
+def test_a_joint_can_move_within_its_effort_limit() -> None:
+    stuck = '<limit lower="-1" upper="0" velocity="1" effort="1"/><dynamics {}="1" damping="1"/>'
+    tree, told = mended(two_links(inside=stuck.format("friction")))
+    (moved,) = (tree.joints[name] for name in tree.joint_names)
+    assert 0.0 < moved.friction + moved.damping * moved.velocity <= 0.5
+    assert len(told) == 1
+    assert mended(two_links(inside=stuck.format("none")))[1] == []
+
+
 def test_a_sound_robot_is_left_alone() -> None:
     tree, told = mended(arm(6))
     assert told == []
