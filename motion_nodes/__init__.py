@@ -47,6 +47,7 @@ _HOME = {
     # planning and trajectories
     "JointGoal": "planning.planning_problem",
     "PoseGoal": "planning.planning_problem",
+    "PosesGoal": "planning.planning_problem",
     "TaskSpaceRegion": "planning.constrained.path_constraints",
     "RegionUnion": "planning.constrained.path_constraints",
     "JointBand": "planning.constrained.path_constraints",

@@ -34,6 +34,7 @@ from motion_nodes.planning.pipeline import PlanOptions as PlanOptions
 from motion_nodes.planning.planners import planner_names as planner_names
 from motion_nodes.planning.planning_problem import JointGoal as JointGoal
 from motion_nodes.planning.planning_problem import PoseGoal as PoseGoal
+from motion_nodes.planning.planning_problem import PosesGoal as PosesGoal
 from motion_nodes.policies.observations import PolicyInputs as PolicyInputs
 from motion_nodes.policies.runner import PolicyRunner as PolicyRunner
 from motion_nodes.policies.runner import PolicyTargets as PolicyTargets
@@ -75,6 +76,7 @@ __all__ = [
     "triangle_mesh",
     "JointGoal",
     "PoseGoal",
+    "PosesGoal",
     "TaskSpaceRegion",
     "RegionUnion",
     "JointBand",

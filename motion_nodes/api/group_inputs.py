@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.ik.problem import IkResult, IkSettings, IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal
+from motion_nodes.planning.constrained.path_constraints import rigid_pose
+from motion_nodes.planning.planning_problem import Goal, JointGoal, PoseGoal, PosesGoal
+from motion_nodes.planning.several_poses import solve_poses
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
@@ -41,9 +45,12 @@ class GroupInputs:
         """
         name = frame or self.group.tip
         if name is None:
+            tips = self.group.tips
+            has = f"has the tips {', '.join(tips)}" if tips else "has no tip"
+            frames = tips or self.robot.tree.frame_names
             raise InvalidConfig(
-                f"group '{self.group.name}' of {self.robot.name} has no tip; specify a frame: "
-                f"{', '.join(self.robot.tree.frame_names)}."
+                f"group '{self.group.name}' of {self.robot.name} {has}; specify a frame: "
+                f"{', '.join(frames)}."
             )
         return name
 
@@ -72,26 +79,73 @@ class GroupInputs:
             )
         return q
 
-    def goals(self, goal: ArrayLike | str | Goal | tuple[Goal, ...]) -> tuple[Goal, ...]:
+    def goals(
+        self, goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...]
+    ) -> tuple[Goal, ...]:
         """Return planning goals.
 
         Args:
-            goal: goals, a named state, a configuration, shape (n,), or a pose of the tip in the
-                group's base, shape (4, 4).
+            goal: goals, a named state, a configuration, shape (n,), a pose of the tip in the
+                group's base, shape (4, 4), or such poses by the names of frames.
 
         Raises:
             InvalidCommand: neither of these.
             InvalidConfig: a pose, and the group has no tip.
         """
-        if isinstance(goal, JointGoal | PoseGoal):
+        if isinstance(goal, Goal):
             return (goal,)
-        if isinstance(goal, tuple) and goal and isinstance(goal[0], JointGoal | PoseGoal):
+        if isinstance(goal, tuple) and goal and isinstance(goal[0], Goal):
             return goal  # type: ignore[return-value]
+        if isinstance(goal, Mapping):
+            return (self.poses(goal),)
         if not isinstance(goal, str):
             X = np.asarray(goal, dtype=np.float64)
             if X.shape == (4, 4):
                 return (PoseGoal(self.frame(), self._in_robot_base(X)),)
         return (JointGoal(self.configuration(goal, "goal")),)  # type: ignore[arg-type]
+
+    def poses(
+        self, targets: Mapping[str, ArrayLike], tolerance: IkTolerance | None = None
+    ) -> PosesGoal:
+        """Return the goal that several frames are at poses in the group's base, shape (4, 4) each.
+
+        Raises:
+            InvalidCommand: no pose, or one that is not a rigid transform.
+        """
+        allowed = tolerance or IkTolerance()
+        return PosesGoal(
+            tuple(
+                PoseGoal(
+                    frame, self._in_robot_base(rigid_pose(X, f"the target of {frame}")), allowed
+                )
+                for frame, X in targets.items()
+            )
+        )
+
+    def several_tips(
+        self,
+        targets: Mapping[str, ArrayLike],
+        seed: Array | None,
+        world: World | None,
+        settings: IkSettings | None,
+        locked: Mapping[str, float] | None,
+        validity: Callable[[Array], bool | str] | None,
+    ) -> IkResult:
+        """Solve inverse kinematics for several frames; arguments are those of ``JointGroup.ik``."""
+        limits, joints = self.group.limits, self.group.joints
+        low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
+        high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
+        q = (0.5 * (low + high) if seed is None else np.array(seed)).clip(low, high)
+        goal = self.poses(targets, None if settings is None else settings.tolerance)
+        if locked:
+            held = np.zeros(len(joints), np.bool_)
+            for name, value in locked.items():
+                if name not in joints:
+                    raise UnknownJoint(name, joints, f"group '{self.group.name}'")
+                held[joints.index(name)], q[joints.index(name)] = True, value
+            below, above = (np.where(held, 0.0, np.maximum(x, 0.0)) for x in (q - low, high - q))
+            goal = replace(goal, joints=JointGoal(q, below, above))
+        return solve_poses(self.checker(world), goal, q, settings, self.validity(world, validity))
 
     def checker(self, world: World | None) -> CollisionChecker:
         """Return a collision checker in a world; None: without obstacles."""

@@ -29,7 +29,8 @@ class GroupMembers:
 
     def __repr__(self) -> str:
         """Return name, joints, base and tip."""
-        ends = f": {self._group.base} to {self._group.tip}" if self._group.tip else ""
+        tips = " and ".join(self.tips)
+        ends = f": {self._group.base or self._robot.base_frame} to {tips}" if tips else ""
         return f"JointGroup({self.name}, {len(self.joint_names)} joints{ends})"
 
     @property
@@ -56,6 +57,11 @@ class GroupMembers:
     def tip(self) -> str | None:
         """Frame that is positioned; None for a group that is not a chain."""
         return self._group.tip
+
+    @property
+    def tips(self) -> tuple[str, ...]:
+        """The tip; of a group of several chains, such as both arms, the tips of all of them."""
+        return self._group.tips
 
     @property
     def state_names(self) -> tuple[str, ...]:

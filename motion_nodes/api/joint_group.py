@@ -96,7 +96,7 @@ class JointGroup(GroupMembers):
 
     def ik(
         self,
-        X_BT: ArrayLike,
+        X_BT: ArrayLike | Mapping[str, ArrayLike],
         seed: ArrayLike | str | None = None,
         *,
         world: World | None = None,
@@ -107,7 +107,8 @@ class JointGroup(GroupMembers):
         """Solve inverse kinematics.
 
         Args:
-            X_BT: target pose of the tip in the group's base, shape (4, 4).
+            X_BT: target pose of the tip in the group's base, shape (4, 4); or several by frame, all
+                of which are reached, such as those of both tools of a group of two arms.
             seed: initial guess, shape (n,), or a named state; a solution close to it is preferred.
                 Default: the centre of the joint ranges.
             world: obstacles; if given, solutions are free of collisions and self-collisions.
@@ -124,9 +125,11 @@ class JointGroup(GroupMembers):
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
             UnknownJoint: a locked joint is not in this group.
             UnknownState: lists the states of this group.
-            InvalidConfig: the group is not a chain.
+            InvalidConfig: the group is not a chain, and the pose has no frame.
         """
         start = self._inputs.configuration(seed, "seed") if seed is not None else None
+        if isinstance(X_BT, Mapping):
+            return self._inputs.several_tips(X_BT, start, world, settings, locked, validity)
         request = IkRequest(
             X_BT,
             start,
@@ -231,7 +234,7 @@ class JointGroup(GroupMembers):
     def plan(
         self,
         start: ArrayLike | str,
-        goal: ArrayLike | str | Goal | tuple[Goal, ...],
+        goal: ArrayLike | str | Goal | Mapping[str, ArrayLike] | tuple[Goal, ...],
         world: World | None = None,
         *,
         timeout: float = 5.0,
@@ -243,8 +246,9 @@ class JointGroup(GroupMembers):
 
         Args:
             start: configuration [rad or m], shape (n,), or a named state.
-            goal: the same; or pose of the tip in the group's base, (4, 4); or one or a tuple of
-                :class:`JointGoal` and :class:`PoseGoal`.
+            goal: the same; or pose of the tip in the group's base, (4, 4); or poses by frame, all
+                of which are reached; or one or a tuple of :class:`JointGoal`, :class:`PoseGoal` and
+                :class:`PosesGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
             seed: of the random numbers; equal requests give equal paths.

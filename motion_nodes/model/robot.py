@@ -35,6 +35,8 @@ class Group:
     tip: str | None
     """Last link of the chain, None if the joints form no chain."""
     aliases: tuple[str, ...]
+    tips: tuple[str, ...] = ()
+    """Its tip; of a group that contains others, such as both arms, theirs; empty if it has none."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -166,7 +167,21 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
             given.tip,
             given.aliases,
         )
-    return groups
+    return {name: replace(group, tips=_tips(group, groups)) for name, group in groups.items()}
+
+
+def _tips(group: Group, groups: Mapping[str, Group]) -> tuple[str, ...]:
+    """Return the tips of a group: its own, or those of the longest chains that it contains."""
+    if group.tip is not None:
+        return (group.tip,)
+    joints = set(group.joints)
+    inside = [g for g in groups.values() if g.tip is not None and joints.issuperset(g.joints)]
+    tips = [
+        g.tip
+        for g in inside
+        if g.tip and not any(set(g.joints) < set(other.joints) for other in inside)
+    ]
+    return tuple(dict.fromkeys(tips))
 
 
 def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:

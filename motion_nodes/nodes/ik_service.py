@@ -25,6 +25,7 @@ from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
 from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
+from motion_nodes.nodes.kinematics.several_tips import SeveralTips
 from motion_nodes.nodes.kinematics.solution_checks import all_of
 from motion_nodes.nodes.kinematics.state_checks import StateChecks
 from motion_nodes.ros import qos
@@ -135,6 +136,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             scene.scene_at,
             checks,
             lambda: scene.note,
+            SeveralTips(robot),
         )
         self._counts = {"solved": 0, "failed": 0}
         self._target = self.poll(PoseStamped, "~/target_pose")

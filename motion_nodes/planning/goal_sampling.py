@@ -22,8 +22,9 @@ from motion_nodes.planning.planning_problem import (
     PlanRequest,
     PlanStatus,
     PoseGoal,
+    PosesGoal,
 )
-from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -196,14 +197,14 @@ def _samples(
 
 def _of_pose_goal(
     checker: CollisionChecker,
-    goal: PoseGoal,
+    goal: PoseGoal | PosesGoal,
     start: Array,
     rng: np.random.Generator,
     options: GoalOptions,
     end: float,
 ) -> _SampledStates:
     found = _SampledStates()
-    sampler = PoseSampler(checker, goal, start, rng)
+    sampler = pose_sampler(checker, goal, start, rng)
     k, last = 0, options.samples
     while k < last and len(found.Q) < options.configurations:
         # For reproducible results the further tries are limited by their count alone.

@@ -25,7 +25,6 @@ from motion_nodes.planning.planning_problem import (
     PlanRequest,
     PlanResult,
     PlanStatus,
-    PoseGoal,
 )
 from motion_nodes.planning.reachable_goals import reachable_form
 from motion_nodes.planning.search_settings import ShorteningSettings
@@ -290,7 +289,7 @@ class PlanRun:
         """Return a path between ends that the spheres permit, and its connections."""
         ends = searchable(request)
         result = self._searched(ends.request, options)
-        poses = any(isinstance(goal, PoseGoal) for goal in request.goals)
+        poses = any(not isinstance(goal, JointGoal) for goal in request.goals)
         if result.status is PlanStatus.GOAL_IN_COLLISION and poses and self._left() > 0.0:
             other = with_joint_goals(request, self._left())
             if other is not None:

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from numpy.typing import ArrayLike
 
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.path_constraints import PathConstraint
@@ -45,7 +46,27 @@ class PoseGoal:
     """Additional joint constraints."""
 
 
-Goal = JointGoal | PoseGoal
+@dataclass(frozen=True, eq=False)
+class PosesGoal:
+    """Poses of several links at once, such as of the tools of two arms."""
+
+    poses: tuple[PoseGoal, ...]
+    """All of which are reached; their own joint constraints are not used."""
+    joints: JointGoal | None = None
+    """Additional joint constraints."""
+
+    def __post_init__(self) -> None:
+        """Validate that there is a pose."""
+        if not self.poses:
+            raise InvalidCommand("a goal of several poses must contain at least one pose.")
+
+    @property
+    def label(self) -> str:
+        """Name for messages."""
+        return f"the goal of {' and '.join(pose.link for pose in self.poses)}"
+
+
+Goal = JointGoal | PoseGoal | PosesGoal
 
 
 class PlanStatus(enum.Enum):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import numpy as np
@@ -87,6 +88,26 @@ class PoseSampler:
                 goal's tolerances.
             timeout: max duration [s].
         """
+        return self.solve(self._start, first=first, timeout=timeout, validity=self._validity)
+
+    def solve(
+        self,
+        q: Array,
+        *,
+        first: bool,
+        timeout: float,
+        locked: Collection[int] = (),
+        validity: Callable[[Array], bool | str] | None = None,
+    ) -> Array | None:
+        """Return a configuration as :meth:`draw`, without the condition that it is collision-free.
+
+        Args:
+            q: seed if ``first``, and positions of the joints that do not move, shape (n,).
+            first: see :meth:`draw`.
+            timeout: max duration [s].
+            locked: indices of joints that do not move.
+            validity: condition on the positions of the joints that move the link.
+        """
         if self.impossible:
             return None
         X_BL, tolerance = self._target(first)
@@ -96,14 +117,22 @@ class PoseSampler:
             timeout=max(1e-4, timeout),
             random_seed=int(self._rng.integers(2**31)),
         )
-        seed = self._start[self._columns] if first else None
-        request = IkRequest(X_BL, seed=seed, validity=self._validity, settings=settings)
+        seed = q[self._columns] if first else None
+        names = self._checker.joint_names
+        fixed = {names[i]: float(q[i]) for i in self._columns if i in locked}
+        request = IkRequest(X_BL, seed=seed, locked=fixed, validity=validity, settings=settings)
         result = self._solver.solve(request)
-        self._statuses.add(result.status)
+        if not fixed:
+            self._statuses.add(result.status)
         if not result.success:
             self._reason = result.reason
             return None
-        return self._whole(result.q)
+        return self._whole(result.q, q)
+
+    @property
+    def columns(self) -> list[int]:
+        """Indices of the joints that move the link."""
+        return self._columns
 
     def why_none(self) -> tuple[PlanStatus, str]:
         """Return status and reason if no sample was found."""
@@ -131,7 +160,7 @@ class PoseSampler:
         return "with other joint values it can, so the constraints contradict each other"
 
     def _validity(self, q: Array) -> bool | str:
-        whole = self._whole(q)
+        whole = self._whole(q, self._start)
         spheres_free = not self._spheres or self._checker.is_free(whole)
         if spheres_free and self._checker.exact.is_free(whole):
             return True
@@ -139,8 +168,8 @@ class PoseSampler:
             self._collision = in_words(self._checker, whole)
         return self._collision
 
-    def _whole(self, q: Array) -> Array:
-        whole = self._start.copy()
+    def _whole(self, q: Array, others: Array) -> Array:
+        whole = others.copy()
         whole[self._columns] = q
         whole = self._checker.limits.clip(whole)
         return whole if self._held is None else np.clip(whole, self._held.low, self._held.high)

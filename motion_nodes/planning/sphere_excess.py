@@ -14,8 +14,8 @@ import numpy as np
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
-from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
+from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -98,9 +98,9 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
     start = check_start(request.checker, request.start)
     found = []
     for number, goal in enumerate(request.goals):
-        if isinstance(goal, PoseGoal):
+        if not isinstance(goal, JointGoal):
             rng = np.random.default_rng([request.random_seed, number])
-            sampler = PoseSampler(request.checker, goal, start.q, rng, spheres=False)
+            sampler = pose_sampler(request.checker, goal, start.q, rng, spheres=False)
             drawn = (
                 sampler.draw(first=k == 0, timeout=timeout / _POSE_DRAWS)
                 for k in range(_POSE_DRAWS)

@@ -121,9 +121,9 @@ def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
 
 
 def load_planning(robot: Robot) -> None:
-    """Load, or compile, what the default planner needs, for each group with a tip."""
+    """Load, or compile, what the default planner needs, for each group with tips."""
     for group in robot.groups.values():
-        if group.tip is not None:
+        if group.tips:
             checker = CollisionChecker(robot, group.joints)
             plan(small_motion(checker, group.tip))
             _time_a_bend(checker)

@@ -120,3 +120,27 @@ def test_one_of_several_regions_is_enough():
     Q, converged = either.projected(ARM.random(50, seed=5))
     assert converged.mean() > 0.8, "near the middle, Newton steps may alternate between both"
     assert all(not either.violations(q) for q in Q[converged])
+
+
+def test_regions_relative_to_a_moving_link():
+    """Values by the poses of both links, derivatives by differences."""
+    X_LR, X_LT = random_pose(), random_pose()
+    upper = (0.1,) * 6
+    region = mn.TaskSpaceRegion(
+        LINK,
+        X_LR,
+        [-x for x in upper],
+        upper,
+        X_LT,
+        rotation="rotation_vector",
+        reference_link="panda_link3",
+    )
+    constraints = ConstraintSet(ARM.checker(), [region])
+    for q in ARM.random(10, seed=5):
+        values, jacobian = measured(constraints, q)
+        X = inverse(ARM.fk(q, "panda_link3") @ X_LR) @ ARM.fk(q, LINK) @ X_LT
+        turn = Rotation.from_matrix(X[:3, :3]).as_rotvec()
+        assert values[0] == pytest.approx([*X[:3, 3], *turn], abs=1e-9)
+        for k, step in enumerate(1e-6 * np.eye(len(q))):
+            ahead, behind = (measured(constraints, q + s * step)[0][0] for s in (1.0, -1.0))
+            assert (ahead - behind) / 2e-6 == pytest.approx(jacobian[0, :, k], abs=1e-5)

@@ -126,6 +126,7 @@ def test_invalid_constraints_name_what_is_wrong():
         (InvalidCommand, lambda: mn.TaskSpaceRegion("panda_hand", np.eye(4), empty, (np.nan,) * 6)),
         (InvalidCommand, lambda: mn.TaskSpaceRegion("panda_hand", np.eye(4), (0.0,) * 3)),
         (InvalidConfig, lambda: mn.TaskSpaceRegion("panda_hand", np.eye(4), shape="cone")),
+        (InvalidCommand, lambda: mn.TaskSpaceRegion("hand", np.eye(4), reference_link="hand")),
         (InvalidCommand, lambda: mn.RegionUnion(())),
         (InvalidCommand, lambda: mn.JointBand("panda_joint1", 1.0, -1.0)),
         (InvalidCommand, lambda: mn.JointBand("panda_joint1", math.nan, 1.0)),
@@ -138,6 +139,7 @@ def test_invalid_constraints_name_what_is_wrong():
         (InvalidCommand, bands),
         (UnknownJoint, [mn.JointBand("elbow", 0.0, 1.0)]),
         (UnknownFrame, [mn.TaskSpaceRegion("cup", np.eye(4), empty, empty)]),
+        (UnknownFrame, [mn.TaskSpaceRegion("panda_hand", np.eye(4), reference_link="cup")]),
         (InvalidConfig, [mn.TaskSpaceRegion("panda_link0", np.eye(4), empty, empty)]),
     ):
         with pytest.raises(error):

@@ -330,7 +330,6 @@ def test_several_primitives_and_several_goals_are_alternatives(context):
         pose(region(SPHERE, 0.1, at=(math.nan, 0.0, 0.0))),
         pose(region(SPHERE, 0.1), turn(w=0.0)),
         pose(region(SPHERE, 0.1), turn(within=(-0.1, 0.1, 0.1))),
-        pose(region(SPHERE, 0.1), turn(link="panda_link5")),
         pose(orientation=turn(within=(4.0, 4.0, 4.0))),
         Constraints(position_constraints=[region(SPHERE, 0.1), region(SPHERE, 0.2)]),
         Constraints(orientation_constraints=[turn(), turn()]),
@@ -406,12 +405,33 @@ def test_invalid_path_constraints_are_refused(context, kinds):
     assert caught.value.code == Codes.INVALID_GOAL_CONSTRAINTS
 
 
-def test_frames_of_path_constraints_do_not_move(context):
-    moving = turn()
-    moving.header.frame_id = "panda_link5"
-    with pytest.raises(RequestRejected) as caught:
-        path_constraints_of(Constraints(orientation_constraints=[moving]), context)
-    assert "panda_link5" in str(caught.value)
+def test_path_constraints_in_a_moving_frame_are_relative_to_its_link(context):
+    """As of the tools of two arms: the region stays where it is in the link of its frame."""
+    moving = [turn(frame="panda_link5"), region(SPHERE, 0.1, frame="panda_link5")]
+    given = Constraints(position_constraints=moving[1:], orientation_constraints=moving[:1])
+    ball, rotation = path_constraints_of(given, context)
+    assert {ball.reference_link, rotation.reference_link} == {"panda_link5"}
+    assert ball.X_BR[:3, 3] == pytest.approx((0.4, 0.0, 0.5))
+    assert rotation.X_BR == pytest.approx(np.eye(4), abs=1e-12)
+    own = Constraints(orientation_constraints=[turn(frame="panda_hand_tcp")])
+    with pytest.raises(RequestRejected, match="panda_hand_tcp"):
+        path_constraints_of(own, context)
+
+
+def test_constraints_of_two_links_are_one_goal(context):
+    two = region(BOX, 0.1, 0.1, 0.1)
+    two.constraint_region.primitives *= 2
+    goals = goals_of([pose(two, turn(link="panda_link5"))], context)
+    assert [[p.link for p in goal.poses] for goal in goals] == [
+        ["panda_hand_tcp", "panda_link5"]
+    ] * 2
+    joints = [joint("panda_joint1", 0.1, 0.5, 0.5)]
+    both = pose(region(SPHERE, 0.1), turn(link="panda_link5"))
+    both.joint_constraints = joints
+    (goal,) = goals_of([both], context)
+    assert goal.joints.q[0] == pytest.approx(0.1)
+    both.orientation_constraints.append(turn(link="panda_link5"))
+    assert "panda_link5" in refusal(context, both)[1]
 
 
 # ---- subframes of attached objects

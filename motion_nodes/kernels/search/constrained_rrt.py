@@ -31,7 +31,8 @@ from motion_nodes.kernels.search.classic_trees import (
     uniform,
     way,
 )
-from motion_nodes.kernels.search.manifold import Manifold, Work, make_work, project, violation
+from motion_nodes.kernels.search.manifold import Manifold, project, violation
+from motion_nodes.kernels.search.task_components import Work, make_work
 
 ALLOWED = 0.7
 """Max violation between two nodes."""

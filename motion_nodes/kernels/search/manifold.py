@@ -2,13 +2,12 @@
 """Task constraints on configurations: violations, Jacobian rows, and projection by Newton steps.
 
 A task constraint bounds the pose of a frame P, fixed in a link, relative to a frame R, fixed in the
-base: its position in R and its rotation relative to R (a task space region), or the line of sight
-between both. A configuration is *inside* if it satisfies slightly tightened bounds; the violation
-of a bound is measured in units of what it was tightened by, so that 0 is inside and up to 1 is
-permitted, whatever the unit of the bound.
+base or in another link: its position in R and its rotation relative to R (a task space region), or
+the line of sight between both. A configuration is *inside* if it satisfies slightly tightened
+bounds; the violation of a bound is measured in units of what it was tightened by, so that 0 is
+inside and up to 1 is permitted, whatever the unit of the bound.
 
-Sources: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions", IJRR 30(12), 2011; T.
-Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (rate of the rotation vector).
+Source: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions", IJRR 30(12), 2011.
 """
 
 from __future__ import annotations
@@ -19,23 +18,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from motion_nodes.kernels.collision.checker_bridge import address
-from motion_nodes.kernels.jit import bare_part, kernel, part
+from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.robot_bridge import call_both
+from motion_nodes.kernels.search.task_components import (
+    Work,
+    make_work,
+    position_components,
+    rotation_components,
+)
 
-NONE = -1
-BOX, BALL, CYLINDER = 0, 1, 2
-"""Shape of a position region: bounds per axis; of the norm; of the distance from z, and of z."""
-EULER, VECTOR, ANGLE, SENSOR, TARGET = 0, 1, 2, 3, 4
-"""Rotation: intrinsic x, y, z angles; rotation vector; its norm; line of sight with P as the sensor
-or as the target: view angle, then range angle."""
 _CONVERGED = 0.05
 """Violation at which a projection has converged."""
 _STEPS = 40
 """Max number of Newton steps of a projection."""
 _LONGEST = 0.4
 """Max length of a Newton step [rad or m]."""
-_TINY = 1e-9
 
 
 class Manifold(NamedTuple):
@@ -43,10 +41,12 @@ class Manifold(NamedTuple):
 
     both: Any
     """Address of ``both_one(q, pose, jacobian)`` of each link in the base, shape (t,), int64."""
+    reference: Any
+    """The same of the link that carries R; 0 if R is fixed in the base, shape (t,), int64."""
     X_LP: Array
     """Shape (t, 4, 4)."""
     X_RB: Array
-    """Shape (t, 4, 4)."""
+    """The base in R, or the link that carries R, shape (t, 4, 4)."""
     position: Any
     """NONE, BOX, BALL or CYLINDER, shape (t,), int64."""
     rotation: Any
@@ -61,204 +61,60 @@ class Manifold(NamedTuple):
     """Min and max positions of the joints, shape (2, n)."""
 
 
-class Work(NamedTuple):
-    """Memory for one configuration."""
-
-    X: Array
-    """Pose of P in R, shape (4, 4)."""
-    J: Array
-    """Jacobian of P in R, shape (6, n)."""
-    values: Array
-    """Components, shape (6,)."""
-    gradients: Array
-    """Derivatives of the components by the twist of P in R, shape (6, 6)."""
-    errors: Array
-    """Violations [m or rad], shape (rows,)."""
-    rows: Array
-    """Their Jacobian, shape (rows, n)."""
-    A: Array
-    step: Array
-    scratch: Array
-    """Jacobian of the link, shape (6, n)."""
-    link: Array
-    """Its pose, shape (4, 4)."""
-    point: Array
-    """P in the base, shape (4, 4)."""
-    q: Array
-    """A configuration between two others, shape (n,)."""
+@bare_part
+def _product(A: Array, B: Array, out: Array) -> None:
+    """Write the product of two poses."""
+    for i in range(3):
+        for j in range(4):
+            value = A[i, 3] if j == 3 else 0.0
+            for k in range(3):
+                value += A[i, k] * B[k, j]
+            out[i, j] = value
 
 
-@part
-def make_work(tasks: int, n: int) -> Work:
-    """Return memory for a number of task constraints on n joints."""
-    return Work(
-        np.empty((4, 4)),
-        np.empty((6, n)),
-        np.empty(6),
-        np.empty((6, 6)),
-        np.empty(6 * tasks + 1),
-        np.empty((6 * tasks + 1, n)),
-        np.empty((n, n)),
-        np.empty(n),
-        np.empty((6, n)),
-        np.empty((4, 4)),
-        np.empty((4, 4)),
-        np.empty(n),
-    )
+@bare_part
+def _reference(manifold: Manifold, t: int, q: Array, work: Work) -> None:
+    """Write the base in R, and the Jacobian of the link that carries R, if one does."""
+    B, F, link = manifold.X_RB[t], work.base, work.carrier
+    if manifold.reference[t] == 0:
+        for i in range(3):
+            for j in range(4):
+                F[i, j] = B[i, j]
+        return
+    call_both(manifold.reference[t], address(q), address(link), address(work.carried))
+    for i in range(3):
+        F[i, 3] = B[i, 3]
+        for j in range(3):
+            F[i, j] = B[i, 0] * link[j, 0] + B[i, 1] * link[j, 1] + B[i, 2] * link[j, 2]
+        for j in range(3):
+            F[i, 3] -= F[i, j] * link[j, 3]
 
 
 @bare_part
 def _frame(manifold: Manifold, t: int, q: Array, work: Work) -> None:
-    """Write pose and Jacobian of P in R."""
-    n, link, J = q.shape[0], work.link, work.scratch
+    """Write pose and Jacobian of P in R: of its motion relative to R."""
+    link, J, P = work.link, work.scratch, work.point
     call_both(manifold.both[t], address(q), address(link), address(J))
-    T, B, X = manifold.X_LP[t], manifold.X_RB[t], work.X
-    middle = work.point
-    for i in range(3):
-        for j in range(4):
-            value = link[i, 3] if j == 3 else 0.0
-            for k in range(3):
-                value += link[i, k] * T[k, j]
-            middle[i, j] = value
-    rx, ry, rz = middle[0, 3] - link[0, 3], middle[1, 3] - link[1, 3], middle[2, 3] - link[2, 3]
-    for i in range(3):
-        for j in range(4):
-            value = B[i, 3] if j == 3 else 0.0
-            for k in range(3):
-                value += B[i, k] * middle[k, j]
-            X[i, j] = value
-    for d in range(n):
-        vx = J[0, d] + J[4, d] * rz - J[5, d] * ry
-        vy = J[1, d] + J[5, d] * rx - J[3, d] * rz
-        vz = J[2, d] + J[3, d] * ry - J[4, d] * rx
+    _product(link, manifold.X_LP[t], P)
+    _reference(manifold, t, q, work)
+    F, K, moving = work.base, work.carried, manifold.reference[t] != 0
+    _product(F, P, work.X)
+    rx, ry, rz = P[0, 3] - link[0, 3], P[1, 3] - link[1, 3], P[2, 3] - link[2, 3]
+    C = work.carrier
+    sx, sy, sz = P[0, 3] - C[0, 3], P[1, 3] - C[1, 3], P[2, 3] - C[2, 3]
+    for d in range(q.shape[0]):
+        wx, wy, wz = J[3, d], J[4, d], J[5, d]
+        vx, vy, vz = J[0, d] + wy * rz - wz * ry, J[1, d] + wz * rx - wx * rz, J[2, d]
+        vz += wx * ry - wy * rx
+        if moving:
+            ux, uy, uz = K[3, d], K[4, d], K[5, d]
+            vx -= K[0, d] + uy * sz - uz * sy
+            vy -= K[1, d] + uz * sx - ux * sz
+            vz -= K[2, d] + ux * sy - uy * sx
+            wx, wy, wz = wx - ux, wy - uy, wz - uz
         for i in range(3):
-            work.J[i, d] = B[i, 0] * vx + B[i, 1] * vy + B[i, 2] * vz
-            work.J[3 + i, d] = B[i, 0] * J[3, d] + B[i, 1] * J[4, d] + B[i, 2] * J[5, d]
-
-
-@bare_part
-def _position(kind: int, work: Work) -> None:
-    """Write the components of the position and their derivatives."""
-    X, values, g = work.X, work.values, work.gradients
-    x, y, z = X[0, 3], X[1, 3], X[2, 3]
-    if kind == BOX:
-        for i in range(3):
-            values[i] = X[i, 3]
-            g[i, i] = 1.0
-    elif kind == BALL:
-        radius = math.sqrt(x * x + y * y + z * z)
-        values[0] = radius
-        for i in range(3):
-            g[0, i] = X[i, 3] / max(radius, _TINY)
-    elif kind == CYLINDER:
-        radius = math.sqrt(x * x + y * y)
-        values[0], values[2] = radius, z
-        g[0, 0], g[0, 1], g[2, 2] = x / max(radius, _TINY), y / max(radius, _TINY), 1.0
-
-
-@bare_part
-def _rotation(kind: int, work: Work) -> None:
-    """Write the components of the rotation and their derivatives."""
-    if kind == EULER:
-        _euler(work)
-    elif kind == VECTOR or kind == ANGLE:
-        _rotation_vector(kind == ANGLE, work)
-    elif kind == SENSOR or kind == TARGET:
-        _sight(kind == SENSOR, work)
-
-
-@bare_part
-def _euler(work: Work) -> None:
-    """Intrinsic angles a, b, c about x, y, z: R = Rx(a) Ry(b) Rz(c)."""
-    R, values, g = work.X, work.values, work.gradients
-    cosine = math.sqrt(R[0, 0] * R[0, 0] + R[0, 1] * R[0, 1])
-    a, b = math.atan2(-R[1, 2], R[2, 2]), math.atan2(R[0, 2], cosine)
-    values[3], values[4], values[5] = a, b, math.atan2(-R[0, 1], R[0, 0])
-    sa, ca, sb, cb = math.sin(a), math.cos(a), R[0, 2], max(cosine, 1e-3)
-    # omega = a' ex + b' Rx ey + c' Rx Ry ez, solved for the rates.
-    g[5, 4], g[5, 5] = -sa / cb, ca / cb
-    g[4, 4], g[4, 5] = ca, sa
-    g[3, 3], g[3, 4], g[3, 5] = 1.0, -sb * g[5, 4], -sb * g[5, 5]
-
-
-@bare_part
-def _rotation_vector(norm: bool, work: Work) -> None:
-    """The rotation vector (or its norm), from the largest element of the quaternion."""
-    R, values, g = work.X, work.values, work.gradients
-    trace = R[0, 0] + R[1, 1] + R[2, 2]
-    if trace >= max(R[0, 0], R[1, 1], R[2, 2]):
-        w = 1.0 + trace
-        x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
-    elif R[0, 0] >= max(R[1, 1], R[2, 2]):
-        w, x = R[2, 1] - R[1, 2], 1.0 + 2.0 * R[0, 0] - trace
-        y, z = R[1, 0] + R[0, 1], R[0, 2] + R[2, 0]
-    elif R[1, 1] >= R[2, 2]:
-        w, y = R[0, 2] - R[2, 0], 1.0 + 2.0 * R[1, 1] - trace
-        x, z = R[1, 0] + R[0, 1], R[2, 1] + R[1, 2]
-    else:
-        w, z = R[1, 0] - R[0, 1], 1.0 + 2.0 * R[2, 2] - trace
-        x, y = R[0, 2] + R[2, 0], R[2, 1] + R[1, 2]
-    s = math.sqrt(x * x + y * y + z * z)
-    angle = 2.0 * math.atan2(s, abs(w))
-    scale = math.copysign(angle / s, w) if s > _TINY else 0.0
-    x, y, z = scale * x, scale * y, scale * z
-    if norm:
-        values[3] = angle
-        scale = 1.0 / angle if angle > _TINY else 0.0
-        g[3, 3], g[3, 4], g[3, 5] = scale * x, scale * y, scale * z
-        return
-    values[3], values[4], values[5] = x, y, z
-    c = 1.0 / 12.0
-    if angle > 1e-3:
-        c = 1.0 / (angle * angle) - 1.0 / (2.0 * angle * math.tan(0.5 * angle))
-    square = angle * angle
-    g[3, 3], g[4, 4], g[5, 5] = (
-        1.0 + c * (x * x - square),
-        1.0 + c * (y * y - square),
-        1.0 + c * (z * z - square),
-    )
-    g[3, 4], g[3, 5] = c * x * y + 0.5 * z, c * x * z - 0.5 * y
-    g[4, 3], g[4, 5] = c * x * y - 0.5 * z, c * y * z + 0.5 * x
-    g[5, 3], g[5, 4] = c * x * z + 0.5 * y, c * y * z - 0.5 * x
-
-
-@bare_part
-def _sight(sensor: bool, work: Work) -> None:
-    """View angle (between the sensor's axis and the target's) and range angle.
-
-    The axes are z of both frames: the sensor looks along its own, the target's points to it.
-    """
-    X, values, g = work.X, work.values, work.gradients
-    ax, ay, az = X[0, 2], X[1, 2], X[2, 2]
-    values[3] = math.acos(min(1.0, max(-1.0, -az)))
-    sine = max(math.sqrt(ax * ax + ay * ay), 1e-3)
-    g[3, 3], g[3, 4] = ay / sine, -ax / sine
-    length = math.sqrt(X[0, 3] ** 2 + X[1, 3] ** 2 + X[2, 3] ** 2)
-    far = max(length, _TINY)
-    px, py, pz = X[0, 3] / far, X[1, 3] / far, X[2, 3] / far
-    cosine = -(ax * px + ay * py + az * pz) if sensor else pz
-    cosine = min(1.0, max(-1.0, cosine))
-    values[4] = math.acos(cosine)
-    sine = max(math.sqrt(1.0 - cosine * cosine), 1e-3)
-    # d cos / d position, then d cos / d rotation
-    if sensor:
-        dot = -cosine
-        g[4, 0], g[4, 1], g[4, 2] = (
-            (ax - dot * px) / (far * sine),
-            (ay - dot * py) / (far * sine),
-            (az - dot * pz) / (far * sine),
-        )
-        g[4, 3], g[4, 4], g[4, 5] = (
-            (ay * pz - az * py) / sine,
-            (az * px - ax * pz) / sine,
-            (ax * py - ay * px) / sine,
-        )
-    else:
-        g[4, 0], g[4, 1], g[4, 2] = (
-            pz * px / (far * sine),
-            pz * py / (far * sine),
-            (pz * pz - 1.0) / (far * sine),
-        )
+            work.J[i, d] = F[i, 0] * vx + F[i, 1] * vy + F[i, 2] * vz
+            work.J[3 + i, d] = F[i, 0] * wx + F[i, 1] * wy + F[i, 2] * wz
 
 
 @bare_part
@@ -269,8 +125,8 @@ def measure(manifold: Manifold, t: int, q: Array, work: Work) -> None:
         work.values[i] = 0.0
         for k in range(6):
             work.gradients[i, k] = 0.0
-    _position(manifold.position[t], work)
-    _rotation(manifold.rotation[t], work)
+    position_components(manifold.position[t], work)
+    rotation_components(manifold.rotation[t], work)
 
 
 @bare_part

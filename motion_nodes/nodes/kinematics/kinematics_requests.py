@@ -19,6 +19,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
+from motion_nodes.nodes.kinematics.several_tips import SeveralTips
 from motion_nodes.nodes.kinematics.solution_checks import (
     CollisionValidity,
     ValidityFactory,
@@ -74,6 +75,8 @@ class KinematicsRequests:
     checks: StateChecks
     scene_note: Callable[[], str]
     """Returns a note on the planning scene for clients; may be empty."""
+    several: SeveralTips
+    """Solves for several links at once."""
 
     def group(self, name: str) -> Group:
         """Return a group by name or alias; empty for the only one with a tip.
@@ -111,29 +114,16 @@ class KinematicsRequests:
         Raises:
             RequestRejected: an invalid request, or no solution.
         """
-        if len(request.ik_link_names) > 1 or len(request.pose_stamped_vector) > 1:
-            raise RequestRejected(
-                Codes.INVALID_GOAL_CONSTRAINTS,
-                f"{len(request.ik_link_names)} links requested; one link and pose is supported",
-            )
-        stamped = request.pose_stamped
-        link = request.ik_link_name
-        if request.pose_stamped_vector:
-            stamped = request.pose_stamped_vector[0]
-            link = request.ik_link_names[0] if request.ik_link_names else link
+        targets = requested_targets(request)
         group = self.group(request.group_name)
         q = self.state(request.robot_state, "the seed")
         frames, scene = self.frames, None
-        named = (link, stamped.header.frame_id)
+        named = [name for link, stamped in targets for name in (link, stamped.header.frame_id)]
         if request.avoid_collisions or not all(map(self.frames.is_own, named)):
             scene = self.scene(request.robot_state, q)
             frames = frames.in_scene(scene)
-        X_FT, note = pose_of(stamped.pose, "the target")
-        X_BT = frames.pose(stamped.header.frame_id, q) @ X_FT
-        carried = frames.scene_frame(link) if link else None
-        if carried is not None and carried.link is not None:
-            link, X_BT = carried.link, X_BT @ inverse(carried.X)
-        link = frames.name_of(link) if link else ""
+        located = [_located(link, stamped, frames, q) for link, stamped in targets]
+        note = "; ".join(dict.fromkeys(note for *_, note in located if note))
         timeout = seconds_of(request.timeout, "timeout")
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         factories = [constraint_validity(request.constraints, positions)]
@@ -142,7 +132,15 @@ class KinematicsRequests:
             collisions = self.collision_validity(group, q, scene)
             factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
-        result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
+        if len(located) == 1:
+            link, X_BT, _ = located[0]
+            result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
+        else:
+            poses, names = {link: X_BT for link, X_BT, _ in located}, group.joints
+            if len(poses) < len(located):
+                raise RequestRejected(Codes.INVALID_LINK_NAME, "a link has two target poses")
+            settings, valid = self._settings(timeout), all_of(factories)(names)
+            result = self.several.solve(group, poses, q, settings, valid)
         if not result.success:
             code, contacts = CODES[result.status], ""
             if collisions is not None and collisions.rejected:
@@ -192,9 +190,7 @@ class KinematicsRequests:
         """
         chain = self.chains.find(group, link)
         positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        settings = self.settings()
-        if timeout:
-            settings = replace(settings, timeout=timeout)
+        settings = self._settings(timeout)
         try:
             result = solve_reachable(
                 chain.solver,
@@ -211,6 +207,11 @@ class KinematicsRequests:
         except InvalidCommand as error:
             raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
         return result, chain.joint_names
+
+    def _settings(self, timeout: float) -> IkSettings:
+        """Return the settings of a request; a timeout of 0 is that of the parameters."""
+        settings = self.settings()
+        return replace(settings, timeout=timeout) if timeout else settings
 
     def forward(self, request: Any, response: Any, stamp: Any) -> None:
         """Fill in the response of GetPositionFK.
@@ -277,6 +278,38 @@ class KinematicsRequests:
         response.valid = not response.contacts and all(
             result.result for result in response.constraint_result
         )
+
+
+def requested_targets(request: Any) -> list[tuple[str, PoseStamped]]:
+    """Return the links of a PositionIKRequest, empty for the tip, and their target poses.
+
+    Raises:
+        RequestRejected: different numbers of links and poses.
+    """
+    links, poses = list(request.ik_link_names), list(request.pose_stamped_vector)
+    if len(poses) == 1 and not links:
+        links = [request.ik_link_name]
+    if len(links) != len(poses):
+        raise RequestRejected(
+            Codes.INVALID_LINK_NAME,
+            f"{len(links)} ik_link_names and {len(poses)} poses in pose_stamped_vector; give one "
+            "pose for each link",
+        )
+    if not poses:
+        return [(request.ik_link_name, request.pose_stamped)]
+    return list(zip(links, poses, strict=True))
+
+
+def _located(
+    link: str, stamped: PoseStamped, frames: RobotFrames, q: Array
+) -> tuple[str, Array, str]:
+    """Return the link of a target, its pose in the robot's base, and a note; may be empty."""
+    X_FT, note = pose_of(stamped.pose, f"the target of {link}" if link else "the target")
+    X_BT = frames.pose(stamped.header.frame_id, q) @ X_FT
+    carried = frames.scene_frame(link) if link else None
+    if carried is not None and carried.link is not None:
+        link, X_BT = carried.link, X_BT @ inverse(carried.X)
+    return frames.name_of(link) if link else "", X_BT, note
 
 
 def _limit_contact(robot: Robot, joint: str, depth: float) -> ContactInformation:

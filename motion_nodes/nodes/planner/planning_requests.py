@@ -203,7 +203,7 @@ class PlanningRequests:
                 )
 
     def _options(self, request: Any, group: Group, constrained: bool) -> PlanOptions:
-        default = self.params().planner if group.tip is not None else DirectMotion.name
+        default = self.params().planner if group.tips else DirectMotion.name
         if constrained:
             default = ConstrainedRrt.name
         requested = request.planner_id or default

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.constrained.constraint_set import ConstraintSet
-from motion_nodes.planning.constrained.path_constraints import TaskSpaceRegion
 from motion_nodes.planning.goal_sampling import GoalConfigurations, goal_configurations, is_exact
 from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.planning_problem import (
@@ -22,8 +20,9 @@ from motion_nodes.planning.planning_problem import (
     PlanRequest,
     PlanStatus,
     PoseGoal,
+    PosesGoal,
 )
-from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.several_poses import pose_sampler
 from motion_nodes.planning.start_state import configuration, in_words
 
 _GOALS = 8
@@ -96,11 +95,10 @@ def _of_goal(
                 f"the goal contradicts the path constraints: {checker.joint_names[k]} must be in "
                 f"[{room.low[k]:.4g}, {room.high[k]:.4g}] at the goal",
             )
-    region = goal_region(goal) if isinstance(goal, PoseGoal) else None
-    both = constraints.with_goal(region, low, high)
+    both = constraints.with_goal(goal, low, high)
     seeds = _Seeds(start, low, high, rng)
     solutions = np.empty((0, len(start)))
-    if isinstance(goal, PoseGoal):
+    if not isinstance(goal, JointGoal):
         solutions = _ik_solutions(request, goal, start, rng, end)
     found: list[Array] = []
     nearest, collision = None, ""
@@ -129,13 +127,17 @@ def _of_goal(
 
 
 def _ik_solutions(
-    request: PlanRequest, goal: PoseGoal, start: Array, rng: np.random.Generator, end: float
+    request: PlanRequest,
+    goal: PoseGoal | PosesGoal,
+    start: Array,
+    rng: np.random.Generator,
+    end: float,
 ) -> Array:
     """Return solutions of inverse kinematics as seeds, shape (m, n): random ones rarely converge.
 
     A solution may violate the path constraints, if the goal leaves room for them.
     """
-    sampler, found = PoseSampler(request.checker, goal, start, rng), []
+    sampler, found = pose_sampler(request.checker, goal, start, rng), []
     for number in range(_SOLUTIONS):
         left = end - compute_time()
         if left <= 0.0 or sampler.impossible:
@@ -163,27 +165,6 @@ def _exactly(request: PlanRequest, goal: JointGoal, constraints: ConstraintSet) 
         words = f"the goal is in collision: {in_words(checker, q)}"
         return [], (PlanStatus.GOAL_IN_COLLISION, words)
     return [q], None
-
-
-def goal_region(goal: PoseGoal) -> TaskSpaceRegion:
-    """Return the region of a pose goal."""
-    tolerance: IkTolerance = goal.tolerance
-    upper = tolerance.axes.copy()
-    lengths = tolerance.lengths
-    if np.isfinite(lengths[0]):
-        upper[0] = lengths[0]
-    if np.isfinite(lengths[1]):
-        upper[3] = lengths[1]
-    return TaskSpaceRegion(
-        goal.link,
-        goal.X_BT,
-        tuple(-upper),
-        tuple(upper),
-        goal.X_LT,
-        shape="ball" if np.isfinite(lengths[0]) else "box",
-        rotation="angle" if np.isfinite(lengths[1]) else "rotation_vector",
-        name=f"the goal of {goal.link}",
-    )
 
 
 class _Seeds:

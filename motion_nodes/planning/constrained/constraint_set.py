@@ -11,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.kernels.search import manifold as kernel
+from motion_nodes.kernels.search import task_components as kinds
 from motion_nodes.kernels.search.manifold import Manifold
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
@@ -25,6 +27,7 @@ from motion_nodes.planning.constrained.path_constraints import (
     TaskSpaceRegion,
 )
 from motion_nodes.planning.link_code import pose_and_jacobian
+from motion_nodes.planning.planning_problem import Goal, PoseGoal, PosesGoal
 from motion_nodes.planning.pose_samples import moving_joints
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -34,18 +37,18 @@ _SHARE = 0.3
 """Max fraction of a tolerance that is reserved for the motion between two configurations."""
 _RESERVED = (0.01, 0.02)
 """Max reserve of positions [m], and of rotations [rad]."""
-_SHAPES = {"box": kernel.BOX, "ball": kernel.BALL, "cylinder": kernel.CYLINDER}
+_SHAPES = {"box": kinds.BOX, "ball": kinds.BALL, "cylinder": kinds.CYLINDER}
 _ROTATIONS = {
-    "euler_xyz": kernel.EULER,
-    "rotation_vector": kernel.VECTOR,
-    "angle": kernel.ANGLE,
+    "euler_xyz": kinds.EULER,
+    "rotation_vector": kinds.VECTOR,
+    "angle": kinds.ANGLE,
 }
 _NAMES = {
-    kernel.BALL: ("distance from the centre", "", ""),
-    kernel.CYLINDER: ("distance from the axis", "", "z"),
-    kernel.ANGLE: ("rotation", "", ""),
-    kernel.SENSOR: ("view angle", "range angle", ""),
-    kernel.TARGET: ("view angle", "range angle", ""),
+    kinds.BALL: ("distance from the centre", "", ""),
+    kinds.CYLINDER: ("distance from the axis", "", "z"),
+    kinds.ANGLE: ("rotation", "", ""),
+    kinds.SENSOR: ("view angle", "range angle", ""),
+    kinds.TARGET: ("view angle", "range angle", ""),
 }
 
 
@@ -94,6 +97,8 @@ class _Task(NamedTuple):
     bounds: Array
     """Shape (6, 2)."""
     label: str
+    reference: str = ""
+    """Link that carries the reference frame; empty: the base."""
 
 
 class ConstraintSet:
@@ -136,20 +141,23 @@ class ConstraintSet:
                 self._add_sight(constraint)
         self.manifold = self._packed()
 
-    def with_goal(self, region: TaskSpaceRegion | None, low: Array, high: Array) -> ConstraintSet:
+    def with_goal(self, goal: Goal, low: Array, high: Array) -> ConstraintSet:
         """Return the same constraints together with those of a goal.
 
         Args:
-            region: of the goal, whose tolerances are not replaced; None: no pose.
+            goal: its poses are reached, with their own tolerances.
             low: min joint positions, shape (n,).
             high: max joint positions, shape (n,).
         """
         other = ConstraintSet(self._checker, self.constraints, self._least)
         other._lower = np.maximum(other._lower, low)
         other._upper = np.minimum(other._upper, high)
-        if region is not None:
-            other._least = 0.0
-            other._add_region(region, -1, region.label)
+        other._least = 0.0
+        poses = goal.poses if isinstance(goal, PosesGoal) else (goal,)
+        for pose in poses:
+            if isinstance(pose, PoseGoal):
+                region = goal_region(pose)
+                other._add_region(region, -1, region.label)
         other.manifold = other._packed()
         return other
 
@@ -250,29 +258,30 @@ class ConstraintSet:
     def _add_region(self, region: TaskSpaceRegion, union: int, label: str) -> None:
         position, rotation = _SHAPES[region.shape], _ROTATIONS[region.rotation]
         bounds = np.array((region.lower, region.upper)).T
-        if position in (kernel.BALL, kernel.CYLINDER):
+        if position in (kinds.BALL, kinds.CYLINDER):
             bounds[0, 0] = -math.inf
             bounds[1] = (-math.inf, math.inf)
-        if position == kernel.BALL:
+        if position == kinds.BALL:
             bounds[2] = (-math.inf, math.inf)
-        if rotation == kernel.ANGLE:
+        if rotation == kinds.ANGLE:
             bounds[3, 0] = -math.inf
             bounds[4:] = (-math.inf, math.inf)
         turns = bounds[3:]
         turns[(turns[:, 0] <= -math.pi) & (turns[:, 1] >= math.pi)] = (-math.inf, math.inf)
         X_RB, X_LP = inverse(np.asarray(region.X_BR)), np.asarray(region.X_LT)
-        self._add(_Task(region.link, X_LP, X_RB, position, rotation, union, bounds, label))
+        other = region.reference_link
+        self._add(_Task(region.link, X_LP, X_RB, position, rotation, union, bounds, label, other))
 
     def _add_sight(self, sight: LineOfSight) -> None:
         bounds = np.full((6, 2), (-math.inf, math.inf))
         bounds[3, 1], bounds[4, 1] = sight.max_view_angle, sight.max_range_angle
         bounds[bounds >= math.pi] = math.inf
         X_RB, X_LP = inverse(np.asarray(sight.X_BR)), np.asarray(sight.X_LP)
-        kind = kernel.SENSOR if sight.sensor_on_link else kernel.TARGET
-        self._add(_Task(sight.link, X_LP, X_RB, kernel.NONE, kind, -1, bounds, sight.label))
+        kind = kinds.SENSOR if sight.sensor_on_link else kinds.TARGET
+        self._add(_Task(sight.link, X_LP, X_RB, kinds.NONE, kind, -1, bounds, sight.label))
 
     def _add(self, task: _Task) -> None:
-        moving_joints(self._checker, task.link)  # raises if none moves it
+        self._check_moved(task)
         for i, (low, high) in enumerate(task.bounds):
             one_sided = math.isinf(low)
             narrow = high < self._least if one_sided else high - low < 2.0 * self._least
@@ -282,6 +291,18 @@ class ConstraintSet:
                 task.bounds[i, 0] = low if one_sided else middle - self._least
                 self._replaced(f"{task.label}: {_names(task)[i]}", "m" if i < 3 else "rad")
         self._tasks.append(task)
+
+    def _check_moved(self, task: _Task) -> None:
+        """Raise an error if no joint moves the constrained link or its reference link."""
+        links = [link for link in (task.link, task.reference) if link]
+        fixed: list[InvalidConfig] = []
+        for link in links:
+            try:
+                moving_joints(self._checker, link)
+            except InvalidConfig as error:
+                fixed.append(error)
+        if len(fixed) == len(links):
+            raise fixed[0]
 
     def _replaced(self, what: str, unit: str) -> None:
         self.notes.append(
@@ -301,6 +322,13 @@ class ConstraintSet:
         bounds[..., 1] -= margins
         return Manifold(
             np.array([pose_and_jacobian(self._checker, task.link) for task in tasks], np.int64),
+            np.array(
+                [
+                    pose_and_jacobian(self._checker, x.reference) if x.reference else 0
+                    for x in tasks
+                ],
+                np.int64,
+            ),
             np.array([task.X_LP for task in tasks]).reshape(t, 4, 4),
             np.array([task.X_RB for task in tasks]).reshape(t, 4, 4),
             np.array([task.position for task in tasks], np.int64),
@@ -312,13 +340,34 @@ class ConstraintSet:
         )
 
 
+def goal_region(goal: PoseGoal) -> TaskSpaceRegion:
+    """Return the region of a pose goal."""
+    tolerance: IkTolerance = goal.tolerance
+    upper = tolerance.axes.copy()
+    lengths = tolerance.lengths
+    if np.isfinite(lengths[0]):
+        upper[0] = lengths[0]
+    if np.isfinite(lengths[1]):
+        upper[3] = lengths[1]
+    return TaskSpaceRegion(
+        goal.link,
+        goal.X_BT,
+        tuple(-upper),
+        tuple(upper),
+        goal.X_LT,
+        shape="ball" if np.isfinite(lengths[0]) else "box",
+        rotation="angle" if np.isfinite(lengths[1]) else "rotation_vector",
+        name=f"the goal of {goal.link}",
+    )
+
+
 def _names(task: _Task) -> tuple[str, ...]:
     """Return the names of a task's components."""
     return (*_NAMES.get(task.position, COMPONENTS[:3]), *_rotation_names(task.rotation))
 
 
 def _rotation_names(rotation: int) -> tuple[str, ...]:
-    if rotation in (kernel.EULER, kernel.VECTOR):
+    if rotation in (kinds.EULER, kinds.VECTOR):
         return COMPONENTS[3:]
     return _NAMES[rotation]
 

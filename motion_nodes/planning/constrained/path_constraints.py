@@ -26,8 +26,10 @@ _RIGID = 1e-6
 class TaskSpaceRegion:
     """Bounds of the pose of a frame in a link, relative to a reference frame.
 
-    Infinite bounds leave a component free. Example: the z axis of ``hand`` stays within 0.1 rad of
-    the vertical, ``TaskSpaceRegion.rotation_within("hand", R_BT, (0.1, 0.1, inf))``.
+    Infinite bounds leave a component free. A reference frame in another link, by
+    ``reference_link``, constrains the poses of two tools relative to each other. Example: the z
+    axis of ``hand`` stays within 0.1 rad of the vertical,
+    ``TaskSpaceRegion.rotation_within("hand", R_BT, (0.1, 0.1, inf))``.
 
     Source: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions", IJRR 30(12), 2011.
     """
@@ -35,7 +37,7 @@ class TaskSpaceRegion:
     link: str
     """Name of the constrained link."""
     X_BR: ArrayLike
-    """Reference frame of the region, in the robot's base, shape (4, 4)."""
+    """Reference frame of the region, in the robot's base or ``reference_link``, shape (4, 4)."""
     lower: Sequence[float] = _FREE
     """Lower bounds of position [m] and rotation [rad] relative to the reference, shape (6,)."""
     upper: Sequence[float] = tuple(-x for x in _FREE)
@@ -50,9 +52,16 @@ class TaskSpaceRegion:
     ``rotation_vector``; ``angle``, its norm, at most ``upper[3]``."""
     name: str = ""
     """For messages; default: the link's name."""
+    reference_link: str = ""
+    """Link that carries the reference frame, such as the tool of another arm; empty: the base."""
 
     def __post_init__(self) -> None:
         """Validate frames and bounds."""
+        if self.reference_link == self.link:
+            raise InvalidCommand(
+                f"{self.label}: '{self.link}' is both the constrained and the reference link; the "
+                "pose of a link in itself is constant."
+            )
         for what, allowed in (("shape", SHAPES), ("rotation", ROTATIONS)):
             given = getattr(self, what)
             if given not in allowed:
@@ -103,7 +112,8 @@ class TaskSpaceRegion:
     @property
     def label(self) -> str:
         """Name for messages."""
-        return self.name or f"the region of {self.link}"
+        other = f" in {self.reference_link}" if self.reference_link else ""
+        return self.name or f"the region of {self.link}{other}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics
 from motion_nodes.planning.goal_sampling import goal_configurations
 from motion_nodes.planning.planning_problem import (
-    Goal,
     JointGoal,
     PlanRequest,
     PlanStatus,
     PoseGoal,
+    PosesGoal,
 )
 from motion_nodes.planning.pose_samples import pose_chain
 from motion_nodes.planning.task_space_conversion import PathConversionConfig, PathConverter
@@ -92,6 +92,9 @@ def tool_path(
     if kind is ToolMotion.PTP:
         return _point_to_point(request, start)
     goal = request.goals[0]
+    if isinstance(goal, PosesGoal):
+        links = ", ".join(pose.link for pose in goal.poses)
+        raise InvalidCommand(f"{kind.value} moves one tool; the goal has poses of {links}")
     link = goal.link if isinstance(goal, PoseGoal) else link
     checker = request.checker
     tool = np.eye(4)
@@ -130,7 +133,12 @@ def _point_to_point(request: PlanRequest, start: Array) -> JointPath:
 
 
 def _goal_pose(
-    request: PlanRequest, goal: Goal, start: Array, X_start: Array, tool: Array, link: str
+    request: PlanRequest,
+    goal: JointGoal | PoseGoal,
+    start: Array,
+    X_start: Array,
+    tool: Array,
+    link: str,
 ) -> Array:
     """Return the pose of the tool at the goal; parts that the goal leaves free are kept."""
     if isinstance(goal, JointGoal):

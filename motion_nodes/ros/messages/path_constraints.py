@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.poses import inverse, rotation_about
 from motion_nodes.planning.constrained.path_constraints import (
     JointBand,
     LineOfSight,
@@ -102,10 +102,10 @@ def _joint_bands(constraints: Any, context: GoalContext) -> list[JointBand]:
 def _position(constraint: Any, context: GoalContext) -> PathConstraint:
     link, X_LF = context.target(constraint.link_name)
     name = f"position constraint of {constraint.link_name or link}"
-    _check_fixed(constraint.header.frame_id, name, context)
+    reference, X_RB = _reference(constraint.header.frame_id, link, name, context)
     offset = target_offset(constraint, X_LF)
     regions = tuple(
-        _region(link, X_BR, primitive, offset, name)
+        replace(_region(link, X_RB @ X_BR, primitive, offset, name), reference_link=reference)
         for X_BR, primitive in region_primitives(constraint, context)
     )
     return regions[0] if len(regions) == 1 else RegionUnion(regions, name)
@@ -137,11 +137,12 @@ def _orientations(constraints: Any, context: GoalContext) -> list[TaskSpaceRegio
         ]
         link, X_LF = context.target(constraint.link_name)
         name = f"orientation constraint of {constraint.link_name or link}"
-        _check_fixed(constraint.header.frame_id, name, context)
+        reference, X_RB = _reference(constraint.header.frame_id, link, name, context)
         if not all(map(math.isinf, tolerances)):
             rotation = _PARAMETERIZATIONS[constraint.parameterization]
-            region = TaskSpaceRegion.rotation_within(link, R_BT, tolerances, rotation, name)
-            regions.append(region if X_LF is None else replace(region, X_LT=X_LF))
+            R_RT = X_RB[:3, :3] @ R_BT
+            region = TaskSpaceRegion.rotation_within(link, R_RT, tolerances, rotation, name)
+            regions.append(replace(region, X_LT=X_LF, reference_link=reference))
     return regions
 
 
@@ -195,10 +196,20 @@ def _stamped(stamped: Any, what: str, context: GoalContext) -> tuple[str | None,
     return None, context.frames.pose(frame, context.q) @ X_FP
 
 
-def _check_fixed(frame: str, name: str, context: GoalContext) -> None:
-    """Raise an error if a reference frame moves along the path."""
-    if context.moves(frame):
+def _reference(frame: str, link: str, name: str, context: GoalContext) -> tuple[str, Array]:
+    """Return the link that carries a reference frame, such as another tool, and the base in it.
+
+    A frame that does not move along the path is one in the base: an empty name and the identity.
+
+    Raises:
+        RequestRejected: the frame is carried by the constrained link itself.
+    """
+    if not context.moves(frame):
+        return "", np.eye(4)
+    reference, _ = context.carrier(frame)
+    if reference == link:
         raise refused(
-            f"{name}: its frame '{frame}' moves with group '{context.group.name}'; give the "
-            f"constraint in a fixed frame, such as '{context.robot.base_frame}'"
+            f"{name}: its frame '{frame}' moves with the constrained link; give the constraint in "
+            f"another frame, such as '{context.robot.base_frame}'"
         )
+    return reference, inverse(context.frames.pose(reference, context.q))

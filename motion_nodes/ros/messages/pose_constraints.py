@@ -17,7 +17,7 @@ from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.planning.planning_problem import PoseGoal
+from motion_nodes.planning.planning_problem import PoseGoal, PosesGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import pose_of
 
@@ -37,31 +37,43 @@ SHARES = (1.0, 0.999, 0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2
 
 def pose_goals(
     positions: Sequence[Any], orientations: Sequence[Any], context: GoalContext
-) -> list[PoseGoal]:
-    """Return the alternative pose goals, one for each primitive of the constraint region.
+) -> list[PoseGoal | PosesGoal]:
+    """Return the alternative goals, one for each combination of primitives of the regions.
 
     Args:
         positions: list of PositionConstraint.
         orientations: list of OrientationConstraint.
         context: robot, group and state of the request.
 
+    Returns:
+        Poses of one link, or of all links that are constrained, such as the tools of two arms.
+
     Raises:
-        RequestRejected: more than one constraint of a kind, two links, or an invalid region.
+        RequestRejected: more than one constraint of a kind for a link, or an invalid region.
     """
-    for what, given in (("position", positions), ("orientation", orientations)):
-        if len(given) > 1:
-            raise refused(
-                f"{len(given)} {what} constraints in one goal; one is supported (alternatives are "
-                "separate goal_constraints)"
-            )
-    parts = (*positions, *orientations)
-    named = {context.frames.name_of(part.link_name or context.link("")) for part in parts}
-    if len(named) > 1:
-        raise refused(
-            f"position and orientation constraints of different links: "
-            f"{', '.join(sorted(named))}; give both for one link"
-        )
-    link, X_LF = context.target(named.pop())
+    parts: dict[str, tuple[list[Any], list[Any]]] = {}
+    for which, given in enumerate((positions, orientations)):
+        for constraint in given:
+            name = context.frames.name_of(constraint.link_name or context.link(""))
+            parts.setdefault(name, ([], []))[which].append(constraint)
+    for name, found in parts.items():
+        for what, given in zip(("position", "orientation"), found, strict=True):
+            if len(given) > 1:
+                raise refused(
+                    f"{len(given)} {what} constraints of '{name}' in one goal; one is supported "
+                    "(alternatives are separate goal_constraints)"
+                )
+    each = [_of_link(name, *found, context) for name, found in parts.items()]
+    if len(each) == 1:
+        return list(each[0])
+    return [PosesGoal(poses) for poses in itertools.product(*each)]
+
+
+def _of_link(
+    name: str, positions: Sequence[Any], orientations: Sequence[Any], context: GoalContext
+) -> list[PoseGoal]:
+    """Return the alternative goals of one link, with at most one constraint of each kind."""
+    link, X_LF = context.target(name)
     R_BT, orientation = (
         orientation_of(orientations[0], context) if orientations else (None, math.inf)
     )

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two arms as one group: inverse kinematics of both tools, and a tray that stays level."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from two_arms import TIPS, write_two_arms
+
+import motion_nodes as mn
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.ik.problem import IkStatus
+from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.planning.several_poses import solve_poses
+
+LEFT, RIGHT = TIPS
+DOWN = np.diag([1.0, -1.0, -1.0])
+WIDTH, TILT, SLIP, TURN = 0.3, 0.05, 0.002, 0.01
+"""Width of the tray [m]; tolerances of its tilt [rad] and of the grasps [m], [rad]."""
+pytestmark = pytest.mark.timeout(900)  # compiles on a new machine
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory) -> mn.RobotModel:
+    return mn.load_robot(str(write_two_arms(tmp_path_factory.mktemp("two_arms"))))
+
+
+@pytest.fixture(scope="module")
+def arms(robot) -> mn.JointGroup:
+    return robot["both_arms"]
+
+
+def tray(x: float) -> dict[str, np.ndarray]:
+    """Poses of both tools that hold a tray."""
+    poses = {}
+    for tip, side in zip(TIPS, (1.0, -1.0), strict=True):
+        poses[tip] = np.eye(4)
+        poses[tip][:3, :3], poses[tip][:3, 3] = DOWN, (x, 0.5 * side * WIDTH, 0.25)
+    return poses
+
+
+def by_pinocchio(robot: mn.RobotModel, joints: tuple[str, ...], Q: np.ndarray) -> np.ndarray:
+    """Poses of both tools by another library, shape (2, m, 4, 4)."""
+    model = pin.buildModelFromXML(robot.description.urdf)
+    data, full = model.createData(), pin.neutral(model)
+    columns = [model.joints[model.getJointId(name)].idx_q for name in joints]
+    frames, found = [model.getFrameId(tip) for tip in TIPS], []
+    for q in Q:
+        full[columns] = q
+        pin.framesForwardKinematics(model, data, full)
+        found.append([data.oMf[frame].homogeneous.copy() for frame in frames])
+    return np.swapaxes(np.array(found), 0, 1)
+
+
+def test_a_group_of_two_chains_has_their_tips(robot, arms):
+    assert arms.tip is None
+    assert arms.tips == TIPS
+    assert robot["left_arm"].tips == (LEFT,)
+    assert robot["left_gripper"].tips == ()
+    with pytest.raises(InvalidConfig, match=RIGHT):
+        arms.fk(arms.state("home"))
+
+
+def test_both_tools_are_brought_to_their_poses(robot, arms):
+    found = arms.ik(tray(0.35), "home", world=mn.World())
+    assert found.success, found.reason
+    reached = by_pinocchio(robot, arms.joint_names, found.q[None])[:, 0]
+    assert reached == pytest.approx(np.array(list(tray(0.35).values())), abs=2e-4)
+    held = arms.ik(tray(0.35), "home", locked={"left_panda_joint1": -0.4})
+    assert held.success, held.reason
+    assert held.q[0] == pytest.approx(-0.4)
+
+
+def test_poses_that_share_joints_are_reached_together():
+    """The elbow and the tool of one arm: neither can be solved for without the other."""
+    arm = mn.load_robot("franka")["arm"]
+    for q in arm.random(5, seed=2):
+        wanted = {link: arm.fk(q, link) for link in ("panda_link4", "panda_hand")}
+        found = arm.ik(wanted, q + 0.05)
+        assert found.success, found.reason
+        assert arm.fk(found.q, "panda_hand") == pytest.approx(wanted["panda_hand"], abs=1e-3)
+        assert arm.fk(found.q, "panda_link4") == pytest.approx(wanted["panda_link4"], abs=1e-3)
+
+
+def test_a_tray_is_carried_level_over_a_wall(robot, arms):
+    """Judged by pinocchio at steps of 1 mm: the tilt, and the grasps' distance and rotation."""
+    world = mn.World()
+    world.add("wall", mn.Box(0.02, 0.6, 0.3), mn.pose(xyz=(0.48, 0.0, 0.15)))
+    start = arms.ik(tray(0.35), "home", world=world).q
+    first, second = (arms.fk(start, tip) for tip in TIPS)
+    slack = (SLIP,) * 3 + (TURN,) * 3
+    X_LR = np.linalg.inv(first) @ second
+    grasps = mn.TaskSpaceRegion(
+        RIGHT, X_LR, [-x for x in slack], slack, reference_link=LEFT, name="tray"
+    )
+    level = mn.TaskSpaceRegion.rotation_within(LEFT, DOWN, (TILT, TILT, math.inf), name="level")
+    plan = arms.plan(start, tray(0.6), world, constraints=[grasps, level], timeout=20.0)
+    assert plan.success, plan.reason
+    motion = plan.motion
+    Q = motion.states(np.linspace(0.0, motion.duration, 3000))[0]
+    left, right = by_pinocchio(robot, arms.joint_names, Q)
+    assert np.linalg.norm(np.diff(left[:, :3, 3], axis=0), axis=1).max() < 1e-3
+    assert np.arccos(np.clip(-left[:, 2, 2], -1.0, 1.0)).max() <= math.hypot(TILT, TILT)
+    change = np.linalg.inv(X_LR) @ np.linalg.inv(left) @ right
+    assert np.abs(change[:, :3, 3]).max() <= SLIP + 1e-5
+    angles = np.arccos(np.clip(0.5 * (np.trace(change[:, :3, :3], axis1=1, axis2=2) - 1.0), -1, 1))
+    assert angles.max() <= math.sqrt(3.0) * TURN + 1e-5
+    assert left[:, 2, 3].max() > 0.3, "over the wall"
+    assert left[-1] == pytest.approx(tray(0.6)[LEFT], abs=2e-3)
+    assert motion.limit_use(arms.limits).stretch <= 1.0 + 1e-6
+    assert arms.collision_free_batch(Q[::50], world).all()
+
+
+def test_each_arm_is_an_obstacle_of_the_other(arms):
+    """Without constraints both go around each other: their tools change sides."""
+    ends = {LEFT: tray(0.6)[RIGHT], RIGHT: tray(0.4)[LEFT]}
+    plan = arms.plan("home", ends)
+    assert plan.success, plan.reason
+    assert arms.collision_free_batch(plan.trajectory.positions).all()
+    for tip, wanted in ends.items():
+        assert arms.fk(plan.path[-1], tip) == pytest.approx(wanted, abs=1e-3)
+
+
+def test_invalid_targets_are_refused_by_name(arms):
+    for error, targets in (
+        (UnknownFrame, {"left_tool": np.eye(4)}),
+        (InvalidConfig, {"stand": np.eye(4)}),
+        (InvalidCommand, {}),
+        (InvalidCommand, {LEFT: np.full((4, 4), np.nan)}),
+        (InvalidCommand, {LEFT: 2.0 * np.eye(4)}),
+    ):
+        with pytest.raises(error):
+            arms.ik(targets)
+    with pytest.raises(UnknownJoint):
+        arms.ik(tray(0.35), locked={"elbow": 0.0})
+    far = tray(0.35)
+    far[RIGHT][0, 3] = 3.0
+    found = arms.ik(far, "home")
+    assert found.status is IkStatus.OUT_OF_REACH
+    assert RIGHT in found.reason
+    same = dict.fromkeys(TIPS, tray(0.35)[LEFT])
+    found = arms.ik(same, "home", world=mn.World())
+    assert found.status is IkStatus.REFUSED
+    assert "right_" in found.reason
+    plan = arms.plan("home", far, timeout=1.0)
+    assert plan.status is PlanStatus.GOAL_UNREACHABLE
+    assert RIGHT in plan.reason
+
+
+def test_constraints_that_the_start_violates_say_by_how_much(arms):
+    slack = (SLIP,) * 6
+    apart = mn.TaskSpaceRegion(
+        RIGHT, np.eye(4), [-x for x in slack], slack, reference_link=LEFT, name="tray"
+    )
+    plan = arms.plan("home", tray(0.35), constraints=[apart])
+    assert plan.status is PlanStatus.START_VIOLATES_CONSTRAINTS
+    assert "tray: y is" in plan.reason
+
+
+def test_a_validity_condition_is_part_of_the_search(arms):
+    checker = arms.checker()
+    poses = tuple(mn.PoseGoal(tip, X) for tip, X in tray(0.35).items())
+    q = arms.state("home")
+    found = solve_poses(checker, mn.PosesGoal(poses), q, validity=lambda q: "never")
+    assert found.status is IkStatus.REFUSED
+    assert "never" in found.reason
