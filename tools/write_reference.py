@@ -41,7 +41,7 @@ SECTIONS = {
         *("TriangleMesh", "triangle_mesh"),
     ),
     "Planning and trajectories": (
-        *("JointGoal", "PoseGoal", "PlanOptions", "MotionPlan", "planner_names"),
+        *("JointGoal", "PoseGoal", "PosesGoal", "PlanOptions", "MotionPlan", "planner_names"),
         *("TaskSpaceRegion", "RegionUnion", "JointBand", "LineOfSight"),
         *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),
