@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.notes import Notes, listed
@@ -17,7 +19,8 @@ _ROLLERS = 10
 _ROLLER_RADIUS = 0.22
 """Relative to the wheel's radius; typical for omni wheels."""
 _ROLLERS_MASS = 0.3
-"""Mass of all rollers of a wheel, relative to the wheel's mass."""
+"""Mass of all rollers of a wheel, relative to the wheel's mass, or to that of a thin ring with its
+inertia."""
 _BEARING = 5e-6
 """Viscous damping of a roller [N m s/rad]."""
 _NEAR_FLOOR = 0.1
@@ -50,11 +53,16 @@ def floor_contact(
     if not base.block:
         return block
     if base.kind == "holonomic" and not any(wheel.rollers for wheel in base.wheels):
+        radius = min(wheel.radius for wheel in base.wheels)
         masses = []
         for joint in base.driven:
             inertial = tree.links[tree.joints[joint].child].inertial
-            masses.append(inertial.mass if inertial is not None else 0.0)
-        radius = min(wheel.radius for wheel in base.wheels)
+            # The stated inertia can be that of a much smaller wheel.
+            masses.append(
+                min(inertial.mass, np.linalg.eigvalsh(inertial.inertia)[0] / radius**2)
+                if inertial is not None
+                else 0.0
+            )
         block["rollers"] = [
             {
                 "wheels": list(base.driven),

@@ -258,7 +258,7 @@ class _Making:
         checker = CollisionChecker(robot)
         robot = self._with_home(robot, nearer_home(checker.is_free, robot.home, wanted))
         tried = random_configurations(robot, _FREE_TRIES, self._rng, self._left_out)
-        if not self._legs:
+        if not self._legs and not (mjcf is not None and mjcf.home):
             robot = self._with_home(robot, held_home(robot, checker, tried))
         self._free = float(checker.are_free(tried).mean())
         self._ready: dict[str, float] = {}

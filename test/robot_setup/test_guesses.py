@@ -17,6 +17,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import motion_limits
+from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.geometry_fit import add_missing_collisions, link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
@@ -72,6 +73,15 @@ def test_omni_wheels_are_found() -> None:
     radii = {wheel.joint: wheel.radius for wheel in told.wheels}
     for wheel in found.block["wheels"]:
         assert wheel["radius"] == pytest.approx(radii[wheel["joint"]], rel=0.03)
+    # The rollers leave something of a wheel whose stated inertia is small.
+    tree = load_robot("kaya").tree
+    inertia = 1e-5 * np.eye(3)
+    small = {
+        name: replace(each, inertial=each.inertial and replace(each.inertial, inertia=inertia))
+        for name, each in tree.links.items()
+    }
+    (rollers,) = floor_contact(found, replace(tree, links=small), {}, tree.root, Notes())["rollers"]
+    assert rollers["count"] * rollers["mass"] * min(radii.values()) ** 2 < 0.5e-5
 
 
 def mecanum_base(sign: float, rollers: int, word: str = "") -> str:
