@@ -154,17 +154,17 @@ class _Trial:
 
     def _stand(self) -> str:
         self._world.reset()
-        height = self._world.base_pose(_NAME)[2, 3]
+        start = self._world.base_pose(_NAME)
         self._run(_STAND)
         self._check_joints(self._robot.home, "holding 'home'")
         X_WB = self._world.base_pose(_NAME)
-        tilt = math.acos(min(1.0, max(-1.0, float(X_WB[2, 2]))))
+        tilt = math.acos(min(1.0, max(-1.0, float(X_WB[:3, 2] @ start[:3, 2]))))
         if tilt > _TILT:
             raise MotionError(
-                f"it falls over: after {_STAND:g} s its base is inclined by "
+                f"it falls over: within {_STAND:g} s its base inclines by "
                 f"{math.degrees(tilt):.0f} degrees; check named_states.home and the masses"
             )
-        fallen = float(height - X_WB[2, 3])
+        fallen = float(start[2, 3] - X_WB[2, 3])
         if fallen > _FALL:
             raise MotionError(
                 f"its base sinks by {fallen:.2f} m within {_STAND:g} s; check that what it stands "
