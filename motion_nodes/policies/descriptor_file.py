@@ -95,6 +95,10 @@ def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
         ),
         observation_clip=_bound(own, "observation_clip", where),
         action_clip=_bound(own, "action_clip", where),
+        gait_period=None
+        if own.get("gait_period") is None
+        else finite_in(own["gait_period"], f"{where}: motion_nodes.gait_period"),
+        balances=_yes_or_no(own.get("balances", False), f"{where}: motion_nodes.balances"),
         max_command=None
         if limit is None
         else array_in(limit, f"{where}: motion_nodes.max_command"),
@@ -212,6 +216,12 @@ def _flat(value: Any, names: tuple[str, ...], default: float, where: str) -> Arr
     if not np.isfinite(values).all():
         raise InvalidDescription(f"{where}: has values that are not finite.")
     return values
+
+
+def _yes_or_no(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidDescription(f"{where}: {value!r:.60} must be true or false.")
+    return value
 
 
 def _bound(own: Mapping[str, Any], field: str, where: str) -> float:

@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.tree import Array
-from motion_nodes.policies.policy_spec import COMMANDS, ObservationTerm, TrainedJoints
+from motion_nodes.policies.policy_spec import (
+    COMMAND_PARTS,
+    COMMANDS,
+    ObservationTerm,
+    TrainedJoints,
+)
 
 GRAVITY_W = np.array([0.0, 0.0, -1.0])
 """Direction of gravity in the world."""
@@ -40,6 +45,8 @@ class PolicyInputs:
     """Of the base, in the base [m/s], shape (3,)."""
     height: float | None = None
     """Height of the base in the world [m]."""
+    phase: ArrayLike | None = None
+    """Phases of left and right foot [rad], shape (2,); set by the runner."""
     terms: Mapping[str, ArrayLike] = field(default_factory=dict)
     """Values of other terms by name, such as ``height_scan``."""
 
@@ -211,6 +218,16 @@ def _field(name: str) -> TermFactory:
     return lambda context: lambda inputs, _: getattr(inputs, name)
 
 
+def _part(values: slice) -> TermFactory:
+    return lambda context: lambda inputs, _: np.asarray(inputs.command)[values]
+
+
+def _of_phase(function: Callable[[ArrayLike], Array]) -> TermFactory:
+    return lambda context: lambda inputs, _: (
+        None if inputs.phase is None else function(inputs.phase)
+    )
+
+
 def _previous_action(_: TermContext) -> Reader:
     return lambda _, previous: previous
 
@@ -225,6 +242,10 @@ for _name in ("projected_gravity", "imu_projected_gravity"):
     register_term(_name, "imu", _gravity)
 for _name in COMMANDS:
     register_term(_name, "command", _field("command"))
+for _name, _values in COMMAND_PARTS.items():
+    register_term(_name, "command", _part(_values))
+register_term("sin_phase", "command", _of_phase(np.sin))
+register_term("cos_phase", "command", _of_phase(np.cos))
 register_term("joint_pos", "joints", _joint_position)
 register_term("joint_vel", "joints", _joint_velocity)
 register_term("joint_pos_rel", "joints", _relative_position)

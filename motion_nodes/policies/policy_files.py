@@ -45,8 +45,8 @@ def load_policy(
         InvalidDescription: files that are missing, broken, or do not fit the robot.
         MotionError: a published policy could not be downloaded.
     """
-    network_file, found = policy_files(policy)
-    spec = read_spec(description or found, robot, joint_order)
+    network_file, found = policy_files(policy, description)
+    spec = read_spec(found, robot, joint_order)
     return PolicyRunner(spec, load_network(network_file), robot.joint_names)
 
 
@@ -62,7 +62,9 @@ def read_spec(file: str | Path, robot: Robot, joint_order: Sequence[str] = ()) -
     return read_env(file, joint_order or breadth_first_joints(robot.tree))
 
 
-def policy_files(policy: str | Path) -> tuple[Path, Path]:
+def policy_files(
+    policy: str | Path, description: str | Path | None = None
+) -> tuple[Path, Path]:
     """Return network and description of a policy; arguments as in :func:`load_policy`.
 
     Raises:
@@ -75,7 +77,7 @@ def policy_files(policy: str | Path) -> tuple[Path, Path]:
     if str(policy) in PUBLISHED and not path.exists():
         files = published_files(str(policy))
         assert files is not None
-        return files
+        return files[0], Path(description) if description else files[1]
     if path.is_dir():
         networks = sorted(f for ending in NETWORK_ENDINGS for f in path.glob(f"*{ending}"))
         if len(networks) != 1:
@@ -89,7 +91,7 @@ def policy_files(policy: str | Path) -> tuple[Path, Path]:
             f"policy '{policy}' is no file or folder, and no known policy. Known are: "
             f"{', '.join((*PUBLISHED, *SHIPPED))}."
         )
-    return path, _description_beside(path)
+    return path, Path(description) if description else _description_beside(path)
 
 
 def _description_beside(network: Path) -> Path:

@@ -64,7 +64,8 @@ class SequenceSettings:
     )
     idle_time: float = setting(
         1.0,
-        doc="Time with a zero command after which the policy is replaced by holding; 0: never.",
+        doc="Time with a zero command after which the policy is replaced by holding, unless the "
+        "robot needs it to stand; 0: never.",
         unit="s",
         ge=0.0,
         le=3600.0,
@@ -233,7 +234,8 @@ class PolicySequence:
     def stop(self) -> None:
         """Bring the robot to rest: the command must be zero from now on.
 
-        The policy is replaced by holding after ``idle_time``, or after a second if that is 0.
+        The policy is replaced by holding after ``idle_time``, or after a second if that is 0,
+        unless the robot needs it to stand.
         """
         self._stopping = True
         if self.mode in (PolicyMode.STANDING_UP, PolicyMode.SITTING_DOWN):
@@ -241,8 +243,10 @@ class PolicySequence:
 
     @property
     def at_rest(self) -> bool:
-        """Whether neither the policy nor a motion moves the joints."""
-        return self._motion is None and self.mode is not PolicyMode.RUNNING
+        """Whether neither the policy nor a motion moves the joints, but for keeping balance."""
+        running = self.mode is PolicyMode.RUNNING
+        balancing = self._runner.spec.balances and self._idle >= STOP_TIME
+        return self._motion is None and (not running or balancing)
 
     def damp(self, reason: str) -> None:
         """Damp the motors, with the reason as text."""
@@ -319,10 +323,11 @@ class PolicySequence:
             self._hold_fault(str(error))
             return
         self._faulty, self.reason = 0.0, ""
-        self._stopping = self._stopping and not moving
+        # A command that still decays at a stop is no new one.
+        self._stopping = self._stopping and not (moving and self._idle > 0.0)
         self._idle = 0.0 if moving else self._idle + self._dt
         idle_time = self.settings.idle_time or (STOP_TIME if self._stopping else math.inf)
-        if self._idle >= idle_time:
+        if self._idle >= idle_time and not self._runner.spec.balances:
             self.hold(inputs)
 
     def _actuated(self, policy: PolicyTargets, inputs: PolicyInputs) -> PolicyTargets:

@@ -139,6 +139,10 @@ class PolicySpec:
     """Bound of the magnitude of every raw action, before it is stored as the previous one."""
     max_command: Array | None = None
     """Range of the command in training: max magnitudes, shape (width of the command,)."""
+    gait_period: float | None = None
+    """Period of the gait [s], for policies that observe its phase; None: it has no phase."""
+    balances: bool = False
+    """Whether the robot needs the policy to stand: it is not replaced by holding."""
     notes: tuple[str, ...] = field(default=())
     """What was assumed or ignored when the file was read."""
 
@@ -171,7 +175,9 @@ class PolicySpec:
     @property
     def command_width(self) -> int:
         """Number of values of the command; 0: the policy has none."""
-        return sum(term.width for term in self.observations if term.name in COMMANDS)
+        whole = sum(term.width for term in self.observations if term.name in COMMANDS)
+        parts = (COMMAND_PARTS.get(term.name, slice(0)).stop for term in self.observations)
+        return max(whole, *parts)
 
     def _problem(self) -> str | None:
         for what in ("actions", "observations"):
@@ -179,6 +185,15 @@ class PolicySpec:
                 return f"describes no {what}."
         if not (0.0 < self.physics_dt and self.period <= MAX_PERIOD):
             return f"its step takes {self.period:g} s; above 0 to {MAX_PERIOD:g} s are allowed."
+        if self.gait_period is None and any(t.name in PHASES for t in self.observations):
+            return "the policy observes the phase of its gait, and gait_period is not given."
+        if self.gait_period is not None and not self.gait_period > 0.0:
+            return f"gait_period of {self.gait_period:g} s must be above zero."
+        if self.gait_period is not None and self.command_width != TWIST_WIDTH:
+            return (
+                f"gait_period needs a command of {TWIST_WIDTH} values (vx, vy, wz), not of "
+                f"{self.command_width}."
+            )
         names = self.commanded_joints
         twice = [name for name in names if names.count(name) > 1]
         if twice:
@@ -190,3 +205,9 @@ class PolicySpec:
 
 COMMANDS = ("generated_commands", "velocity_commands", "command")
 """Names of observation terms with the command of the user."""
+COMMAND_PARTS = {"command_lin_vel": slice(0, 2), "command_ang_vel": slice(2, 3)}
+"""Names of observation terms with a part of a twist, and which."""
+PHASES = ("sin_phase", "cos_phase")
+"""Names of observation terms with the phases of two feet."""
+TWIST_WIDTH = 3
+"""Width of a command that is a twist: vx, vy, wz."""

@@ -46,7 +46,14 @@ PUBLISHED = {
         sha256="d6c8be8e5019ffaa44a1501f854d60f9dfc742b0b85eb6400b6357f5f1e92b57",
         description="go2/walk_IO_descriptors.yaml",
         licence="Apache-2.0, Ziqi Fan (rl_sar, robot_lab)",
-    )
+    ),
+    "g1_walk": PublishedPolicy(
+        package="holosoma-inference==0.1.3",
+        member="holosoma_inference/models/loco/g1_29dof/fastsac_g1_29dof.onnx",
+        sha256="8346fd90778439395922a8c7256f24125ae84b8dea949128bac9e23c02bc7717",
+        description="g1/walk_IO_descriptors.yaml",
+        licence="Apache-2.0, Amazon FAR (holosoma)",
+    ),
 }
 """By name."""
 

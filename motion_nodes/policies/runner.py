@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.errors import InvalidCommand, InvalidDescription, did_you_mean
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.model.tree import Array
+from motion_nodes.policies.gait_phase import GaitPhase
 from motion_nodes.policies.network import NetworkFault, PolicyNetwork, check_widths
 from motion_nodes.policies.observations import BoundTerm, PolicyInputs, source_of
 from motion_nodes.policies.policy_spec import ActionKind, ActionTerm, PolicySpec
@@ -70,6 +73,9 @@ class PolicyRunner:
         for term in spec.actions:
             self._actions.append(_BoundAction(term, self.columns(term.joints), begin))
             begin += term.width
+        self._gait = (
+            GaitPhase(2.0 * math.pi * spec.period / spec.gait_period) if spec.gait_period else None
+        )
         self.reset()
 
     @property
@@ -112,11 +118,13 @@ class PolicyRunner:
         """Forget histories, the previous action and the network's state."""
         self._previous = np.zeros(self.spec.action_width)
         self.network.reset()
+        if self._gait is not None:
+            self._gait.reset()
         for term in self._terms:
             term.reset()
 
     def observe(self, inputs: PolicyInputs) -> Array:
-        """Return the network's input, and extend the histories.
+        """Return the network's input; extend the histories and advance the gait.
 
         Args:
             inputs: measurements and command.
@@ -127,7 +135,9 @@ class PolicyRunner:
         Raises:
             InvalidCommand: a value that is observed is missing, has another width or is not finite.
         """
-        self._check_joints(inputs)
+        self._check_inputs(inputs)
+        if self._gait is not None:
+            inputs = dataclasses.replace(inputs, phase=self._gait.advance(inputs.command))
         parts = [term.values(inputs, self._previous) for term in self._terms]
         bound = self.spec.observation_clip
         return np.concatenate(parts).clip(-bound, bound)
@@ -217,10 +227,13 @@ class PolicyRunner:
         )
         return out[0], out[1]
 
-    def _check_joints(self, inputs: PolicyInputs) -> None:
+    def _check_inputs(self, inputs: PolicyInputs) -> None:
         for name in ("position", "velocity"):
             shape = np.shape(getattr(inputs, name))
             if shape != (len(self.joint_names),):
                 raise InvalidCommand(
                     f"joint {name} has shape {shape}; it must be ({len(self.joint_names)},)"
                 )
+        width = self.spec.command_width
+        if width and np.size(inputs.command) != width:
+            raise InvalidCommand(f"the command has {np.size(inputs.command)} values, not {width}")

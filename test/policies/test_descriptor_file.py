@@ -44,6 +44,7 @@ def test_overloads_and_own_fields(tmp_path):
         }
     ]
     own = {"observation_clip": 100.0, "action_clip": 10.0, "max_command": [1.0, 0.5, 1.5]}
+    own |= {"balances": True}
     spec = read_descriptor(write_descriptor(tmp_path, descriptor(JOINTS, terms, motion_nodes=own)))
     (term,) = spec.observations
     assert (term.full_width, term.clip, term.history) == (12, (-5.0, 5.0), 4)
@@ -51,6 +52,7 @@ def test_overloads_and_own_fields(tmp_path):
     np.testing.assert_array_equal(term.offset, [1.0, 2.0, 3.0])
     assert (spec.observation_clip, spec.action_clip) == (100.0, 10.0)
     np.testing.assert_array_equal(spec.max_command, [1.0, 0.5, 1.5])
+    assert spec.balances
 
 
 def test_tags_and_tuples_of_python_are_plain_data(tmp_path):
@@ -104,6 +106,16 @@ BROKEN = {
     "terms that are no list": lambda d: d["observations"].update(policy="all"),
     "modifiers": lambda d: d["observations"]["policy"][0].update(extras={"modifiers": [1]}),
     "negative clip": lambda d: d.update(motion_nodes={"action_clip": -1.0}),
+    "gait of no length": lambda d: d.update(motion_nodes={"gait_period": 0.0}),
+    "endless gait": lambda d: d.update(motion_nodes={"gait_period": float("inf")}),
+    "balances as a number": lambda d: d.update(motion_nodes={"balances": 1}),
+    "phases without a period": lambda d: d["observations"]["policy"].append(
+        {"name": "sin_phase", "shape": [2]}
+    ),
+    "a gait without a twist": lambda d: d.update(
+        motion_nodes={"gait_period": 1.0},
+        observations={"policy": [{"name": "last_action", "shape": [3]}]},
+    ),
     "actions commanded twice": lambda d: d["actions"].append(copy.deepcopy(d["actions"][0])),
     "a mapping for a list": lambda d: d.update(actions={"a": 1}),
 }

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from policies.descriptors import descriptor, write_descriptor
@@ -185,6 +187,28 @@ def test_a_stop_ends_motions_and_leads_the_policy_to_holding(sequence, idle_time
     assert not sequence.at_rest
     advance(sequence, 1.6)
     assert sequence.mode is PolicyMode.HOLDING
+    assert sequence.at_rest
+
+
+def test_a_command_that_decays_at_a_stop_does_not_end_it(sequence):
+    sequence.settings = SequenceSettings(idle_time=0.0)
+    standing(sequence)
+    advance(sequence, 0.5, moving=True)
+    sequence.stop()
+    advance(sequence, 0.5, moving=True)
+    advance(sequence, 1.5)
+    assert sequence.mode is PolicyMode.HOLDING
+
+
+def test_a_robot_that_balances_by_its_policy_keeps_it(sequence):
+    runner = sequence._runner
+    runner.spec = dataclasses.replace(runner.spec, balances=True)
+    standing(sequence)
+    advance(sequence, 0.5, moving=True)
+    assert not sequence.at_rest
+    sequence.stop()
+    advance(sequence, 3.0)
+    assert sequence.mode is PolicyMode.RUNNING
     assert sequence.at_rest
 
 

@@ -122,6 +122,31 @@ def test_histories_begin_full_and_are_oldest_first(tmp_path):
     )
 
 
+def test_phases_of_the_gait_and_parts_of_the_twist(tmp_path):
+    widths = {"command_ang_vel": 1, "command_lin_vel": 2, "sin_phase": 2, "cos_phase": 2}
+    terms = [{"name": name, "shape": [width]} for name, width in widths.items()]
+    runner = runner_of(
+        tmp_path, np.zeros((12, 7)), terms=terms, motion_nodes={"gait_period": 0.5}
+    )
+    assert runner.spec.command_width == 3
+
+    def phases(*command):
+        values = runner.observe(PolicyInputs(np.zeros(12), np.zeros(12), command))
+        np.testing.assert_array_equal(values[:3], [command[2], *command[:2]])
+        return np.arctan2(values[3:5], values[5:])
+
+    # 25 steps of 20 ms are a period.
+    for k in range(1, 40):
+        expected = 2.0 * np.pi * k / 25.0 + np.array([0.0, np.pi])
+        np.testing.assert_allclose(np.exp(1j * phases(0.3, 0.2, 0.1)), np.exp(1j * expected))
+    for begin in (lambda: phases(0.0, 0.005, 0.005), runner.reset):
+        begin()
+        np.testing.assert_allclose(np.abs(phases(0.0, 0.0, 0.0)), np.pi)
+        np.testing.assert_allclose(np.abs(phases(0.0, 0.0, 0.1)), [0.0, np.pi], atol=1e-9)
+    with pytest.raises(InvalidCommand):
+        phases(0.1, 0.0, 0.0, 0.0)
+
+
 def test_custom_terms_are_given_by_name_or_registered(tmp_path):
     name = "squared_speed_of_a_test"
     terms = [{"name": name, "shape": [1]}, {"name": "height_scan", "shape": [4]}]

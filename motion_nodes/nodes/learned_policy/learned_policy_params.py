@@ -17,14 +17,13 @@ from motion_nodes.policies.actuator_network import (
     PdActuators,
 )
 from motion_nodes.policies.command_shaper import CommandShaper
+from motion_nodes.policies.policy_spec import TWIST_WIDTH as TWIST
 from motion_nodes.policies.policy_sequence import PolicySequence, SequenceSettings
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import core_params, param
 from motion_nodes.ros.robot_node import RobotParams
 
-TWIST = 3
-"""Width of a command that is a twist: vx, vy, wz."""
 DEFAULT_MAX = (1.0, 0.5, 1.5)
 """Max command where the description gives none [m/s, m/s, rad/s]."""
 MAX_RATE = (2.5, 2.0, 5.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published Go2 policy walks in MuJoCo: on flat ground, in all directions, over 3 cm steps."""
+"""Published policies walk in MuJoCo: on flat ground, in all directions, over 3 cm steps."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.policy_trial import PolicyTrial
 
 
-def trial_on(obstacles=()):
-    robot = load_robot("go2")
+def trial_on(obstacles=(), name="go2"):
+    robot = load_robot(name)
     try:
-        runner = load_policy("go2_walk", robot)
+        runner = load_policy(f"{name}_walk", robot)
     except MotionError as error:
         pytest.skip(f"the policy is not there: {error}")
-    world = MujocoWorld([RobotPlacement(robot, "go2")], WorldConfig(obstacles=obstacles))
-    return world, PolicyTrial(world, "go2", runner)
+    world = MujocoWorld([RobotPlacement(robot, name)], WorldConfig(obstacles=obstacles))
+    return world, PolicyTrial(world, name, runner)
 
 
 def test_twists_are_followed_and_zero_holds():
@@ -50,3 +50,17 @@ def test_steps_of_three_centimetres_are_climbed():
     result = trial.walk((0.6, 0.0, 0.0), 6.0)
     assert not result.fell
     assert world.base_pose("go2")[0, 3] > 2.0
+
+
+def test_a_humanoid_walks_and_balances_after_a_stop():
+    world, trial = trial_on(name="g1")
+    result = trial.walk((0.5, 0.0, 0.4), 3.0)
+    assert not result.fell
+    assert result.velocity[0] > 0.3
+    assert result.velocity[2] > 0.25
+    trial.sequence.stop()
+    result = trial.walk((0.0, 0.0, 0.0), 2.5)
+    assert trial.sequence.mode is PolicyMode.RUNNING
+    assert trial.sequence.at_rest
+    assert world.base_pose("g1")[2, 3] > 0.7
+    assert np.abs(trial._velocity()).max() < 0.1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published Go2 policy in MuJoCo: random twists on flat ground and over 3 cm steps.
+"""Published walking policies in MuJoCo: random twists on flat ground and over steps.
 
-Run: ``python benchmarks/bench_go2_walk.py [--minutes 5]``. Printed are falls, velocity errors by
-axis, and the time of the network beside its period.
+Run: ``python benchmarks/bench_walking.py [--robot g1] [--minutes 10]``. Printed are falls, velocity
+errors by axis, and the time of the network beside its period.
 """
 
 from __future__ import annotations
@@ -24,55 +24,68 @@ SEGMENT = 5.0
 """Duration of each command [s]."""
 
 
-def steps() -> tuple[Obstacle, ...]:
-    """Return square rings of 3 cm in height around the start, one every metre up to 12 m."""
+TWISTS = {
+    "go2": ((-0.5, -0.3, -1.0), (1.0, 0.3, 1.0)),
+    "g1": ((-0.5, -0.3, -0.8), (0.8, 0.3, 0.8)),
+}
+"""Ranges of random commands: vx, vy [m/s], wz [rad/s]."""
+
+
+def steps(height: float) -> tuple[Obstacle, ...]:
+    """Return square rings of a height [m] around the start, one every metre up to 12 m."""
     bars = []
     for k in range(1, 13):
         for i in range(4):
             angle = 0.5 * np.pi * i
             xyz = (k * np.cos(angle), k * np.sin(angle), 0.0)
-            size = Box((0.4, 2.0 * k + 0.4, 0.06))
+            size = Box((0.4, 2.0 * k + 0.4, 2.0 * height))
             bars.append(Obstacle(f"step{k}_{i}", size, from_xyz_rpy(xyz, (0.0, 0.0, angle))))
     return tuple(bars)
 
 
-def walk(name: str, obstacles: tuple[Obstacle, ...], minutes: float, seed: int) -> list[Cell]:
+def walk(
+    robot_name: str, ground: str, obstacles: tuple[Obstacle, ...], minutes: float, seed: int
+) -> list[Cell]:
     """Walk under random commands; return the table's row."""
-    progress(name)
-    robot, rng = load_robot("go2"), np.random.default_rng(seed)
-    runner = load_policy("go2_walk", robot)
-    world = MujocoWorld([RobotPlacement(robot, "go2")], WorldConfig(obstacles=obstacles))
-    trial, falls, errors, times, travelled = PolicyTrial(world, "go2", runner), 0, [], [], 0.0
+    progress(ground)
+    robot, rng = load_robot(robot_name), np.random.default_rng(seed)
+    runner = load_policy(f"{robot_name}_walk", robot)
+    world = MujocoWorld([RobotPlacement(robot, "it")], WorldConfig(obstacles=obstacles))
+    trial, falls, errors, times, travelled = PolicyTrial(world, "it", runner), 0, [], [], 0.0
     for _ in range(round(60.0 * minutes / SEGMENT)):
-        command = rng.uniform((-0.5, -0.3, -1.0), (1.0, 0.3, 1.0))
-        before = world.base_pose("go2")[:2, 3]
+        command = rng.uniform(*TWISTS[robot_name])
+        before = world.base_pose("it")[:2, 3]
         result = trial.walk(command, SEGMENT)
-        travelled += float(np.linalg.norm(world.base_pose("go2")[:2, 3] - before))
+        travelled += float(np.linalg.norm(world.base_pose("it")[:2, 3] - before))
         times.append(1e3 * trial.sequence.inference_time)
         if result.fell:
             falls += 1
             world.reset()
-            trial = PolicyTrial(world, "go2", runner)
+            trial = PolicyTrial(world, "it", runner)
             continue
         errors.append(result.error)
     error = np.sqrt((np.array(errors) ** 2).mean(axis=0)).tolist()
     spread = Spread.of(times)
-    return [name, falls, travelled, *error, spread.p50, spread.maximum, 1e3 * runner.period]
+    return [ground, falls, travelled, *error, spread.p50, spread.maximum, 1e3 * runner.period]
 
 
 def main() -> None:
-    """Walk on both grounds, and print a table."""
+    """Walk on all grounds, and print a table."""
     parser = arguments(__doc__)
+    parser.add_argument("--robot", default="go2", choices=TWISTS)
     parser.add_argument("--minutes", type=float, default=5.0, help="on each ground")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    report = Report("The Go2 walks by its published policy")
-    grounds = {"flat": (), "3 cm steps": steps()}
+    report = Report(f"{options.robot} walks by its published policy")
+    grounds = {"flat": (), "1.5 cm steps": steps(0.015), "3 cm steps": steps(0.03)}
     report.table(
         f"{options.minutes:g} minutes on each ground",
         ["ground", "falls", "between ends of commands [m]", "RMS error vx [m/s]", "vy [m/s]",
          "wz [rad/s]", "policy, median [ms]", "max [ms]", "period [ms]"],
-        [walk(name, ground, options.minutes, options.seed) for name, ground in grounds.items()],
+        [
+            walk(options.robot, name, ground, options.minutes, options.seed)
+            for name, ground in grounds.items()
+        ],
     )  # fmt: skip
     report.write(options.json)
 
