@@ -223,8 +223,8 @@ def _part(values: slice) -> TermFactory:
 
 
 def _of_phase(function: Callable[[ArrayLike], Array]) -> TermFactory:
-    return lambda context: lambda inputs, _: (
-        None if inputs.phase is None else function(inputs.phase)
+    return lambda context: (
+        lambda inputs, _: None if inputs.phase is None else function(inputs.phase)
     )
 
 

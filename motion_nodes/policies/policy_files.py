@@ -62,9 +62,7 @@ def read_spec(file: str | Path, robot: Robot, joint_order: Sequence[str] = ()) -
     return read_env(file, joint_order or breadth_first_joints(robot.tree))
 
 
-def policy_files(
-    policy: str | Path, description: str | Path | None = None
-) -> tuple[Path, Path]:
+def policy_files(policy: str | Path, description: str | Path | None = None) -> tuple[Path, Path]:
     """Return network and description of a policy; arguments as in :func:`load_policy`.
 
     Raises:

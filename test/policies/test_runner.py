@@ -125,9 +125,7 @@ def test_histories_begin_full_and_are_oldest_first(tmp_path):
 def test_phases_of_the_gait_and_parts_of_the_twist(tmp_path):
     widths = {"command_ang_vel": 1, "command_lin_vel": 2, "sin_phase": 2, "cos_phase": 2}
     terms = [{"name": name, "shape": [width]} for name, width in widths.items()]
-    runner = runner_of(
-        tmp_path, np.zeros((12, 7)), terms=terms, motion_nodes={"gait_period": 0.5}
-    )
+    runner = runner_of(tmp_path, np.zeros((12, 7)), terms=terms, motion_nodes={"gait_period": 0.5})
     assert runner.spec.command_width == 3
 
     def phases(*command):

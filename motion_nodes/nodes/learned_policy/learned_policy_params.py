@@ -17,8 +17,8 @@ from motion_nodes.policies.actuator_network import (
     PdActuators,
 )
 from motion_nodes.policies.command_shaper import CommandShaper
-from motion_nodes.policies.policy_spec import TWIST_WIDTH as TWIST
 from motion_nodes.policies.policy_sequence import PolicySequence, SequenceSettings
+from motion_nodes.policies.policy_spec import TWIST_WIDTH as TWIST
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import core_params, param
