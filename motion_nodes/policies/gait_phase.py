@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clock of a gait, which some walking policies observe as sines and cosines of each foot's phase."""
+"""Clock of a gait: walking policies may observe sines and cosines of the phases of two feet."""
 
 from __future__ import annotations
 
