@@ -176,8 +176,8 @@ class PolicySpec:
     def command_width(self) -> int:
         """Number of values of the command; 0: the policy has none."""
         whole = sum(term.width for term in self.observations if term.name in COMMANDS)
-        parts = (COMMAND_PARTS.get(term.name, slice(0)).stop for term in self.observations)
-        return max(whole, *parts)
+        parts = any(term.name in COMMAND_PARTS for term in self.observations)
+        return max(whole, TWIST_WIDTH if parts else 0)
 
     def _problem(self) -> str | None:
         for what in ("actions", "observations"):

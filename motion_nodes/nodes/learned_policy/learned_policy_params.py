@@ -18,7 +18,7 @@ from motion_nodes.policies.actuator_network import (
 )
 from motion_nodes.policies.command_shaper import CommandShaper
 from motion_nodes.policies.policy_sequence import PolicySequence, SequenceSettings
-from motion_nodes.policies.policy_spec import TWIST_WIDTH as TWIST
+from motion_nodes.policies.policy_spec import TWIST_WIDTH
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import core_params, param
@@ -111,7 +111,7 @@ def policy_defaults(runner: PolicyRunner) -> dict[str, Any]:
     """Return defaults of parameters that the policy's description gives."""
     defaults: dict[str, Any] = {"update_rate": 1.0 / runner.spec.physics_dt}
     limit = runner.spec.max_command
-    if limit is not None and limit.size == TWIST:
+    if limit is not None and limit.size == TWIST_WIDTH:
         defaults["max_command"] = tuple(limit.tolist())
     return defaults
 
@@ -122,9 +122,9 @@ def shaper_of(params: LearnedPolicyParams) -> CommandShaper:
     Raises:
         InvalidConfig: not three limits each.
     """
-    if len(params.max_command) != TWIST:
+    if len(params.max_command) != TWIST_WIDTH:
         raise InvalidConfig(
-            f"max_command has {len(params.max_command)} values; it needs {TWIST}",
+            f"max_command has {len(params.max_command)} values; it needs {TWIST_WIDTH}",
             field="max_command",
         )
     return CommandShaper(params.max_command, params.max_command_rate)

@@ -10,7 +10,8 @@ import numpy as np
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.errors import InvalidCommand
-from motion_nodes.nodes.learned_policy.learned_policy_params import TWIST, shaper_of
+from motion_nodes.nodes.learned_policy.learned_policy_params import shaper_of
+from motion_nodes.policies.policy_spec import TWIST_WIDTH
 from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.ros import qos
 from motion_nodes.ros.node import MotionNode
@@ -30,7 +31,7 @@ class PolicyCommands:
         self._node, self._width = node, runner.spec.command_width
         self._twists: TwistInputs | None = None
         self._array = None
-        if self._width == TWIST:
+        if self._width == TWIST_WIDTH:
             self._twists = TwistInputs(node, stamped_cmd_vel=node.params.stamped_cmd_vel)
         elif self._width:
             self._array = node.poll(Float64MultiArray, "~/command", qos.NEWEST)
@@ -47,7 +48,7 @@ class PolicyCommands:
 
     def suspend(self) -> None:
         """Command zero, and refuse present streams until they pause."""
-        self._shaper.set_target(np.zeros(TWIST))
+        self._shaper.set_target(np.zeros(TWIST_WIDTH))
         self.run_requested = False
         if self._twists is not None:
             self._twists.suspend()
@@ -84,7 +85,7 @@ class PolicyCommands:
             except InvalidCommand as error:
                 self._node.warn("command", f"command ignored: {error}")
         if refusal or now - self._given > timeout:
-            self._shaper.set_target(np.zeros(TWIST))
+            self._shaper.set_target(np.zeros(TWIST_WIDTH))
 
     def step(self, dt: float) -> np.ndarray:
         """Return the command after a time [s], shape (m,)."""
