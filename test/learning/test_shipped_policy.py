@@ -1,14 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shipped policy opens the drawer, evaluated at once and through the player."""
 
+import numpy as np
+
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.learning.export import load_exported
 from motion_nodes.learning.mujoco_env import MujocoEnv
 from motion_nodes.learning.tasks.registry import make_task
 from motion_nodes.learning.trainer import evaluate
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import parse_placements
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.nodes.demo.drawer import HANDLE, OPEN, ROBOTS
 from motion_nodes.policies.observations import PolicyInputs
 from motion_nodes.policies.policy_files import load_policy
 from motion_nodes.policies.published import SHIPPED, shipped_network
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 
 def test_drawer_is_opened():
@@ -20,26 +29,31 @@ def test_drawer_is_opened():
 
 
 def test_drawer_is_opened_through_the_player():
-    """Measurements by name in the robot's order, joint targets back: nothing else is shared."""
-    task, robot = make_task("drawer"), load_robot("franka")
-    runner = load_policy("franka_drawer", robot)
+    """In the suite's simulation, with the cabinet of the demo: joints by name, targets back."""
+    robot, place = load_robot("franka"), parse_placements((ROBOTS[1],))[0]
+    X_WR = from_xyz_rpy((place.x, place.y, 0.0), (0.0, 0.0, place.yaw))
+    cabinet = RobotPlacement(load_robot(place.robot), "cabinet", X_WR)
+    world = MujocoWorld([RobotPlacement(robot, "franka"), cabinet])
+    runner, arm = load_policy("franka_drawer", robot), ArticulationIk(robot, "arm")
     assert runner.spec.observation_width == 31
-    env = MujocoEnv(task, 1, seed=78)
-    env.reset()
-    for _ in range(task.episode_steps - 1):
-        view = env._view()
+    nan = np.full(len(robot.joint_names), np.nan)
+    home, ready = robot.home, runner.default_position(robot.home)
+    for s in np.linspace(0.0, 1.0, 50):
+        world.command("franka", JointTargets(home + s * (ready - home), nan, nan))
+        world.step(round(0.02 / world.time_step))
+    for _ in range(150):
+        q, opening = world.state("franka"), world.state("cabinet")
+        handle = HANDLE - (opening.position[0], 0.0, 0.0)
+        tool = arm.tool_pose(dict(zip(robot.joint_names, q.position, strict=True)))[:3, 3]
         terms = {
-            "drawer_position": task.opening(view)[0],
-            "drawer_velocity": view.v[0, task._drawer_v],
-            "handle_from_tool": task.handle_from_tool(view)[0],
+            "drawer_position": opening.position,
+            "drawer_velocity": opening.velocity,
+            "handle_from_tool": handle - tool,
         }
-        inputs = PolicyInputs(task.positions(view)[0], task.velocities(view)[0], terms=terms)
-        targets = runner.step(inputs)
-        # What a drive receives; the environment's actions are not used.
-        raw = (targets.position[:7] - task.positions(view)[0, :7]) / task.scale
-        grip = 1.0 if targets.position[7] > 0.02 else -1.0
-        step = env.step([[*raw, grip]])
-    assert step.success.all()
+        targets = runner.step(PolicyInputs(q.position, q.velocity, terms=terms))
+        world.command("franka", JointTargets(*targets))
+        world.step(round(runner.period / world.time_step))
+    assert world.state("cabinet").position[0] > OPEN
 
 
 def test_all_shipped_policies_are_there():

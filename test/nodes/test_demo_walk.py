@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show "walk": what is checked, by a robot that follows twists more or less well."""
+"""Shows "walk" and "drawer": what is checked, by robots that do more or less well."""
 
 import numpy as np
 import pytest
 
 from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.drawer import show_drawer
 from motion_nodes.nodes.demo.walk import SEGMENTS, show_walking
 
 
@@ -48,3 +49,28 @@ def test_a_robot_that_others_command_is_left_to_them():
     walker.guests.add("robot")
     show_walking(walker, findings)
     assert not findings.lines
+
+
+class Puller:
+    """A client whose drawer opens to some extent."""
+
+    mode = "running"
+
+    def __init__(self, opening: float, problem: str = "") -> None:
+        self.opening, self.problem, self.guests = opening, problem, set()
+
+    def start(self) -> str:
+        return self.problem
+
+    def wait(self, condition, seconds: float) -> bool:
+        return condition()
+
+
+@pytest.mark.parametrize(
+    ("puller", "ok"), [(Puller(0.25), True), (Puller(0.1), False), (Puller(0.25, "no"), False)]
+)
+def test_the_opening_of_the_drawer_is_checked(puller, ok):
+    findings = DemoFindings()
+    show_drawer(puller, findings)
+    assert findings.ok == ok
+    assert puller.guests == {"arm"}

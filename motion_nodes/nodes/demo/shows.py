@@ -14,6 +14,10 @@ from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import RETRACTION_CHECKS, ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo.base import SQUARE_CHECKS
 from motion_nodes.nodes.demo.client import DemoFindings
+from motion_nodes.nodes.demo.drawer import CHECKS as DRAWER_CHECKS
+from motion_nodes.nodes.demo.drawer import POLICY as DRAWER_POLICY
+from motion_nodes.nodes.demo.drawer import ROBOTS as DRAWER_ROBOTS
+from motion_nodes.nodes.demo.drawer import DrawerClient, show_drawer
 from motion_nodes.nodes.demo.factory import CHECKS as FACTORY_CHECKS
 from motion_nodes.nodes.demo.factory import ROBOTS as FACTORY
 from motion_nodes.nodes.demo.factory import FactoryClient, show_factory
@@ -96,6 +100,11 @@ SHOWS = {
     "walk": Show(
         ("go2:=go2",), "a Go2", WalkClient, show_walking, WALK_CHECKS, frozenset({"robot"}),
         policies=(f"go2:={POLICY}",),
+    ),
+    "drawer": Show(
+        DRAWER_ROBOTS, "a Franka before a drawer", DrawerClient, show_drawer, DRAWER_CHECKS,
+        frozenset({"arm"}), COMPILE_TIMEOUT, policies=(f"franka:={DRAWER_POLICY}",),
+        without=frozenset({"controller_manager"}),
     ),
     "party": Show(
         PARTY, "a Franka, an xArm 6, a Jetbot, a Kaya and a Leatherback", PartyClient, show_party,
