@@ -148,7 +148,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             (GetPositionFK, "compute_fk", self._compute_fk),
             (GetStateValidity, "check_state_validity", self._check_state_validity),
         ):
-            threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
+            threads.serve(kind, name, handler, qos.SERVICES)
         threads.start()
 
     def release(self) -> None:

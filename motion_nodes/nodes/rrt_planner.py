@@ -134,11 +134,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
         self._actions = MoveActions(self)
         threads = self._threads = ServiceThreads(self, params.request_threads)
-        threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.ACTION_REQUESTS)
-        threads.serve(
-            GetCartesianPath, "compute_cartesian_path", self._cartesian, qos.ACTION_REQUESTS
-        )
-        threads.serve(GetMotionSequence, "plan_sequence_path", self._sequence, qos.ACTION_REQUESTS)
+        threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.SERVICES)
+        threads.serve(GetCartesianPath, "compute_cartesian_path", self._cartesian, qos.SERVICES)
+        threads.serve(GetMotionSequence, "plan_sequence_path", self._sequence, qos.SERVICES)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         SceneFiles(self, self.scenes, threads)

@@ -145,7 +145,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         )
         self.listen(String, "~/path_spec", qos.REQUESTS, self._on_path_spec)
         threads = self._threads = ServiceThreads(self, params.request_threads)
-        threads.serve(GetMotionPlan, "~/retime_path", self._retime, qos.ACTION_REQUESTS)
+        threads.serve(GetMotionPlan, "~/retime_path", self._retime, qos.SERVICES)
         threads.start()
 
     def release(self) -> None:

@@ -178,9 +178,7 @@ class EndpointNode(LifecycleNode):
         service = self.create_service(kind, name, handler, callback_group=group)
         self._entities.append((self.destroy_service, service))
 
-    def create_service(
-        self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any
-    ) -> Any:
+    def create_service(self, srv_type: Any, srv_name: str, callback: Any, **kwargs: Any) -> Any:
         """Create a service that always responds, with a failure if its handler raises."""
 
         async def respond(request: Any, response: Any) -> Any:
@@ -200,7 +198,8 @@ class EndpointNode(LifecycleNode):
                 self.fault_in(f"service {srv_name}", error)
                 return fill_failure(srv_type.Response(), f"fault of the node: {error!r}")
 
-        service = super().create_service(srv_type, srv_name, respond, *args, **kwargs)
+        kwargs.setdefault("qos_profile", qos.SERVICES)
+        service = super().create_service(srv_type, srv_name, respond, **kwargs)
         self._deliver_late_responses(service)
         return service
 

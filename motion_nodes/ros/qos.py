@@ -39,8 +39,8 @@ STREAM = _profile(10, reliable=True)
 REQUESTS = _profile(10, reliable=True)
 """Subscription to one-shot commands that must not be lost (joint_trajectory)."""
 
-ACTION_REQUESTS = _profile(100, reliable=True)
-"""Services of actions; with rcl's depth of 10, requests are lost if many goals arrive at once."""
+SERVICES = _profile(1000, reliable=True)
+"""Services, also of actions; with rcl's depth of 10, requests are lost if many arrive at once."""
 
 STATUS = _profile(10, reliable=True, latched=True)
 """Publisher of a status on each change; late subscribers receive the last ones."""

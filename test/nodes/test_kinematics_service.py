@@ -18,6 +18,7 @@ from ros_client import RosClient, values_of
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
+from motion_nodes.ros import qos
 
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip
@@ -322,6 +323,16 @@ def test_fk_of_unknown_links_and_of_none(kinematics):
     assert answer.error_code.val == Codes.INVALID_LINK_NAME
     assert "'panda_link99' is not known" in answer.error_code.message
     assert kinematics.fk([]).error_code.val == Codes.INVALID_LINK_NAME
+
+
+def test_hundreds_of_requests_at_once_are_all_answered(kinematics):
+    client, name = kinematics.client, "/compute_fk"
+    served = client.node.create_client(GetPositionFK, name, qos_profile=qos.SERVICES)
+    # Answers to its first request wait until the server has discovered it.
+    client.wait(served.call_async(GetPositionFK.Request()).done, "the client's discovery")
+    pending = [served.call_async(GetPositionFK.Request()) for _ in range(300)]
+    client.wait(lambda: all(each.done() for each in pending), "all answers")
+    client.node.destroy_client(served)
 
 
 def test_many_short_lived_clients(kinematics):

@@ -70,7 +70,7 @@ class ActionLink:
             JointState, f"{prefix}/{JOINT_CONTROLLER}/reference", qos.STREAM
         )
         self._validity = self._node.create_client(
-            GetStateValidity, f"{prefix}/check_state_validity", qos_profile=qos.ACTION_REQUESTS
+            GetStateValidity, f"{prefix}/check_state_validity", qos_profile=qos.SERVICES
         )
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self._node)

@@ -32,7 +32,7 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
     """
     name = f"{prefix}/{PLANNER}/recover"
     with client_node("motion_recover") as node:
-        client = node.create_client(Trigger, name, qos_profile=qos.ACTION_REQUESTS)
+        client = node.create_client(Trigger, name, qos_profile=qos.SERVICES)
         began, noticed = time.monotonic(), False
         while not client.service_is_ready():
             waited = time.monotonic() - began

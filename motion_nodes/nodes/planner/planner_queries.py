@@ -31,7 +31,7 @@ class PlannerQueries:
             (SetPlannerParams, "set_planner_params", self._set),
             (GetGroupUrdf, "get_urdf", self._urdf),
         ):
-            threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
+            threads.serve(kind, name, handler, qos.SERVICES)
 
     def _query(self, _request: Any, response: Any) -> Any:
         response.planner_interfaces = [

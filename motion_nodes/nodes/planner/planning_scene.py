@@ -123,7 +123,7 @@ class PlanningSceneOwner:
 
     def serve(self, threads: ServiceThreads) -> None:
         """Add the services."""
-        profile = qos.ACTION_REQUESTS
+        profile = qos.SERVICES
         threads.serve(GetPlanningScene, "get_planning_scene", self._get, profile)
         threads.serve(ApplyPlanningScene, "apply_planning_scene", self._apply, profile)
         threads.serve(Empty, "clear_octomap", self._clear_octomap, profile)

@@ -29,7 +29,7 @@ class RecoverService:
 
     def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
         self._host = host
-        threads.serve(Trigger, "~/recover", self._recover, qos.ACTION_REQUESTS)
+        threads.serve(Trigger, "~/recover", self._recover, qos.SERVICES)
 
     def _recover(self, _request: Any, response: Any) -> Any:
         node = self._host.node

@@ -31,7 +31,7 @@ class SceneFiles:
     ) -> None:
         self._node = node
         self._scenes = scenes
-        profile = qos.ACTION_REQUESTS
+        profile = qos.SERVICES
         threads.serve(SaveGeometryToFile, "save_geometry_to_file", self._save, profile)
         threads.serve(LoadGeometryFromFile, "load_geometry_from_file", self._load, profile)
 

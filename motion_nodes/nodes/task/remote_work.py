@@ -114,7 +114,7 @@ class RemoteService:
     def __init__(self, node: Node, jobs: ExecutorQueue, kind: Any, name: str) -> None:
         """Create the client; arguments as for :class:`RemoteAction`."""
         self._jobs, self.name = jobs, name
-        self._client = node.create_client(kind, name, qos_profile=qos.ACTION_REQUESTS)
+        self._client = node.create_client(kind, name, qos_profile=qos.SERVICES)
 
     def call(self, request: Any, timeout: float = RESPONSE_TIMEOUT) -> Work:
         """Send a request and return its response.

@@ -66,7 +66,7 @@ class WatchedPlanning:
             PlanningScene, under(namespace, "planning_scene"), qos.SCENES
         )
         self._recover = node.create_client(
-            Trigger, under(namespace, RECOVER), qos_profile=qos.ACTION_REQUESTS
+            Trigger, under(namespace, RECOVER), qos_profile=qos.SERVICES
         )
         self._trees: PolledSubscription[MarkerArray] | None = None
         self._revision = 0

@@ -28,12 +28,8 @@ class WatchedSimulation:
             simulation: full name of the node of the simulation.
         """
         self._name = simulation.strip("/")
-        self._pause = node.create_client(
-            SetBool, f"/{self._name}/pause", qos_profile=qos.ACTION_REQUESTS
-        )
-        self._reset = node.create_client(
-            Trigger, f"/{self._name}/reset", qos_profile=qos.ACTION_REQUESTS
-        )
+        self._pause = node.create_client(SetBool, f"/{self._name}/pause", qos_profile=qos.SERVICES)
+        self._reset = node.create_client(Trigger, f"/{self._name}/reset", qos_profile=qos.SERVICES)
         self._paused = False
 
     def pause(self, viewer: BrowserViewer, paused: bool) -> None:

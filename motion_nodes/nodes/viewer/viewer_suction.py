@@ -32,7 +32,7 @@ class WatchedSuction:
         self._activate = node.create_client(
             SetBool,
             under(namespace, f"{SURFACE_GRIPPER}/activate"),
-            qos_profile=qos.ACTION_REQUESTS,
+            qos_profile=qos.SERVICES,
         )
 
     def show(self, viewer: BrowserViewer) -> None:

@@ -34,9 +34,7 @@ class WatchedTask:
         self._statuses = node.poll(String, f"{server}/status", qos.STATUS)
         self._commands = node.advertise(String, f"{server}/command", qos.COMMANDS)
         self._services = {
-            verb: node.create_client(
-                Trigger, f"{server}/{service}", qos_profile=qos.ACTION_REQUESTS
-            )
+            verb: node.create_client(Trigger, f"{server}/{service}", qos_profile=qos.SERVICES)
             for verb, service in (("stop", "cancel"), ("confirm", "confirm"))
         }
 

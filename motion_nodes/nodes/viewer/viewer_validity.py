@@ -37,7 +37,7 @@ class WatchedValidity:
         """
         self._node, self._robot, self._name, self._jobs = node, robot, name, jobs
         self._client = node.create_client(
-            GetStateValidity, under(namespace, SERVICE), qos_profile=qos.ACTION_REQUESTS
+            GetStateValidity, under(namespace, SERVICE), qos_profile=qos.SERVICES
         )
         self._pending: GetStateValidity.Request | None = None
         self._asked = False

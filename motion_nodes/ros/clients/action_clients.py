@@ -23,7 +23,7 @@ def action_client(node: Node, action_type: Any, name: str) -> Any:
         node,
         action_type,
         name,
-        goal_service_qos_profile=qos.ACTION_REQUESTS,
-        result_service_qos_profile=qos.ACTION_REQUESTS,
-        cancel_service_qos_profile=qos.ACTION_REQUESTS,
+        goal_service_qos_profile=qos.SERVICES,
+        result_service_qos_profile=qos.SERVICES,
+        cancel_service_qos_profile=qos.SERVICES,
     )

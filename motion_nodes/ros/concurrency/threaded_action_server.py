@@ -111,9 +111,9 @@ class GoalServer:
             handle_accepted_callback=self._accept,
             cancel_callback=self._on_cancel,
             result_timeout=RESULT_TIMEOUT,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
+            goal_service_qos_profile=qos.SERVICES,
+            result_service_qos_profile=qos.SERVICES,
+            cancel_service_qos_profile=qos.SERVICES,
         )
         self._name = name
         node.goal_servers.append(self)

@@ -73,7 +73,7 @@ class SceneFollower:
         self._client = node.create_client(
             GetPlanningScene,
             under(namespace, "get_planning_scene"),
-            qos_profile=qos.ACTION_REQUESTS,
+            qos_profile=qos.SERVICES,
         )
         self._lock = threading.RLock()
         self._number: int | None = None

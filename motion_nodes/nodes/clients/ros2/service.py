@@ -72,7 +72,7 @@ def call_service(node: Node, kind: Any, name: str, request: Any, timeout: float)
     Raises:
         InvalidCommand: it does not exist, or did not respond in time.
     """
-    client = node.create_client(kind, name, qos_profile=qos.ACTION_REQUESTS)
+    client = node.create_client(kind, name, qos_profile=qos.SERVICES)
     try:
         if not client.wait_for_service(timeout):
             raise InvalidCommand(f"there is no service {client.srv_name} (waited {timeout:g} s)")
@@ -88,7 +88,7 @@ def _call(options: argparse.Namespace) -> int:
     kind = interface_type(options.type, "srv")
     with participant() as node:
         request = message_from(options.values, kind.Request(), node)
-        client = node.create_client(kind, options.service, qos_profile=qos.ACTION_REQUESTS)
+        client = node.create_client(kind, options.service, qos_profile=qos.SERVICES)
         noticed = time.monotonic()
         while not client.wait_for_service(0.1):
             if signals.STOP.is_set():
