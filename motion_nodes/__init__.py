@@ -48,6 +48,8 @@ _HOME = {
     "JointGoal": "planning.planning_problem",
     "PoseGoal": "planning.planning_problem",
     "PosesGoal": "planning.planning_problem",
+    "ReachabilityMap": "api.reachability",
+    "reachability_map": "api.reachability",
     "TaskSpaceRegion": "planning.constrained.path_constraints",
     "RegionUnion": "planning.constrained.path_constraints",
     "JointBand": "planning.constrained.path_constraints",

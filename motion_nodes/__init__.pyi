@@ -3,6 +3,8 @@
 
 from motion_nodes.api.joint_group import JointGroup as JointGroup
 from motion_nodes.api.mobile_base import MobileBase as MobileBase
+from motion_nodes.api.reachability import ReachabilityMap as ReachabilityMap
+from motion_nodes.api.reachability import reachability_map as reachability_map
 from motion_nodes.api.reactive_policy import ReactivePolicy as ReactivePolicy
 from motion_nodes.api.robot_model import RobotModel as RobotModel
 from motion_nodes.api.robot_model import available_robots as available_robots
@@ -77,6 +79,8 @@ __all__ = [
     "JointGoal",
     "PoseGoal",
     "PosesGoal",
+    "ReachabilityMap",
+    "reachability_map",
     "TaskSpaceRegion",
     "RegionUnion",
     "JointBand",

@@ -36,6 +36,7 @@ SECTIONS = {
     "Robots": ("load_robot", "available_robots", "RobotModel", "JointGroup", "JointLimits"),
     "Poses": ("pose", "multiply", "inverse"),
     "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
+    "Reachability": ("reachability_map", "ReachabilityMap"),
     "The world": (
         *("World", "load_world", "Box", "Sphere", "Cylinder", "Capsule", "Cone", "HalfSpace"),
         *("TriangleMesh", "triangle_mesh"),

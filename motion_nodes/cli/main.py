@@ -26,6 +26,7 @@ from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
 from motion_nodes.cli.plot import plot
 from motion_nodes.cli.policy import policy
+from motion_nodes.cli.reach import reach
 from motion_nodes.cli.record import record
 from motion_nodes.cli.recover import recover
 from motion_nodes.cli.spheres import spheres
@@ -44,7 +45,7 @@ app = typer.Typer(
 )
 
 for _command in (
-    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
+    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, reach, wait, go, recover,
     stop, resume, learn, task, mcp,
 ):  # fmt: skip
     app.command()(_command)

@@ -59,6 +59,14 @@ class Axes:
             f'stroke-width="{width:g}" stroke-linejoin="round"{style}/>'
         )
 
+    def cell(self, x: tuple[float, float], y: tuple[float, float], colour: str) -> None:
+        """Fill a rectangle between two values of each axis."""
+        px, py = self.pixels(np.array(x), np.array(y))
+        self._drawn.append(
+            f'<rect x="{px[0]:.1f}" y="{py[1]:.1f}" width="{px[1] - px[0]:.1f}" '
+            f'height="{py[0] - py[1]:.1f}" fill="{colour}"/>'
+        )
+
     def level(self, y: float, colour: str = "#c00000") -> None:
         """Draw a dashed line over the whole width."""
         self.curve(np.array(self.x_range), np.array([y, y]), colour, dash="6 4", width=1.2)

@@ -157,6 +157,25 @@ def test_another_link_and_a_link_that_hangs_on_fingers(kinematics):
     assert apart(X, frame_pose(found, "panda_leftfinger"))[0] < 2e-4
 
 
+def test_several_links_are_solved_for_at_once(kinematics):
+    """The elbow and the tool of one arm, whose joints they share."""
+    links = ["panda_link4", TIP]
+    targets = [stamped(frame_pose(READY, link)) for link in links]
+    fields = {"ik_link_names": links, "pose_stamped_vector": targets}
+    found = kinematics.solved(PoseStamped(), robot_state=state(HOME), **fields)
+    for link in links:
+        distance, angle = apart(frame_pose(READY, link), frame_pose(found, link))
+        assert distance < 1.1e-4
+        assert angle < 1.1e-3
+    for bad in (
+        {"pose_stamped_vector": targets[:1]},
+        {"ik_link_names": [TIP, TIP]},
+        {"ik_link_names": [TIP, "panda_link0"]},
+        {"ik_link_names": [TIP, "elbow"]},
+    ):
+        assert kinematics.refused(PoseStamped(), **(fields | bad))[0] == Codes.INVALID_LINK_NAME
+
+
 def test_frames_of_the_robot_and_of_tf(kinematics):
     X = frame_pose(READY, TIP)
     seed = state(HOME | READY)

@@ -81,6 +81,11 @@ class IkChains:
 
     def _make(self, group: Group, link: str) -> SolvedChain:
         robot = self._robot
+        if group.tip is None and group.tips:
+            raise RequestRejected(
+                MoveItErrorCodes.INVALID_LINK_NAME,
+                f"group '{group.name}' has the tips {', '.join(group.tips)}; name the links",
+            )
         if group.base is None or group.tip is None:
             chains = [g.name for g in robot.groups.values() if g.tip is not None]
             raise RequestRejected(

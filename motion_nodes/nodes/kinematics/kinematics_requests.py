@@ -132,8 +132,8 @@ class KinematicsRequests:
             collisions = self.collision_validity(group, q, scene)
             factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
-        if len(located) == 1:
-            link, X_BT, _ = located[0]
+        link, X_BT, _ = located[0]
+        if len(located) == 1 and (group.tip is not None or not link):
             result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
         else:
             poses, names = {link: X_BT for link, X_BT, _ in located}, group.joints

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reachability maps: the fraction of approach directions that an arm reaches in a plane."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand, did_you_mean
+from motion_nodes.ik.problem import IkSettings, IkTolerance
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.constrained.path_constraints import rigid_pose
+from motion_nodes.scene.world import World
+from motion_nodes.trajectory.svg_axes import Axes, page, text
+
+if TYPE_CHECKING:
+    from motion_nodes.api.joint_group import JointGroup
+
+PLANES = {"xy": (0, 1, 2), "xz": (0, 2, 1), "yz": (1, 2, 0)}
+"""Axes of a plane, and the axis across it."""
+MAX_POSES = 1_000_000
+_SAMPLES = 4000
+"""Number of random configurations that bound the workspace."""
+_SETTINGS = IkSettings(IkTolerance(1e-3, (0.01, 0.01, math.inf)), attempts=20)
+"""The rotation about the approach axis is free."""
+_GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
+_COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68, 1, 84))
+"""Of the fractions 0 to 1, in equal steps, with linear transitions."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReachabilityMap:
+    """Fraction of orientations that are reached at the points of a plane."""
+
+    plane: str
+    """``xy``, ``xz`` or ``yz`` of the group's base."""
+    offset: float
+    """Position of the plane along the axis across it [m]."""
+    first: Array
+    """Coordinates along the first axis of the plane [m], shape (k,)."""
+    second: Array
+    """Coordinates along its second axis [m], shape (l,)."""
+    share: Array
+    """Fraction of the orientations that are reached, 0 to 1, shape (l, k)."""
+
+    def svg(self, title: str = "") -> str:
+        """Return the map as a picture, an SVG document."""
+        half = 0.5 * float(self.first[1] - self.first[0])
+        x_range, y_range = (
+            (float(x[0]) - half, float(x[-1]) + half) for x in (self.first, self.second)
+        )
+        width = 640.0
+        height = 58.0 + (width - 72.0) * (y_range[1] - y_range[0]) / (x_range[1] - x_range[0])
+        label = f"{self.plane[0]} [m], upwards {self.plane[1]} [m]"
+        axes = Axes(0.0, 0.0, width, height, title, x_range, y_range, label)
+        for y, row in zip(self.second.tolist(), self.share.tolist(), strict=True):
+            for x, share in zip(self.first.tolist(), row, strict=True):
+                if share > 0.0:
+                    axes.cell((x - half, x + half), (y - half, y + half), _colour(share))
+        return page(width, height + 34.0, [axes.svg(), *_legend(62.0, height + 6.0)])
+
+
+def reachability_map(
+    group: JointGroup,
+    plane: str = "xz",
+    offset: float = 0.0,
+    *,
+    step: float = 0.1,
+    directions: int = 20,
+    orientation: ArrayLike | None = None,
+    world: World | None = None,
+) -> ReachabilityMap:
+    """Return which fraction of approach directions an arm reaches at the points of a plane.
+
+    Args:
+        group: an arm; poses are those of its tip in its base.
+        plane: ``xy``, ``xz`` or ``yz``.
+        offset: position of the plane along the axis across it [m].
+        step: distance of the points [m].
+        directions: number of directions of the tip's z axis, spread evenly over the sphere; the
+            rotation about it is free.
+        orientation: the only one of the tip instead, shape (3, 3).
+        world: obstacles; if given, only collision-free configurations count.
+
+    Returns:
+        The map; ``.svg()`` is a picture of it.
+
+    Raises:
+        InvalidCommand: an unknown plane, numbers out of range, or too many poses.
+        InvalidConfig: the group is not a chain.
+    """
+    if plane not in PLANES:
+        raise InvalidCommand(
+            f"plane is '{plane}'; allowed: {', '.join(PLANES)}.{did_you_mean(plane, PLANES)}",
+            field="plane",
+        )
+    if not (math.isfinite(offset) and math.isfinite(step) and step > 0.0 and directions >= 1):
+        raise InvalidCommand(
+            f"offset is {offset} m, step {step} m, directions {directions}; they must be finite, "
+            "step above 0 and directions at least 1."
+        )
+    a, b, across = PLANES[plane]
+    places = group.fk_batch(group.random(_SAMPLES, seed=0))[:, :3, 3]
+    first, second = (_grid(places[:, k], step) for k in (a, b))
+    rotations, settings = _directions(directions), _SETTINGS
+    if orientation is not None:
+        X = np.eye(4)
+        X[:3, :3] = orientation
+        rotations, settings = rigid_pose(X, "orientation")[None, :3, :3], IkSettings(attempts=20)
+    count = len(first) * len(second) * len(rotations)
+    if count > MAX_POSES:
+        raise InvalidCommand(
+            f"step {step} m and {len(rotations)} directions make {count} poses; allowed are "
+            f"{MAX_POSES}: use a larger step.",
+            field="step",
+        )
+    poses = np.zeros((len(second), len(first), len(rotations), 4, 4))
+    poses[..., :3, :3], poses[..., 3, 3] = rotations, 1.0
+    poses[..., a, 3], poses[..., b, 3] = first[None, :, None], second[:, None, None]
+    poses[..., across, 3] = offset
+    found = group.ik_batch(poses.reshape(-1, 4, 4), world=world, settings=settings)
+    share = found.solved.reshape(poses.shape[:3]).mean(axis=2)
+    return ReachabilityMap(plane, offset, first, second, share)
+
+
+def _grid(values: Array, step: float) -> Array:
+    """Return multiples of a step that contain all values, at least two."""
+    low, high = math.floor(values.min() / step), math.ceil(values.max() / step)
+    return step * np.arange(low, max(high, low + 1) + 1)
+
+
+def _directions(count: int) -> Array:
+    """Return rotations whose z axes are spread evenly, on a spiral, shape (count, 3, 3)."""
+    k = np.arange(count)
+    z = 1.0 - (2.0 * k + 1.0) / count
+    r = np.sqrt(1.0 - z * z)
+    axes = np.stack([r * np.cos(_GOLDEN * k), r * np.sin(_GOLDEN * k), z], axis=1)
+    helper = np.where(np.abs(axes[:, :1]) < 0.9, [[1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0]])
+    x = np.cross(helper, axes)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    return np.stack([x, np.cross(axes, x), axes], axis=2)
+
+
+def _colour(share: float) -> str:
+    place = share * (len(_COLOURS) - 1)
+    k = min(int(place), len(_COLOURS) - 2)
+    mixed = (round(a + (b - a) * (place - k)) for a, b in zip(*_COLOURS[k : k + 2], strict=True))
+    return "#{:02x}{:02x}{:02x}".format(*mixed)
+
+
+def _legend(x: float, y: float) -> list[str]:
+    """Return SVG elements that explain the colours."""
+    parts = []
+    for k in range(11):
+        parts.append(
+            f'<rect x="{x + 24.0 * k:.0f}" y="{y:.0f}" width="24" height="10" '
+            f'fill="{_colour(0.1 * k)}" stroke="#9aa4b0" stroke-width="0.3"/>'
+        )
+    words = "reached: 0 to 100 % of the orientations"
+    return [*parts, text(x + 274.0, y + 9.0, words, size=11)]
