@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
 from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
 from motion_nodes.planning.industrial.tool_motion import ToolMotion
-from motion_nodes.planning.planning_problem import PlanRequest
+from motion_nodes.planning.planning_problem import Goal, PlanRequest, PoseGoal, PosesGoal
 from motion_nodes.ros.messages.goal_constraints import goals_of
 from motion_nodes.ros.messages.goal_context import GoalContext
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
@@ -167,7 +167,7 @@ def _item(request: Any, radius: float, context: GoalContext, problem: PlanReques
     if kind is ToolMotion.CIRC:
         arc, along = arc_point(request, context), _without_positions(along)
     goals = goals_of(request.goal_constraints, context)
-    link = context.link("")
+    link = _tool(goals, kind, radius, context)
     return SequenceItem(
         replace(problem, goals=goals, constraints=path_constraints_of(along, context)),
         kind,
@@ -178,6 +178,17 @@ def _item(request: Any, radius: float, context: GoalContext, problem: PlanReques
         scaling(request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"),
         tool_speed(request, context),
     )
+
+
+def _tool(goals: Sequence[Goal], kind: ToolMotion, radius: float, context: GoalContext) -> str:
+    """Return the link that a motion controls, and that its blending refers to."""
+    named = [goal.link for goal in goals if isinstance(goal, PoseGoal)]
+    if named:
+        return named[0]
+    tips, several = context.group.tips, any(isinstance(goal, PosesGoal) for goal in goals)
+    if len(tips) > 1 and radius == 0.0 and (several or kind is ToolMotion.PTP):
+        return tips[0]  # not used: PTP moves joints, the other motions reject several poses
+    return context.link("")
 
 
 def _without_positions(constraints: Any) -> Any:

@@ -83,7 +83,12 @@ class GoalContext:
         if own is None:
             raise RequestRejected(
                 Codes.INVALID_LINK_NAME,
-                f"group '{self.group.name}' has no tip; a constraint must name its link",
+                f"group '{self.group.name}' has no tip of its own; name the link"
+                + (
+                    f", e.g. one of its tips {', '.join(self.group.tips)}"
+                    if self.group.tips
+                    else ""
+                ),
             )
         links = self.robot.tree.links
         if own not in links:
