@@ -64,7 +64,8 @@ def find_legs(
     floor = min(float(p[:, 2].min()) for p in points.values())
     height = max(float(p[:, 2].max()) for p in points.values()) - floor
     body = [float(p[:, 2].min()) for link, p in points.items() if rigid[link] == rigid[base]]
-    if min(body, default=0.0) < floor + _ABOVE * height:
+    # Without a body of its own, the base is a point of the world.
+    if not body or min(body) < floor + _ABOVE * height:
         return ()
     legs = []
     for group in groups.groups:
