@@ -7,13 +7,12 @@ quiet machine). Figures do not depend on how busy the machine is, but for planni
 A run begins at a collision-free configuration, 1 rad around the default posture or anywhere in the
 joints' range (at most half a turn), and goes to a pose that a collision-free configuration within
 0.6 rad of the posture has, or with the tool downwards to a place beside the base, reachable or not;
-seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest. Links touched: references in
-which two links of the robot's exact geometry touch.
+seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest.
 Runs that the policy alone does not end are repeated with what ``escape`` of the node offers: back
-to the posture once, or a planner. Distances of links are those of their spheres. How scenes are
-drawn is documented in ``rmpflow_scenes.py``; clearance there is that of the robot's geometry by
-coal. A robot that would have been hit had it stood still is counted, to see how often there was
-something to do.
+to the posture once, or a planner, whose path is not simulated. How scenes are drawn is documented
+in ``rmpflow_scenes.py``. The follower of the node leads a robot in MuJoCo, whose contacts are the
+judge: see ``judged_arm.py``. A robot that would have been hit had it stood still is counted, to see
+how often there was something to do.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 from harness import Cell, Report, Spread, arguments, progress
-from peers.distances import LinkDistances
+from judged_arm import FRAME, JUDGED, JudgedArm, Verdict, judged
 from rmpflow_scenes import Outcome, draw_scene, run_scene
 
 from motion_nodes.model.loader import load_robot
@@ -31,7 +30,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
 from motion_nodes.planning.warm_up import warm_up
-from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
@@ -41,7 +40,6 @@ KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, 
 BESIDE = ((0.35, -0.35, 0.3), (0.6, 0.35, 0.6))
 """Bounds of places beside the base [m]."""
 WAYS = ("alone", "posture", "planner")
-FRAME = 0.01  # [s]
 LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
 STANDING = 1.0  # [s] stuck and at rest, after which a run ends
 PLANNING = 5.0  # [s]
@@ -54,8 +52,7 @@ class Run(NamedTuple):
     """Time of arrival [s]; None where it did not arrive."""
     stuck: bool = False
     """Whether the policy reports it stuck."""
-    touched: bool = False
-    """Whether links touched on the way."""
+    verdict: Verdict | None = None
 
 
 class Runs:
@@ -66,7 +63,7 @@ class Runs:
         self.name = name
         self.policy = kind(load_robot(name), ignore_robot_state_updates=True)
         self.checker = CollisionChecker(self.policy.robot, self.policy.active_joints)
-        self.truth = LinkDistances(self.policy.robot, self.policy.active_joints)
+        self.arm = JudgedArm(self.policy)
         warm_up(self.checker)
         self._alone: dict[tuple[int, str], Run] = {}
 
@@ -83,7 +80,7 @@ class Runs:
     def scene(self, seed: int) -> Outcome:
         """Return what came of one scene."""
         scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
-        return run_scene(self.policy, self.checker, self.truth, scene)
+        return run_scene(self.arm, scene)
 
     def _start(self, seed: int, kind: str) -> tuple[Array, Array]:
         """Return a free start, and a pose of the tool."""
@@ -109,19 +106,15 @@ class Runs:
         settings = FollowerSettings(retreat=way == "posture", escape=way == "planner")
         follower = Follower(policy, settings)
         follower.follow_pose(X_WT, 0.0)
-        qd = np.zeros(len(q))
-        fingers = policy.robot.home[policy.robot.indices(policy.watched_joints)]
-        none = np.zeros(len(fingers))
+        self.arm.start(q, policy.scene)
         now, quiet, arrived = 0.0, 0.0, None
-        references = []
         while now < (LONGEST if way == WAYS[0] else ESCAPING):
-            step = follower.step(RobotMotion(q, qd, fingers, none), FRAME, now)
+            q, qd = self.arm.follow(follower, policy.scene, now)
             now += FRAME
-            q, qd = step if step is not None else (q, np.zeros(len(q)))
-            references.append(q)
             if follower.escape_target is not None:
                 q, took = self._escape(q, X_WT)
                 now += took
+                self.arm.place(q, policy.scene)
                 follower.hand_back(now, "" if took else "no path was found")
             if follower.phase is Phase.ARRIVED:
                 arrived = now
@@ -130,8 +123,7 @@ class Runs:
             quiet = quiet + FRAME if stands else 0.0
             if quiet > STANDING:
                 break
-        touched = not self.checker.exact.are_free(np.array(references)).all()
-        return Run(arrived, arrived is None and policy.stuck, touched)
+        return Run(arrived, arrived is None and policy.stuck, self.arm.verdict)
 
     def _escape(self, q: Array, X_WT: Array) -> tuple[Array, float]:
         """Return where a plan ends, and its duration [s]; 0 where there is none."""
@@ -142,22 +134,26 @@ class Runs:
         return np.array(found.trajectory.positions[-1]), float(found.trajectory.times[-1])
 
 
+ARRIVALS = ["", "runs", "arrived [%]", "reported stuck", "median [s]", "longest [s]", *JUDGED]
+SCENES = ["", "scenes", "arrived [%]", "touched if still", "5 % [mm]", *JUDGED]
+
+
 def arrival_row(what: str, found: list[Run]) -> list[Cell]:
     """Return the table's row about some runs."""
     took = Spread.of(run.seconds for run in found if run.seconds is not None)
+    verdicts = [run.verdict for run in found if run.verdict is not None]
     return [what, len(found), 100.0 * took.count / len(found), sum(run.stuck for run in found),
-            sum(run.touched for run in found), took.p50, took.maximum]  # fmt: skip
+            took.p50, took.maximum, *judged(verdicts)]  # fmt: skip
 
 
 def scene_row(name: str, found: list[Outcome]) -> list[Cell]:
     """Return the table's row about scenes."""
-    clearance, passive, apart, error = np.array(
-        [(run.clearance, run.passive, run.apart, run.error) for run in found]
+    clearance, passive, error = np.array(
+        [(run.verdict.clearance, run.passive, run.error) for run in found]
     ).T
     return [
-        name, len(found), int((clearance < 0.0).sum()), int((passive < 0.0).sum()),
-        1e3 * float(clearance.min()), 1e3 * float(np.percentile(clearance, 5)),
-        1e3 * float(apart.min()), 100.0 * float((error < 0.01).mean()),
+        name, len(found), 100.0 * float((error < 0.01).mean()), int((passive < 0.0).sum()),
+        1e3 * float(np.percentile(clearance, 5)), *judged([run.verdict for run in found]),
     ]  # fmt: skip
 
 
@@ -181,23 +177,17 @@ def main() -> None:
     if rows:
         report.table(
             "From random starts to random poses",
-            ["", "runs", "arrived [%]", "reported stuck", "links touched", "median [s]",
-             "longest [s]"],
+            ARRIVALS,
             rows,
             "Posture, planner: as alone, but where that is stuck it goes back to its posture "
             "once, or along a planner's path.",
-        )  # fmt: skip
+        )
     if options.scenes:
         rows = []
         for robot in robots:
             progress(f"{robot.name}, scenes")
             rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
-        report.table(
-            "Two flying balls, two boxes, a table; 8 s each",
-            ["", "scenes", "touched", "touched if still", "least [mm]", "5 % [mm]", "links [mm]",
-             "arrived [%]"],
-            rows,
-        )  # fmt: skip
+        report.table("Two flying balls, two boxes, a table; 8 s each", SCENES, rows)
     report.write(options.json)
 
 

@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from peers.distances import LinkDistances
+from judged_arm import FRAME, JudgedArm, Verdict
 
-from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
-FRAME = 0.01  # [s]
 DURATION = 8.0  # [s]
-NEAR = 0.02  # [m]
 BALLS, BOXES = 2, 2
 _COLUMN, _COLUMN_TOP = 0.3, 0.6  # about the base's axis, that balls stay out of [m]
 
@@ -89,45 +89,26 @@ def _flight(
             return world_object(f"ball{k}", Sphere(radius), np.eye(4)), start, direction
 
 
-@dataclass
-class Outcome:
+class Outcome(NamedTuple):
     """What a run came to."""
 
-    clearance: float
-    """Least distance of the robot's geometry from any obstacle [m]."""
-    apart: float
-    """Least distance of links that must not touch, by their spheres [m]."""
+    verdict: Verdict
     error: float
-    """Position of the tool at the end [m]."""
+    """Distance of the measured tool from its target at the end [m]."""
     passive: float
     """Least distance if the robot had stood still at its start [m]."""
 
 
-def run_scene(
-    policy: RmpflowPolicy, checker: CollisionChecker, truth: LinkDistances, scene: MovingScene
-) -> Outcome:
-    """Drive the policy through a scene; obstacles are updated 100 times a second.
-
-    Spheres contain the geometry, so it is checked only where they are near something.
-    """
+def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
+    """Let a policy's arm move through a scene; obstacles are updated 100 times a second."""
+    policy, q = arm.policy, scene.start
     policy.reset()
-    policy.set_ignore_state_updates(True)
-    checker.set_scene(Scene())
-    rest = np.zeros(len(scene.start))
-    policy.set_internal_robot_joint_states(scene.start, rest)
-    policy.set_end_effector_target(scene.target[:3, 3], to_quat_xyzw(scene.target))
-    least = apart = passive = np.inf
+    follower = Follower(policy)
+    follower.follow_pose(scene.target, 0.0)
+    arm.start(scene.start, scene.at(0.0))
+    passive = min(arm.clearance_at_rest(scene.at(t)) for t in np.arange(0.0, DURATION, 5 * FRAME))
+    arm.place(scene.start, scene.at(0.0))
     for k in range(round(DURATION / FRAME)):
-        now = scene.at(k * FRAME)
-        policy.set_scene(now)
-        q, _ = policy.compute_joint_targets(scene.start, rest, frame_duration=FRAME)
-        near = policy.clearance()
-        least = min(least, truth.least(q, now) if near < min(NEAR, least) else near)
-        if k % 5 == 0:
-            apart = min(apart, checker.distance(q).value)
-    error = policy.status.position_error
-    policy.set_internal_robot_joint_states(scene.start, rest)
-    for k in range(0, round(DURATION / FRAME), 5):
-        policy.set_scene(scene.at(k * FRAME))
-        passive = min(passive, policy.clearance())
-    return Outcome(least, apart, error, passive)
+        q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
+    error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
+    return Outcome(arm.verdict, float(error), passive)
