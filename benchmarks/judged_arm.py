@@ -25,6 +25,7 @@ from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mjcf_shapes import quat_wxyz
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.scene_bodies import PREFIX, bodies_of
@@ -71,7 +72,7 @@ class JudgedArm:
         self._watched = robot.indices(policy.watched_joints)
         self._geoms = (np.empty(0, int), np.empty(0, int))
         """Indices of the geoms of links that move, and of objects."""
-        self._scene = Scene()
+        self._scene, self._mocap = Scene(), dict[str, int]()
         self._sent = robot.home[self._active]
         self.verdict = Verdict()
 
@@ -141,17 +142,31 @@ class JudgedArm:
         self._sent = q
 
     def _set_scene(self, scene: Scene) -> None:
+        """Place the objects; other ones than before become bodies of the simulation."""
+        world, before = self._world, self._scene.objects
         if scene is self._scene:
             return
-        self._scene, before = scene, self._world.model
-        self._world.set_bodies(bodies_of(scene, self._placement))
-        model = self._world.model
-        if model is not before:
+        self._scene = scene
+        model, data, X_WB = world.model, world.data, world.base_pose(_NAME)
+        if {n: o.parts for n, o in scene.objects.items()} != {
+            n: o.parts for n, o in before.items()
+        }:
+            world.set_bodies(bodies_of(scene, self._placement))
+            model = world.model
             names = np.array([model.body(int(k)).name for k in model.geom_bodyid])
             objects = np.char.startswith(names, PREFIX)
             solid = (model.geom_contype | model.geom_conaffinity) != 0
             moves = (model.body_treeid[model.geom_bodyid] >= 0) & ~objects
             self._geoms = np.flatnonzero(moves & solid), np.flatnonzero(objects)
+            self._mocap = {
+                n: int(model.body_mocapid[model.body(PREFIX + n).id]) for n in scene.objects
+            }
+            return
+        for name, item in scene.objects.items():
+            if item is not before[name]:
+                X = X_WB @ item.X_WO
+                data.mocap_pos[self._mocap[name]] = X[:3, 3]
+                data.mocap_quat[self._mocap[name]] = quat_wxyz(X[:3, :3])
 
 
 def judged(found: Sequence[Verdict]) -> list[Cell]:

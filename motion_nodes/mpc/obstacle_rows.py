@@ -54,10 +54,10 @@ def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32
 
 def _bounding_radii(name: str, rows: Array) -> Array:
     """Return the radii of spheres about the shapes' frames that contain them [m]."""
-    sizes = {"box": rows[:, 12:15], "cylinder": rows[:, 12:14], "cone": rows[:, 12:14]}.get(name)
-    if sizes is None:
+    count = {"sphere": 0, "box": 3, "cylinder": 2, "cone": 2}.get(name)
+    if count is None:
         return np.full(len(rows), _UNKNOWN)
-    return np.asarray(np.linalg.norm(sizes, axis=1) + rows[:, 15])
+    return np.asarray(np.linalg.norm(rows[:, 12 : 12 + count], axis=1) + rows[:, 15])
 
 
 def _rotations(vectors: Array) -> Array:

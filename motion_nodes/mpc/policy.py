@@ -137,6 +137,10 @@ class MpcPolicy(RmpflowPolicy):
         self._planner.forget()
         self._since_plan = np.inf
 
+    @property
+    def _rmps_alone(self) -> bool:
+        return self.plan is None and super()._rmps_alone
+
     def _accelerations(self, state: JointMotion, dt: float) -> Callable[[Array], Array]:
         if self._stopping or self.plan is None:
             return super()._accelerations(state, dt)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
+from motion_nodes.kernels.rmp.rmp_codegen import rmp_calls
+from motion_nodes.kernels.rmp.rmp_integration import SOLVABLE
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     FAR,
@@ -44,8 +45,6 @@ from motion_nodes.rmpflow.rmp_inputs import (
 )
 from motion_nodes.rmpflow.self_collision import link_tables
 from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
-
-_SOLVABLE = 1e-11  # min relative pivot of the factorization for a valid solution
 
 
 class Evaluator:
@@ -86,7 +85,12 @@ class Evaluator:
         self._robot = robot
         self._memory = new_memory(self.model)
         self._whole = self._memory.view(np.int64)
-        self._run = rmp_call(self.model)
+        self._run, entry = rmp_calls(self.model)
+        fields = [
+            self._memory[self._at[x] :].ctypes.data for x in ("q", "qd", "qdd", "least_pivot")
+        ]
+        self.addresses = (entry, self._memory.ctypes.data, *fields)
+        """Of the generated code, of its memory and of four of its fields, for the integration."""
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))
@@ -177,12 +181,17 @@ class Evaluator:
         if goal.rotation is not None:
             self._goal_axes[:] = goal.rotation
 
+    def set_watched(self, q: Array, qd: Array) -> None:
+        """Set the state of the watched joints for the integration, shape (m,) each."""
+        n = self.model.active
+        self._q[n:], self._qd[n:] = q, qd
+
     def acceleration(self, q: Array, qd: Array) -> Array:
         """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
         self._evaluate(q, qd)
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
-        if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
+        if self._memory[at["least_pivot"]] > SOLVABLE and np.isfinite(solution).all():
             return solution
         M = self._memory[at["M"] : at["M"] + n * n].reshape(n, n)
         rhs = self._memory[at["rhs"] : at["rhs"] + n]

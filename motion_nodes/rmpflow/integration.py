@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, generated_bound
+from motion_nodes.kernels.rmp.rmp_integration import HEADER, ROWS, integration_code
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.compiled_policy import Evaluator
 
-_REGISTER = 8  # min number of rows for the generated code
 _HARDEST = 1e6  # replaces a missing jerk limit [rad/s^3]
 
 
@@ -68,20 +68,25 @@ class Integrator:
             bounded_jerk: whether jerk limits are respected.
         """
         n = len(limits.names)
-        self._limits = limits
-        self._lower, self._upper = limits.lower, limits.upper
+        self._limits, self._code = limits, integration_code()
         self._acceleration = np.where(np.isfinite(limits.acceleration), limits.acceleration, most)
+        blocks = -(-n // self._code.lanes)
+        self._memory = np.zeros(HEADER.size + len(ROWS) * blocks * self._code.lanes)
+        self._whole, self._address = self._memory.view(np.int64), self._memory.ctypes.data
+        self._whole[HEADER["joints"]], self._whole[HEADER["blocks"]] = n, blocks
+        rows = self._memory[HEADER.size :].reshape(len(ROWS), -1)
+        x = dict(zip(ROWS, rows, strict=True))
+        for row in (x["upper"], x["speed"], x["acceleration"], x["jerk"]):
+            row[:] = 1.0  # also of lanes without a joint, which rest at 0
+        x["lower"][:] = -1.0
+        self._rows = {name: row[:n] for name, row in x.items()}
         jerk = limits.jerk if bounded_jerk else np.full(n, _HARDEST)
-        # Padded to a full register, else the code processes one joint after the other.
-        self._rows = np.ones((max(n, _REGISTER), len(INPUTS)))
-        self._columns = {name: self._rows[:n, i] for i, name in enumerate(INPUTS)}
-        self._columns["lower"][:] = np.where(np.isfinite(limits.lower), limits.lower, -1e9)
-        self._columns["upper"][:] = np.where(np.isfinite(limits.upper), limits.upper, 1e9)
-        self._columns["speed"][:] = np.minimum(limits.velocity, 1e6)
-        self._columns["acceleration"][:] = self._acceleration
-        self._columns["jerk"][:] = np.minimum(jerk, _HARDEST)
-        self._out = np.zeros(len(self._rows))
-        self._bound = generated_bound()
+        self._rows["lower"][:] = np.where(np.isfinite(limits.lower), limits.lower, -1e9)
+        self._rows["upper"][:] = np.where(np.isfinite(limits.upper), limits.upper, 1e9)
+        self._rows["acceleration"][:] = self._acceleration
+        self._rows["jerk"][:] = np.minimum(jerk, _HARDEST)
+        self._state = rows[:3, :n]
+        self.set_max_velocity(limits.velocity)
 
     @property
     def acceleration(self) -> Array:
@@ -90,7 +95,7 @@ class Integrator:
 
     def set_max_velocity(self, velocity: Array) -> None:
         """Set velocity limits below those of the joints, shape (n,) [rad/s or m/s]."""
-        self._columns["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)
+        self._rows["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)
 
     def step(self, state: JointMotion, desired: Array, dt: float) -> None:
         """Advance a state by one step.
@@ -100,23 +105,35 @@ class Integrator:
             desired: accelerations of the policy [rad/s^2 or m/s^2], shape (n,).
             dt: length of the step [s].
         """
-        share = float((np.abs(desired) / self._acceleration).max(initial=1.0))
-        x = self._columns
-        x["q"][:], x["qd"][:], x["last"][:] = state.q, state.qd, state.qdd
-        x["desired"][:] = desired if share == 1.0 else desired / share
-        x["dt"][:] = dt
-        self._bound(self._rows, self._out)
-        qdd = self._out[: len(desired)].copy()
-        before = state.q
-        state.q, state.qd, state.qdd = before + dt * state.qd, state.qd + dt * qdd, qdd
-        if not ((state.q >= self._lower) & (state.q <= self._upper)).all():
-            self._hold(state, before)
+        self._load(state, dt)
+        self._rows["desired"][:] = desired
+        self._code.step(self._address)
+        self._store(state)
 
-    def _hold(self, state: JointMotion, before: Array) -> None:
-        """Stop at the position limits; a joint outside may move back, but not farther out."""
-        q, qd = state.q, state.qd
-        held = np.clip(q, np.minimum(self._lower, before), np.maximum(self._upper, before))
-        stopped = (held != q) & ((q - held) * qd > 0.0)
-        state.q = held
-        state.qd = np.where(stopped, 0.0, qd)
-        state.qdd = np.where(stopped, 0.0, state.qdd)
+    def run(
+        self, state: JointMotion, evaluator: Evaluator, offset: Array, count: int, dt: float
+    ) -> int:
+        """Advance a state by steps of RMPs, and return how many were done.
+
+        Args:
+            state: changed in place.
+            evaluator: of the RMPs; its watched joints are set.
+            offset: from the state to the positions that the RMPs use, shape (n,).
+            count: wanted number of steps; they end before one whose RMPs cannot be solved reliably.
+            dt: length of a step [s].
+        """
+        self._load(state, dt)
+        self._rows["offset"][:] = offset
+        self._whole[: len(evaluator.addresses)] = evaluator.addresses
+        self._whole[HEADER["count"]] = count
+        self._code.run(self._address)
+        self._store(state)
+        return int(self._whole[HEADER["done"]])
+
+    def _load(self, state: JointMotion, dt: float) -> None:
+        rows = self._state
+        rows[0], rows[1], rows[2] = state.q, state.qd, state.qdd
+        self._memory[HEADER["dt"]] = dt
+
+    def _store(self, state: JointMotion) -> None:
+        state.q, state.qd, state.qdd = self._state.copy()

@@ -282,8 +282,7 @@ class RmpflowPolicy(TargetedPolicy):
         self._state = JointMotion(positions, speed, rest)
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
-        for _ in range(count):
-            self._step(state, dt)
+        self._integrate(state, count, dt)
         self._state = state
         self._surroundings.elapse(count * dt)
         self._unwatched += count * dt
@@ -297,6 +296,22 @@ class RmpflowPolicy(TargetedPolicy):
     def _watch(self, duration: float) -> None:
         """Update the progress check after some time [s]."""
         watch(self._progress, self._evaluator.goal, self._errors(), duration)
+
+    def _integrate(self, state: JointMotion, count: int, dt: float) -> None:
+        self._evaluator.set_watched(self._watched_q, self._watched_qd)
+        done = 0
+        while done < count:
+            if self._rmps_alone:
+                left = count - done
+                done += self._integrator.run(state, self._evaluator, self._sag, left, dt)
+            if done < count:
+                self._step(state, dt)
+                done += 1
+
+    @property
+    def _rmps_alone(self) -> bool:
+        """Whether nothing but the RMPs decides about the steps of a frame."""
+        return self._smoothing is None and not self._stopping
 
     def _step(self, state: JointMotion, dt: float) -> None:
         if self._stopping:

@@ -172,7 +172,7 @@ def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
 def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
     """Return the rows of one shape, each with the name of its formula."""
     if isinstance(solid, Sphere):
-        return [("box", _row(X, (0.0, 0.0, 0.0), solid.radius))]
+        return [("sphere", _row(X, (0.0, 0.0, 0.0), solid.radius))]
     if isinstance(solid, Capsule):
         return [("box", _row(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))]
     if isinstance(solid, HalfSpace):
@@ -184,7 +184,7 @@ def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
         centres = spheres[:, :3] @ X[:3, :3].T + X[:3, 3]
         places = [np.column_stack((X[:3, :3], centre)) for centre in centres]
         radii = spheres[:, 3]
-        return [("box", _row(P, (0.0, 0.0, 0.0), r)) for P, r in zip(places, radii, strict=True)]
+        return [("sphere", _row(P, (0.0, 0.0, 0.0), r)) for P, r in zip(places, radii, strict=True)]
     if isinstance(solid, Voxels):
         return [("box", row) for row in _box_rows(_few_boxes(solid), X)]
     known = type_of(solid)

@@ -22,7 +22,14 @@ def test_pairs_run_in_the_widest_registers():
     cpu = native.host_cpu()
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
     text = native.assembly(rmp_text(rmp_cases.case("franka").model), cpu)
-    for name in ("rmp_box", "rmp_cylinder", "rmp_cone", "rmp_place_run", "rmp_wrenches"):
+    for name in (
+        "rmp_sphere",
+        "rmp_box",
+        "rmp_cylinder",
+        "rmp_cone",
+        "rmp_place_run",
+        "rmp_wrenches",
+    ):
         body = re.search(rf"^{name}:(.*?)^\.Lfunc_end", text, re.S | re.M)
         assert body is not None, name
         assert body[1].count(f"%{register}") > 50, name

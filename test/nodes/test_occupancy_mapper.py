@@ -51,6 +51,7 @@ class Cameras:
         fill_transform(entry.transform, EYE, to_quat_xyzw(EYE))
         static.publish(TFMessage(transforms=[entry]))
         self.lag = 0.0
+        self.transforms = node.create_publisher(TFMessage, "/tf", RELIABLE)
 
     def stamp(self, message) -> None:
         set_stamp(message, self.client.node.get_clock().now().nanoseconds - round(1e9 * self.lag))
@@ -77,6 +78,15 @@ class Cameras:
         message = cloud_message(np.asarray(points, np.float32), frame, Image().header.stamp)
         self.stamp(message)
         self.clouds.publish(message)
+
+    def show_from_arm(self, points, late: float) -> None:
+        """Publish a cloud of a camera that moves, whose transform is older by some time [s]."""
+        entry = TransformStamped(child_frame_id="moving_eye")
+        entry.header.frame_id = "panda_link0"
+        fill_transform(entry.transform, EYE, to_quat_xyzw(EYE))
+        set_stamp(entry, self.client.node.get_clock().now().nanoseconds - round(1e9 * late))
+        self.transforms.publish(TFMessage(transforms=[entry]))
+        self.show_points(points, "moving_eye")
 
     @property
     def centres(self):
@@ -151,6 +161,8 @@ def test_bad_images_are_dropped_with_their_reasons(cameras):
         (lambda: cameras.show_points(points, "moon"), "moon"),
         (lambda: cameras.show_points(points, ""), "frame_id"),
         (lambda: cameras.show(DEPTH[:50]), "pixels"),
+        (lambda: cameras.show(DEPTH[:0]), "pixels"),
+        (lambda: cameras.show_from_arm(points, 2.0), "s older"),
     ):
         cameras.client.repeat(publish, lambda r=reason: r in cameras.report, reason, within=20.0)
     for lag, reason in ((7200.0, "s old"), (-3600.0, "in the future")):
@@ -163,6 +175,8 @@ def test_bad_images_are_dropped_with_their_reasons(cameras):
     assert not len(cameras.centres)
     cameras.show_points(nothing)
     cameras.show_points(np.empty((0, 3)))
+    occupied(cameras, lambda: cameras.show_from_arm(points, 0.0), "transforms in time")
+    cameras.clear()
     many = np.tile(points, (2, 1))
     occupied(cameras, lambda: cameras.show_points(many), "clouds again")
 

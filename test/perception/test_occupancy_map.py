@@ -179,6 +179,32 @@ def test_bad_points():
     assert len(made.cells()) == before
 
 
+def test_five_million_points():
+    made, plain = OccupancyMap(SETTINGS), OccupancyMap(SETTINGS)
+    seen(plain, WORLD)
+    points = DepthProjection(camera()).points(depth_of(WORLD, EYE, camera()))
+    result = made.add_view(np.resize(points, (5_000_000, 3)), EYE, 0.0)
+    assert (result.points, result.valid <= SETTINGS.max_points) == (5_000_000, True)
+    for k in range(2):
+        made.add_view(np.resize(points, (5_000_000, 3)), EYE, 0.1 + 0.1 * k)
+    assert cKDTree(centres(made)).query(centres(plain))[0].max() <= 2.0 * EDGE
+    assert surface_distance(WORLD, centres(made)).max() <= 0.5 * np.sqrt(3.0) * EDGE + 1e-6
+
+
+def test_a_camera_inside_the_robot():
+    """It sees the link around it, which is not mapped, and through its cover all else."""
+    X = looking((0.3, -0.4, 0.6), (0.6, 0.0, 0.1))
+    link = np.array([[*X[:3, 3], 0.2]])
+    made, plain = OccupancyMap(SETTINGS), OccupancyMap(SETTINGS)
+    cover = DepthProjection(camera()).points(np.full((120, 160), 0.15))
+    for k in range(3):
+        made.add_view(cover, X, 0.1 * k, link)
+    assert not len(made.cells())
+    seen(made, WORLD, X, begin=1.0, spheres=link)
+    seen(plain, WORLD, X)
+    np.testing.assert_array_equal(made.cells(), plain.cells())
+
+
 @pytest.mark.parametrize(
     "change",
     [{"resolution": 0.0}, {"resolution": 0.002}, {"region_min": (0.0, 0.0)},

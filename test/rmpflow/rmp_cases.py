@@ -122,6 +122,7 @@ def distances_by_differences(obstacles, p, v):
 
 
 _SOLIDS = {
+    "sphere": lambda x, y, z: Box((2.0 * x, 2.0 * y, 2.0 * z)),  # of no size; rounded
     "box": lambda x, y, z: Box((2.0 * x, 2.0 * y, 2.0 * z)),
     "cylinder": lambda radius, half, _: Cylinder(radius, 2.0 * half),
     "cone": lambda radius, half, _: Cone(radius, 2.0 * half),

@@ -93,7 +93,7 @@ def test_what_all_links_may_touch_is_none_and_back():
         ((), 1),
     ):
         allowed = said.with_pairs(pairs, True)
-        assert len(packer.packed(scene_of([ball], allowed), np.eye(4)).rows["box"]) == count
+        assert len(packer.packed(scene_of([ball], allowed), np.eye(4)).rows["sphere"]) == count
 
 
 def test_seen_motion_and_its_end():

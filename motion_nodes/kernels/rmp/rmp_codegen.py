@@ -45,14 +45,17 @@ _SOURCES = (
 )
 
 
-def rmp_call(model: RmpModel) -> Run:
-    """Return ``run(memory)``, which evaluates the policy; compiled at the first call per robot.
+def rmp_calls(model: RmpModel) -> tuple[Run, int]:
+    """Return ``run(memory)``, which evaluates the policy, and the address of the same function.
+
+    Code is compiled at the first call per robot; other code calls the address with that of the
+    memory.
 
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
     """
     code = load_code(f"rmp {model.digest()} {source_digest(_SOURCES)}", lambda: rmp_text(model))
-    return builtin(code.address("rmp_python"), "rmp")
+    return builtin(code.address("rmp_python"), "rmp"), code.address("rmp_evaluate")
 
 
 def rmp_text(model: RmpModel) -> str:

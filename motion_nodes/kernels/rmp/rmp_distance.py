@@ -56,11 +56,14 @@ def distance(
     R = [list(obstacle[3 * i : 3 * i + 3]) for i in range(3)]
     offset = minus(p, obstacle[9:12])
     relative = minus(v, plus(obstacle[16:19], cross(obstacle[19:22], offset)))
-    back = transposed(R)
-    u = times_vector(back, relative)
-    x = [Moving(a, b) for a, b in zip(times_vector(back, offset), u, strict=True)]
+    if shape.rotated:
+        back = transposed(R)
+        offset, relative = times_vector(back, offset), times_vector(back, relative)
+    x = [Moving(a, b) for a, b in zip(offset, relative, strict=True)]
     sizes = [Moving(size) for size in obstacle[12:15]]
     found = signed_distance(MotionOps(ops), shape, x, sizes)
     n = [moving(component).value for component in found.direction]
     curvature = ops.choose(found.inside, 0.0, found.length.bend)
-    return Distance(found.value.value - obstacle[15], times_vector(R, n), dot(n, u), curvature)
+    rate = dot(n, relative)
+    n = times_vector(R, n) if shape.rotated else n
+    return Distance(found.value.value - obstacle[15], n, rate, curvature)

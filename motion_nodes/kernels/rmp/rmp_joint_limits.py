@@ -11,8 +11,6 @@ The formulas work on expression graphs and on NumPy arrays, depending on ``ops``
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,15 +18,11 @@ import numpy as np
 
 from motion_nodes.kernels.formulas.ops import NUMPY
 from motion_nodes.kernels.kinematic_arrays import Array
-from motion_nodes.kernels.sources import source_digest
 
 INPUTS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "dt")
 """Values per joint; ``last`` is the previous acceleration, ``desired`` the desired one."""
 _HALVINGS = 24
 _SLACK = 1e-12
-
-Bound = Callable[[Array, Array], None]
-"""``bound(rows, out)``: rows of shape (n, 10) in, accelerations of shape (n,) out."""
 
 
 @dataclass(frozen=True)
@@ -79,45 +73,52 @@ class _Brake:
         return best
 
 
-def affordable(ops: Any, x: dict[str, Any]) -> Any:
-    """Return the viable acceleration closest to the desired one; ``x`` as in INPUTS."""
-    B, J, dt = x["acceleration"], x["jerk"], x["dt"]
-    step = J * dt
+def _reachable(ops: Any, x: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the min and max acceleration after a step at the max jerk."""
+    B, step = x["acceleration"], x["jerk"] * x["dt"]
     low = ops.maximum(x["last"] - step, -B)
     high = ops.minimum(x["last"] + step, B)
     # An acceleration beyond its limit is reduced at the max jerk.
-    low, high = ops.minimum(low, B), ops.maximum(high, -B)
-    after = x["q"] + x["qd"] * dt
-    up = _Brake(ops, x["upper"] - after, x["qd"], x["speed"], B, J, dt).greatest(low, high)
-    down = -_Brake(ops, after - x["lower"], -x["qd"], x["speed"], B, J, dt).greatest(-high, -low)
+    return ops.minimum(low, B), ops.maximum(high, -B)
+
+
+def _brakes(ops: Any, x: dict[str, Any]) -> tuple[_Brake, _Brake]:
+    """Return the limits of the upper, and of the mirrored lower side."""
+    after, qd = x["q"] + x["qd"] * x["dt"], x["qd"]
+    same = (x["speed"], x["acceleration"], x["jerk"], x["dt"])
+    return (
+        _Brake(ops, x["upper"] - after, qd, *same),
+        _Brake(ops, after - x["lower"], -qd, *same),
+    )
+
+
+def affordable(ops: Any, x: dict[str, Any]) -> Any:
+    """Return the viable acceleration closest to the desired one; ``x`` as in INPUTS."""
+    low, high = _reachable(ops, x)
+    upper, lower = _brakes(ops, x)
+    up, down = upper.greatest(low, high), -lower.greatest(-high, -low)
     return ops.maximum(ops.minimum(x["desired"], up), down)
 
 
-def numpy_bound(rows: Array, out: Array) -> None:
-    """Clamp accelerations to the viable interval, in NumPy."""
-    columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
-    out[:] = affordable(NUMPY, columns)
+def within_jerk(ops: Any, x: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the desired acceleration within the jerk limit, and 1 if it is surely viable, else 0.
 
-
-def generated_bound() -> Bound:
-    """Return the same as generated code, one joint per lane.
-
-    Raises:
-        CodeGenerationError: code cannot be generated on this machine.
+    Surely: with a margin of twice the interval in which the halvings of :func:`affordable` end, so
+    that both functions return the same number.
     """
-    from motion_nodes.kernels import native
-    from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
-    from motion_nodes.kernels.llvm_text import module_text
-    from motion_nodes.kernels.robot_codegen import load_code
+    low, high = _reachable(ops, x)
+    upper, lower = _brakes(ops, x)
+    margin = (high - low) * 2.0 ** (1 - _HALVINGS)
 
-    def text() -> str:
-        tape = ExpressionGraph()
-        x = {name: tape.input(i) for i, name in enumerate(INPUTS)}
-        program = Program(tape, len(INPUTS), ((affordable(tape, x),),))
-        lanes = native.host_cpu().lanes("double")
-        return module_text({"bound": program}, {"bound": ("one", "many")}, lanes)
+    def clamped(a: Any) -> Any:
+        return ops.maximum(ops.minimum(a, high), low)
 
-    code = load_code(f"rmp bounds {source_digest(('rmp.rmp_joint_limits',))}", text)
-    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-    run = kind(code.address("bound_many"))
-    return lambda rows, out: run(rows.ctypes.data, len(out), out.ctypes.data)
+    up = upper.stops(clamped(x["desired"] + margin))
+    down = lower.stops(-clamped(x["desired"] - margin))
+    return clamped(x["desired"]), up * down
+
+
+def numpy_bound(rows: Array) -> Array:
+    """Return viable accelerations in NumPy, shape (n,); inputs of shape (n, 10)."""
+    columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
+    return np.asarray(affordable(NUMPY, columns))

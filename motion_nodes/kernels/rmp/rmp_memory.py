@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.collision.shape_kinds import added_shapes
-from motion_nodes.kernels.formulas.shapes import BOX, CONE, CYLINDER, ShapeFormula
+from motion_nodes.kernels.formulas.shapes import BALL, BOX, CONE, CYLINDER, ShapeFormula
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp.rmp_leaves import Leaf
@@ -175,8 +175,7 @@ class ObstacleArrays:
     rows: Mapping[str, Array]
     """By name of the shape, C-contiguous, shape (k, OBSTACLE): rotation (9, row-major), position
     (3), sizes of the shape's formula (3), rounding radius, velocity (3), angular velocity (3).
-    A sphere is a box without size, a capsule one with a single size, the ground a very large
-    one."""
+    A capsule is a box with a single size, the ground a very large one."""
 
 
 def empty_obstacles() -> ObstacleArrays:
@@ -186,7 +185,7 @@ def empty_obstacles() -> ObstacleArrays:
 
 def obstacle_shapes() -> dict[str, ShapeFormula]:
     """Return the shapes of obstacles, by name."""
-    return {shape.name: shape for shape in (BOX, CYLINDER, CONE, *added_shapes())}
+    return {shape.name: shape for shape in (BALL, BOX, CYLINDER, CONE, *added_shapes())}
 
 
 def obstacle_field(name: str) -> str:

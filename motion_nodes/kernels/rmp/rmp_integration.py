@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integration of a policy's accelerations, and of RMPflow over several steps, as generated code.
+
+The code is the same for all robots: it calls a robot's RMPs by their address.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from motion_nodes.kernels import native
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.formulas.ops import Ops
+from motion_nodes.kernels.ir_value import IrValue
+from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
+from motion_nodes.kernels.memory_layout import FieldLayout, Fields
+from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, affordable, within_jerk
+from motion_nodes.kernels.robot_codegen import load_code
+from motion_nodes.kernels.simd import Lanes
+from motion_nodes.kernels.sources import source_digest
+
+SOLVABLE = 1e-11
+"""Min relative pivot of the factorization for a valid solution of the RMPs."""
+ROWS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "offset")
+"""Values per joint, each a row of the padded number of joints: state, desired acceleration, limits,
+and the offset from the state to the positions that the RMPs use."""
+HEADER = FieldLayout(evaluate=1, memory=1, q=1, qd=1, qdd=1, pivot=1, joints=1, blocks=1, count=1,
+                     done=1, dt=1)  # fmt: skip
+"""Before the rows: address of the RMPs, of their memory, and of fields in it; number of joints, of
+registers per row and of steps; steps done; their length [s]."""
+
+
+@dataclass(frozen=True)
+class IntegrationCode:
+    """Functions that take the address of a memory: ``HEADER``, then ``ROWS``."""
+
+    step: Callable[[int], None]
+    """Advances the state by one step at the desired accelerations."""
+    run: Callable[[int], None]
+    """Advances it by steps of the RMPs, until their system cannot be solved reliably."""
+    lanes: int
+    """A row has a multiple of this length."""
+
+
+def integration_code() -> IntegrationCode:
+    """Return the code.
+
+    Raises:
+        CodeGenerationError: code cannot be generated on this machine.
+    """
+    lanes = native.host_cpu().lanes("double")
+    sources = source_digest(("rmp.rmp_joint_limits", "rmp.rmp_integration"))
+    code = load_code(f"rmp integration {sources}", lambda: _text(lanes))
+    # The GIL is kept: to get it back may take longer than the steps.
+    kind = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+    step, run = (kind(code.address(name)) for name in ("integrate", "run"))
+    return IntegrationCode(step, run, lanes.count)
+
+
+def _text(lanes: Lanes) -> str:
+    reduction = f"double @llvm.vector.reduce.fmax.{lanes.suffix}({lanes.type})"
+    return "\n".join([_step(lanes), _run(lanes), *declarations(lanes), f"declare {reduction}"])
+
+
+def _moved(ops: Ops, x: dict[str, Any], a: Any) -> tuple[Any, Any, Any]:
+    """Return position, velocity and acceleration after an Euler step, stopped at position limits.
+
+    A joint outside its limits may move back, but not farther out.
+    """
+    q, qd = x["q"] + x["dt"] * x["qd"], x["qd"] + x["dt"] * a
+    lower, upper = ops.minimum(x["lower"], x["q"]), ops.maximum(x["upper"], x["q"])
+    held = ops.minimum(ops.maximum(q, lower), upper)
+    stopped = ops.less(0.0, (q - held) * qd)
+    return held, ops.choose(stopped, 0.0, qd), ops.choose(stopped, 0.0, a)
+
+
+def _step(lanes: Lanes) -> str:
+    """Write ``integrate(memory)``.
+
+    Desired accelerations beyond a limit are scaled down together, then each is clamped to what is
+    viable. The search for that is left out while all are viable anyway.
+    """
+    flow, n = FunctionBuilder(lanes, memory="ptr"), lanes.count
+    header = Fields(flow.pointer("memory"), HEADER)
+    rows, blocks, one = header.memory.at(HEADER.size), header.whole("blocks"), flow.constant(1.0)
+    dt = header.real("dt").splat(n)
+    places = {name: rows.at(blocks * (n * k)) for k, name in enumerate(ROWS)}
+    with flow.loop(blocks, share=one) as block:
+        size, most = (places[x].load(block.index * n, n) for x in ("desired", "acceleration"))
+        block["share"] = (size.size() / most).larger(block["share"])
+    share = block["share"].largest().splat(n) if n > 1 else block["share"]
+
+    tape = ExpressionGraph()
+    x = {name: tape.input(k) for k, name in enumerate(INPUTS)}
+    quick, certain = within_jerk(tape, x)
+    unsure = tape.less(certain, 0.5)
+    slow = affordable(tape, x)
+    limits = Program(tape, len(INPUTS), ((quick, unsure), (slow,)))
+    motion = ExpressionGraph()
+    y = {name: motion.input(k) for k, name in enumerate(INPUTS)}
+    moved = _moved(motion, y, motion.input(len(INPUTS)))
+    with flow.loop(blocks) as block:
+        here = block.index * n
+        given = [dt if name == "dt" else places[name].load(here, n) for name in INPUTS]
+        given[INPUTS.index("desired")] = given[INPUTS.index("desired")] / share
+        body = LlvmFunction(limits, flow, given.__getitem__, n)
+        body.write((quick, unsure))
+        condition = IrValue(flow, f"<{n} x i1>" if n > 1 else "i1", body.output(unsure))
+        with flow.when(condition.any(), a=flow.typed(body.output(quick))) as searched:
+            body.write((slow,))
+            searched["a"] = flow.typed(body.output(slow))
+        given.append(searched["a"])
+        euler = LlvmFunction(Program(motion, len(given), (moved,)), flow, given.__getitem__, n)
+        euler.write()
+        for name, value in zip(("q", "qd", "last"), moved, strict=True):
+            places[name].store(flow.typed(euler.output(value)), here)
+    return flow.function("integrate", linkage="")
+
+
+def _run(lanes: Lanes) -> str:
+    """Write ``run(memory)``."""
+    flow = FunctionBuilder(memory="ptr")
+    header = Fields(flow.pointer("memory"), HEADER)
+    joints, count = header.whole("joints"), header.whole("count")
+    width = header.whole("blocks") * lanes.count
+    rows = header.memory.at(HEADER.size)
+    q, qd, desired, offset = (
+        rows.at(width * ROWS.index(name)) for name in ("q", "qd", "desired", "offset")
+    )
+    seen, speed, found, pivot = (header.pointer(name) for name in ("q", "qd", "qdd", "pivot"))
+    with flow.loop(count) as step:
+        header.at("done").of("i64").store(step.index)
+        with flow.loop(joints) as joint:
+            seen.store(q.load(joint.index) + offset.load(joint.index), joint.index)
+            speed.store(qd.load(joint.index), joint.index)
+        flow.call("void", header.pointer("evaluate"), header.pointer("memory"))
+        with flow.loop(joints, zero=flow.constant(0.0)) as joint:
+            a = found.load(joint.index)
+            desired.store(a, joint.index)
+            joint["zero"] = joint["zero"] + a * 0.0  # NaN if one is not finite
+        valid = (pivot.load() > SOLVABLE) & (joint["zero"] <= 0.0)
+        flow.return_if(~valid)
+        flow.call("void", "integrate", header.memory)
+    header.at("done").of("i64").store(count)
+    return flow.function("run", linkage="")
