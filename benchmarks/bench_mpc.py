@@ -124,15 +124,20 @@ def main() -> None:
                 traps.append([f"{name}, {trap}", len(ends), took.count, sum(e.stuck for e in ends),
                               took.p50, took.maximum, *verdicts])  # fmt: skip
         progress(f"{name}, scenes")
-        scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
+        if options.scenes:
+            scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
         for moving in (False, True):
             spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
             steps.append([f"{name}, {'moving' if moving else 'at rest'}", spread.count, spread.p50,
                           spread.p99, spread.maximum])  # fmt: skip
-    report.table("Franka, from random starts to random poses", ARRIVALS, arrivals)
-    report.table("Franka, traps", ["", "runs", "arrived", "reported stuck", "median [s]",
-                                   "longest [s]", *JUDGED], traps)  # fmt: skip
-    report.table("Franka, two flying balls, two boxes, a table; 8 s each", SCENES, scenes)
+    columns = ["", "runs", "arrived", "reported stuck", "median [s]", "longest [s]", *JUDGED]
+    for title, head, rows in (
+        ("Franka, from random starts to random poses", ARRIVALS, arrivals),
+        ("Franka, traps", columns, traps),
+        ("Franka, two flying balls, two boxes, a table; 8 s each", SCENES, scenes),
+    ):
+        if rows:
+            report.table(title, head, rows)
     report.table("Processor time of a step of 10 ms among 50 boxes [ms]",
                  ["", "steps", "median", "99 %", "max"], steps)  # fmt: skip
     report.write(options.json)

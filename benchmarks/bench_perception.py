@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy maps: time for an image, false and missed obstacles, distance fields, collision checks.
 
-Run: ``python benchmarks/bench_perception.py`` (half a minute). Times are processor times of one
-thread. The recording is made here: exact ray casts of boxes from a moving camera, with noise,
-wrong and missing pixels; what is mapped is compared with the boxes after each image.
+Run: ``python benchmarks/bench_perception.py`` (half a minute), and with ``--latency N`` (minutes) a
+suite in MuJoCo, see ``camera_latency.py``. Times are processor times of one thread. The recording
+is made here: exact ray casts of boxes from a moving camera, with noise, wrong and missing pixels;
+what is mapped is compared with the boxes after each image.
 """
 
 from __future__ import annotations
@@ -197,8 +198,21 @@ def checks(report: Report) -> None:
 
 def main() -> None:
     """Measure and print."""
-    options = arguments(__doc__).parse_args()
+    parser = arguments(__doc__)
+    parser.add_argument("--latency", type=int, default=0, metavar="N", help="crates to place")
+    options = parser.parse_args()
     report = Report("Perception")
+    if options.latency:
+        from camera_latency import latency_row
+
+        report.table(
+            "From a crate before the camera to another command, over ROS; simulated time",
+            ("", "crates", "in the octomap [s]", "max [s]", "other command [s]", "max [s]",
+             "closest after [s]", "closest [mm]", "touched"),
+            [latency_row(policy, options.latency) for policy in ("rmpflow", "mpc")],
+        )  # fmt: skip
+        report.write(options.json)
+        return
     time_per_image(report)
     recording(report)
     fields(report)
