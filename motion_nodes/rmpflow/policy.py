@@ -363,16 +363,6 @@ class RmpflowPolicy(TargetedPolicy):
         """Return the same for joints, shape (n,) each [rad/s or m/s; rad or m]."""
         return joint_lead(velocity, self.settings.cspace_target_rmp)
 
-    @property
-    def stuck_settings(self) -> StuckSettings:
-        """Criteria for a stuck policy."""
-        return self._progress.settings
-
-    @property
-    def stuck(self) -> bool:
-        """Whether the target made no progress for the patience time."""
-        return self._progress.stuck
-
     def forget_progress(self) -> None:
         """Restart the progress check, e.g. after the robot was moved by another controller."""
         self._progress.reset()

@@ -13,6 +13,7 @@ from motion_nodes.rmpflow.integration import JointMotion
 from motion_nodes.rmpflow.numpy_policy import NumpyEvaluation
 from motion_nodes.rmpflow.obstacle_scene import MovingScene
 from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.progress import StuckSettings, TargetProgress
 from motion_nodes.rmpflow.validation import joint_numbers
 from motion_nodes.scene.scene import Scene
 
@@ -27,6 +28,7 @@ class ObservedPolicy:
     _sag: Array
     _watched_q: Array
     _watched_qd: Array
+    _progress: TargetProgress
 
     @property
     def active_joints(self) -> tuple[str, ...]:
@@ -57,6 +59,16 @@ class ObservedPolicy:
     def base_pose(self) -> Array:
         """Pose of the robot's base frame in the world, shape (4, 4)."""
         return self._surroundings.X_WB
+
+    @property
+    def stuck_settings(self) -> StuckSettings:
+        """Criteria for a stuck policy."""
+        return self._progress.settings
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the target made no progress for the patience time."""
+        return self._progress.stuck
 
     def view(self) -> PolicyView | None:
         """Return all inputs of the next step, for inspection; None before any state."""
