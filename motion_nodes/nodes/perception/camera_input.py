@@ -80,9 +80,14 @@ class CameraInput:
         self.pending, self.fault = None, why
 
     def update(self) -> None:
-        """Read the newest image."""
+        """Read the newest image; one that waits for its transforms is not replaced.
+
+        Else none would be mapped where transforms arrive later than the next image.
+        """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info
+        if self.pending is not None:
+            return
         message = self._images.newest()
         if message is None:
             return
