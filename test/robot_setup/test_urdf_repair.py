@@ -111,6 +111,21 @@ def test_masses_that_no_body_has() -> None:
     assert len(told) == 2
 
 
+def test_a_mimic_without_the_prefix_of_its_hand_is_completed() -> None:
+    hands = [
+        joint(f"{side}_q{k}", end, f"{side}{k}", inside=LIMIT + mimic)
+        for side in ("left", "right")
+        for k, end, mimic in ((1, "a", ""), (2, f"{side}1", '<mimic joint="q1"/>'))
+    ]
+    links = [link(name) for name in ("a", "left1", "left2", "right1", "right2")]
+    tree, told = mended(robot(*links, *hands))
+    for side in ("left", "right"):
+        mimic = tree.joints[f"{side}_q2"].mimic
+        assert mimic is not None
+        assert mimic.joint == f"{side}_q1"
+    assert len(told) == 2
+
+
 def test_a_chain_of_mimics_follows_its_first_joint() -> None:
     text = robot(
         *(link(name) for name in "abcd"),

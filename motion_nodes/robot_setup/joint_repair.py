@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repair of a URDF's joints: their types, and the joints that they mimic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.link_repair import number_in
+from motion_nodes.robot_setup.notes import Notes, listed
+
+MOVING = ("revolute", "continuous", "prismatic")
+"""Types of joints that are actuated or mimic one."""
+_TYPES = (*MOVING, "fixed", "floating", "planar")
+
+
+def repair_joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bool:
+    """Make joints with several degrees of freedom fixed.
+
+    Args:
+        joints: elements ``<joint>``.
+        file: for errors.
+        findings: notes are added.
+
+    Returns:
+        Whether a floating joint at the root makes the robot a floating one.
+
+    Raises:
+        InvalidDescription: an unknown type.
+    """
+    free, floating = [], False
+    children = {joint.find("child").get("link") for joint in joints}
+    for joint in joints:
+        kind = joint.get("type")
+        if kind not in _TYPES:
+            raise InvalidDescription(
+                f"{file}, line {joint.sourceline}: joint '{joint.get('name')}' is of type "
+                f"'{kind}'; a URDF has {', '.join(_TYPES)}."
+            )
+        if kind in ("floating", "planar"):
+            joint.set("type", "fixed")
+            at_root = joint.find("parent").get("link") not in children
+            if kind == "floating" and at_root:
+                floating = True
+                text = f"{joint.get('name')} is taken as the free base of a floating robot"
+                findings.add("changed", "joints", text)
+                continue
+            free.append(f"{joint.get('name')} ({kind})")
+    if free:
+        findings.add(
+            "changed", "joints", f"made fixed, for they move in several directions: {listed(free)}"
+        )
+    return floating
+
+
+def repair_mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
+    """Let joints mimic the actuated joint instead of another mimic joint."""
+    by_name = {joint.get("name"): joint for joint in joints}
+    for name, joint in by_name.items():
+        mimic = joint.find("mimic")
+        if mimic is None:
+            continue
+        if joint.get("type") == "fixed":
+            joint.remove(mimic)
+            continue
+        _existing_master(name, mimic, by_name, findings)
+        multiplier, offset, passed = 1.0, 0.0, [name]
+        step = joint
+        while (link := step.find("mimic")) is not None and step.get("type") != "fixed":
+            master = link.get("joint")
+            if master not in by_name:
+                raise InvalidDescription(
+                    f"{file}, line {joint.sourceline}: joint '{name}' mimics '{master}', which "
+                    "does not exist."
+                )
+            if master in passed:
+                raise InvalidDescription(
+                    f"{file}, line {joint.sourceline}: joint '{name}' mimics itself, over "
+                    f"{listed(passed)}."
+                )
+            offset += multiplier * number_in(link, "offset", 0.0, file)
+            multiplier *= number_in(link, "multiplier", 1.0, file)
+            passed.append(master)
+            step = by_name[master]
+        if step.get("type") == "fixed":
+            joint.remove(mimic)
+            joint.set("type", "fixed")
+            findings.add("changed", "joints", f"{name} made fixed: {passed[-1]}, its model, is")
+        elif len(passed) > 2:
+            mimic.set("joint", passed[-1])
+            mimic.set("multiplier", repr(multiplier))
+            mimic.set("offset", repr(offset))
+            findings.add("changed", "joints", f"{name} mimics {passed[-1]} itself, not {passed[1]}")
+
+
+def _existing_master(name: str, mimic: Any, by_name: Mapping[str, Any], findings: Notes) -> None:
+    """Replace the name of a joint that does not exist by one with the mimic's prefix."""
+    master = mimic.get("joint")
+    if master in by_name or not master:
+        return
+    alike = [
+        other
+        for other in by_name
+        if other.endswith(master) and name.startswith(other.removesuffix(master))
+    ]
+    if len(alike) == 1:
+        mimic.set("joint", alike[0])
+        text = f"{name} mimics {alike[0]}: there is no {master}"
+        findings.add("changed", "joints", text)
