@@ -49,7 +49,7 @@ class Leg:
 def find_legs(
     tree: KinematicTree, geometries: Mapping[str, LinkGeometry], groups: Groups, base: str
 ) -> tuple[Leg, ...]:
-    """Return the chains on which a body stands: at least two alike, which end lowest.
+    """Return the chains on which a body stands: at least two alike without hands, which end lowest.
 
     Args:
         tree: the robot.
@@ -68,10 +68,11 @@ def find_legs(
     if not body or min(body) < floor + _ABOVE * height:
         return ()
     legs = []
+    with_hands = {rigid[tree.joints[hand.joints[0]].parent] for hand in groups.grippers}
     for group in groups.groups:
         link = tree.joints[group.joints[-1]].child
         ends = [p for name, p in points.items() if rigid[name] == rigid[link]]
-        if group.tip is None or len(group.joints) < 2 or not ends:
+        if group.tip is None or len(group.joints) < 2 or not ends or rigid[link] in with_hands:
             continue
         end = np.concatenate(ends)
         if end[:, 2].min() < floor + _LOW * height:

@@ -20,6 +20,7 @@ from motion_nodes.robot_setup.drives import motion_limits
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.geometry_fit import add_missing_collisions, link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
+from motion_nodes.robot_setup.legs import find_legs
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
@@ -347,6 +348,26 @@ def test_a_body_on_four_legs_floats_and_stands(geometry: str, tmp_path: Path) ->
     assert made.robot.kind == "floating"
     failed = [step for step in try_robot(made.robot) if not step.passed]
     assert failed == []
+
+
+@pytest.mark.parametrize(("hands", "count"), [(False, 2), (True, 0)])
+def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
+    finger = '<limit lower="0" upper="0.04" velocity="0.2" effort="10"/>'
+    parts = [link("trunk")]
+    for side, y in (("l", 0.2), ("r", -0.2)):
+        above = "trunk"
+        for k, z in enumerate((0.0, -0.3, -0.3)):
+            parts += [link(f"{side}{k}", INERTIAL + BAR.replace("0.1", "-0.1", 1))]
+            parts += [joint(f"{side}{k}_joint", above, f"{side}{k}", xyz=f"0 {y * (not k)} {z}")]
+            above = f"{side}{k}"
+        for n in (1, -1) if hands else ():
+            name = f"{side}_finger_{n}"
+            parts += [link(name), joint(name, above, name, kind="prismatic", axis=f"0 {n} 0",
+                                        xyz="0 0 -0.2", inside=finger)]  # fmt: skip
+    tree, findings = read_urdf(robot(*parts)), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    assert len(find_legs(tree, geometries, groups, "trunk")) == count
 
 
 def test_wheels_without_a_speed_get_one_that_suits_their_size() -> None:
