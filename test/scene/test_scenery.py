@@ -17,8 +17,9 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scenery import FLOOR, SCENERY, floor_of, joined, neighbours_of
 
-ARMS = [name for name in sorted(available_robots()) if load_robot(name).kind == "arm"]
-DRIVING = [name for name in sorted(available_robots()) if load_robot(name).base is not None]
+SHIPPED = {name: load_robot(name) for name in sorted(available_robots())}
+ARMS = [name for name, robot in SHIPPED.items() if robot.kind == "arm" and robot.arm_joints]
+DRIVING = [name for name, robot in SHIPPED.items() if robot.base is not None]
 
 
 class Heights:
