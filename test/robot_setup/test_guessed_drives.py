@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives, efforts and home configurations guessed from URDFs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from robot_setup.urdf_samples import INERTIAL, LIMIT, arm, joint, link, robot
+from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
 
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drive_setup import drive_block, sufficient_efforts
@@ -14,9 +16,11 @@ from motion_nodes.robot_setup.drives import joint_inertias, masses_of
 from motion_nodes.robot_setup.groups import guess_groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.mjcf_drives import MjcfDrive
+from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.self_collisions import find_self_collisions
 from motion_nodes.robot_setup.wheeled_base import guess_base
+from motion_nodes.sim.robot_trial import try_robot
 
 
 def test_inertia_and_load_of_one_bar() -> None:
@@ -86,3 +90,28 @@ def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> No
     np.testing.assert_array_equal(kept.home, plain.home)
     assert moved.exact_only == []
     assert np.abs(moved.home - plain.home).max() > 0.01
+
+
+def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
+    go2 = load_robot("go2")
+    links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
+    stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
+    assert (stands.name, stands.passed) == ("stands", False)
+
+
+def test_home_is_held_by_weak_drives(tmp_path: Path) -> None:
+    """Stretched out at zero, the arm is too heavy for its shoulder."""
+    bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
+    level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
+    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="15"/>'
+    parts = [link("base"), *(link(name, level) for name in "abc")]
+    parts += [joint("turn", "base", "a", axis="0 0 1", xyz="0 0 0.6")]
+    parts += [joint(n, *n, xyz="0.3 0 0", inside=weak) for n in ("ab", "bc")]
+    file = tmp_path / "weak.urdf"
+    file.write_text(robot(*parts))
+    made = new_robot(file, output=tmp_path / "weak", unique_name=False, spheres_accuracy=0.03)
+    for state in ("home", "ready"):
+        q = made.robot.named_state(state)
+        load = np.abs(InverseDynamics(made.robot.tree, generic=True).gravity(q))
+        assert (load < made.robot.limits.effort).all()
+    assert try_robot(made.robot)[0].passed

@@ -12,7 +12,6 @@ from scipy.spatial.transform import Rotation
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
@@ -489,28 +488,3 @@ def test_a_body_without_collision_geometry_gets_its_visual_geometry() -> None:
     assert repr(changed.links["b"].collisions) == repr(changed.links["b"].visuals)
     assert not changed.links["cover"].collisions
     assert [note.text[:2] for note in findings] == ["b:"]
-
-
-def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
-    go2 = load_robot("go2")
-    links = {name: replace(each, collisions=()) for name, each in go2.tree.links.items()}
-    stands = try_robot(replace(go2, tree=replace(go2.tree, links=links)))[0]
-    assert (stands.name, stands.passed) == ("stands", False)
-
-
-def test_home_is_held_by_weak_drives(tmp_path: Path) -> None:
-    """Stretched out at zero, the arm is too heavy for its shoulder."""
-    bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
-    level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
-    weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="15"/>'
-    parts = [link("base"), *(link(name, level) for name in "abc")]
-    parts += [joint("turn", "base", "a", axis="0 0 1", xyz="0 0 0.6")]
-    parts += [joint(n, *n, xyz="0.3 0 0", inside=weak) for n in ("ab", "bc")]
-    file = tmp_path / "weak.urdf"
-    file.write_text(robot(*parts))
-    made = new_robot(file, output=tmp_path / "weak", unique_name=False, spheres_accuracy=0.03)
-    for state in ("home", "ready"):
-        q = made.robot.named_state(state)
-        load = np.abs(InverseDynamics(made.robot.tree, generic=True).gravity(q))
-        assert (load < made.robot.limits.effort).all()
-    assert try_robot(made.robot)[0].passed
