@@ -4,7 +4,8 @@
 Run: ``python benchmarks/bench_rmpflow.py`` (three minutes, on a quiet machine).
 
 An evaluation is one call from Python with obstacles that are boxes, cylinders, cones, capsules and
-spheres in turn, or spheres alone. The leaf that keeps links apart is off, but for one column.
+spheres in turn, or spheres alone. The leaf that keeps links apart is off, but for one column. A
+step of 10 ms is one of the policy, with three substeps and all that surrounds them.
 
 Lag: the target stands where the tool is in the named state "ready" until the arm is there, then
 goes around a circle at 0.1 m/s. Its pose is given 50 or 10 times a second to the follower of the
@@ -18,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 from harness import Cell, Report, arguments, pin_to_core, progress, take_turns
 
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
@@ -44,7 +44,7 @@ APPROACH, SETTLING = 10.0, 2.0  # [s]
 SPEED, RADIUS = 0.1, 0.12  # [m/s], [m]
 
 
-def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> ObstacleArrays:
+def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Scene:
     """Return obstacles around a robot, all within reach of some link."""
     items = {}
     for k in range(count):
@@ -52,7 +52,7 @@ def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> ObstacleArra
         p *= rng.uniform(0.45, 0.9) / np.linalg.norm(p)
         solid = MIXED[k % len(MIXED)] if mixed else MIXED[0]
         items[f"{k}"] = world_object(f"{k}", solid, from_xyz_rpy(p, rng.uniform(-3.0, 3.0, 3)))
-    return ObstaclePacker(()).packed(Scene(objects=items), np.eye(4))
+    return Scene(objects=items)
 
 
 def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
@@ -68,7 +68,7 @@ def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
     goal = Goal(policy.default_cspace_target, np.array([0.5, 0.1, 0.4]), np.eye(3))
     rows: list[list[Cell]] = []
     for count, mixed in OBSTACLES:
-        packed = obstacles(rng, count, mixed)
+        packed = ObstaclePacker(()).packed(obstacles(rng, count, mixed), np.eye(4))
         for way in (fast, apart):
             way.set_obstacles(packed)
             way.set_goal(goal)
@@ -80,6 +80,19 @@ def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
         figures = (times["ours"].least, times["ours"].median, times["apart"].least)
         rows.append([label, *(1e6 * seconds for seconds in figures)])
     return rows
+
+
+def step_row(name: str, count: int, mixed: bool, rounds: int) -> list[Cell]:
+    """Return a row about steps of 10 ms."""
+    policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=True)
+    policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
+    policy.set_end_effector_target((0.5, 0.1, 0.4), (1.0, 0.0, 0.0, 0.0))
+    home = policy.default_cspace_target
+    times = take_turns({
+        "step": lambda: policy.compute_joint_targets(home, 0.0 * home, frame_duration=0.01),
+    }, rounds)["step"]  # fmt: skip
+    kind = "of all shapes" if mixed else "spheres"
+    return [f"{name}, {count} {kind}", 1e6 * times.least, 1e6 * times.median]
 
 
 def lag_row(name: str, own: bool, every: float, seconds: float) -> list[Cell]:
@@ -137,6 +150,12 @@ def main() -> None:
             ["", "least [µs]", "median [µs]", "links apart [µs]"],
             [row for name in ROBOTS for row in evaluation_rows(name, options.rounds)],
             "Links apart: least, with the leaf that keeps links off each other.",
+        )  # fmt: skip
+        report.table(
+            "A step of 10 ms",
+            ["", "least [µs]", "median [µs]"],
+            [step_row(name, *around, options.rounds) for name in ROBOTS
+             for around in ((0, True), (1000, False), (1000, True))],
         )  # fmt: skip
     if options.only != "evaluation":
         progress("lag")

@@ -21,7 +21,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo import surprise
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.ros.names import JOINT_CONTROLLER, REACTIVE_POLICY
 
 UNDISTURBED = 4
 LEFT, RIGHT = surprise.SIDES
@@ -88,7 +88,8 @@ def latency_row(policy: str, crates: int) -> list[Cell]:
     """Return a row of the table about one policy."""
     isolate()
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
-        file.write(f"/**:\n  ros__parameters:\n    policy: {policy}\n")
+        node = f"/{surprise.ARM}/{REACTIVE_POLICY}"
+        file.write(f"{node}:\n  ros__parameters:\n    policy: {policy}\n")
         file.flush()
         words = (f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
                  "--camera", surprise.CAMERA, "--object", surprise.OBJECT)  # fmt: skip

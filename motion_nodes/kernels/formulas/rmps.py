@@ -102,11 +102,13 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any]) -> tuple[Any, Any]:
     damping, per_damping, damping_eps, per_gate, repulsion = p[:5]
     per_repulsion, per_radius, metric, per_metric, metric_eps = p[5:]
     x = ops.maximum(x, 0.0)
-    approach = gate(ops, xd * per_gate)
     push = repulsion * exponential(ops, -(x * per_repulsion))
-    brake = ops.divide(damping * approach * xd, x * per_damping + damping_eps)
+    # The gate of the approach and both quotients share one division, the slowest operation.
+    a, b = x * per_damping + damping_eps, x * per_metric + metric_eps
+    inverse = ops.divide(1.0, (1.0 + exponential(ops, xd * per_gate)) * a * b)
+    brake = damping * xd * (inverse * b)
     fade = ops.maximum(1.0 - x * per_radius, 0.0)
-    weight = ops.divide(approach * fade * fade * metric, x * per_metric + metric_eps)
+    weight = fade * fade * metric * (inverse * a)
     return push - brake, weight
 
 
