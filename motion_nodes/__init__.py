@@ -55,6 +55,7 @@ _HOME = {
     "JointBand": "planning.constrained.path_constraints",
     "LineOfSight": "planning.constrained.path_constraints",
     "PlanOptions": "planning.pipeline",
+    "Payload": "model.payload",
     "MotionPlan": "planning.pipeline",
     "planner_names": "planning.planners",
     "JointTrajectory": "trajectory.joint_trajectory",

@@ -20,6 +20,7 @@ from motion_nodes.ik.problem import IkResult as IkResult
 from motion_nodes.ik.problem import IkSettings as IkSettings
 from motion_nodes.ik.problem import IkTolerance as IkTolerance
 from motion_nodes.model.limits import JointLimits as JointLimits
+from motion_nodes.model.payload import Payload as Payload
 from motion_nodes.model.poses import inverse as inverse
 from motion_nodes.model.poses import multiply as multiply
 from motion_nodes.model.poses import pose as pose
@@ -86,6 +87,7 @@ __all__ = [
     "JointBand",
     "LineOfSight",
     "PlanOptions",
+    "Payload",
     "MotionPlan",
     "planner_names",
     "JointTrajectory",

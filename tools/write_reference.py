@@ -42,7 +42,15 @@ SECTIONS = {
         *("TriangleMesh", "triangle_mesh"),
     ),
     "Planning and trajectories": (
-        *("JointGoal", "PoseGoal", "PosesGoal", "PlanOptions", "MotionPlan", "planner_names"),
+        *(
+            "JointGoal",
+            "PoseGoal",
+            "PosesGoal",
+            "PlanOptions",
+            "Payload",
+            "MotionPlan",
+            "planner_names",
+        ),
         *("TaskSpaceRegion", "RegionUnion", "JointBand", "LineOfSight"),
         *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),

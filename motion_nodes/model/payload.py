@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +18,44 @@ from motion_nodes.model.tree import Array
 _GRAVITY = np.array(STANDARD_GRAVITY)
 _DIFFERENCE = 1e-4
 """Time over which the Jacobian is differenced [s]."""
+
+
+@dataclass(frozen=True)
+class Payload:
+    """A point mass that is carried by a link."""
+
+    link: str
+    """Frame that carries it."""
+    mass: float
+    """[kg]"""
+    center: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Position in the frame of the link [m]."""
+
+    def __post_init__(self) -> None:
+        """Validate the numbers."""
+        object.__setattr__(self, "mass", _checked(self.mass, self.center))
+
+    def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:
+        """Return the efforts that the payload adds to those of k states [N m or N], shape (k, n).
+
+        Args:
+            kinematics: of n joints, relative to the root.
+            Q: positions [rad or m], shape (k, n).
+            V: velocities [rad/s or m/s], shape (k, n).
+            A: accelerations [rad/s^2 or m/s^2], shape (k, n).
+        """
+        J = self._jacobians(kinematics, Q)
+        acceleration = np.einsum("kij,kj->ki", J, A) - _GRAVITY
+        if V.any():
+            change = self._jacobians(kinematics, Q + _DIFFERENCE * V) - J
+            acceleration += np.einsum("kij,kj->ki", change, V) / _DIFFERENCE
+        return np.asarray(self.mass * np.einsum("kij,ki->kj", J, acceleration))
+
+    def _jacobians(self, kinematics: Kinematics, Q: Array) -> Array:
+        """Return the linear Jacobians of the center, shape (k, 3, n)."""
+        J = kinematics.jacobian_batch(Q, self.link)
+        c = kinematics.pose_batch(Q, self.link)[:, :3, :3] @ np.array(self.center)
+        return np.asarray(J[:, :3] + np.cross(J[:, 3:], c[:, :, None], axis=1))
 
 
 class PayloadDynamics(InverseDynamics):
@@ -57,12 +96,7 @@ class PayloadDynamics(InverseDynamics):
             InvalidConfig: a negative mass, or a value that is not finite.
         """
         c = np.array(center, dtype=np.float64)
-        if not (np.isfinite(mass) and mass >= 0.0 and c.shape == (3,) and np.isfinite(c).all()):
-            raise InvalidConfig(
-                f"a payload has a mass of 0 kg or above and a center of three finite numbers [m], "
-                f"got {mass} and {c.tolist()}"
-            )
-        self.payload_mass, self.payload_center, self._known = float(mass), c, None
+        self.payload_mass, self.payload_center, self._known = _checked(mass, center), c, None
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the efforts of a motion with the payload [N m or N], shape (n,).
@@ -110,6 +144,17 @@ class PayloadDynamics(InverseDynamics):
         x, y, z = X[:3, :3] @ self.payload_center
         skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
         return np.asarray(J[:3] - skew @ J[3:])
+
+
+def _checked(mass: float, center: ArrayLike) -> float:
+    """Return a mass; reject a negative one, and values that are not finite."""
+    c = np.array(center, dtype=np.float64)
+    if not (np.isfinite(mass) and mass >= 0.0 and c.shape == (3,) and np.isfinite(c).all()):
+        raise InvalidConfig(
+            f"a payload has a mass of 0 kg or above and a center of three finite numbers [m], "
+            f"got {mass} and {c.tolist()}"
+        )
+    return float(mass)
 
 
 def payload_of(

@@ -14,10 +14,12 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.kernels.compute_clock import compute_time
+from motion_nodes.model.payload import Payload
 from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import FINER, PathVerifier
+from motion_nodes.planning.payload_checks import bearable, overloaded
 from motion_nodes.planning.planners import find_planner, make_planner
 from motion_nodes.planning.planning_problem import (
     Goal,
@@ -75,6 +77,8 @@ class PlanOptions:
         ge=0.0,
         le=1.0,
     )
+    payload: Payload | None = None
+    """Load for the effort limits; motions whose configurations it overloads are rejected."""
     blend: float = 0.01
     """Max deviation of the motion at the corners of the path [rad or m]."""
     time_step: float = 0.01
@@ -178,12 +182,15 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
             values that are not finite, an unknown link; limits that permit no motion.
     """
     options = options or PlanOptions()
+    rejected = overloaded(request, options)
+    if rejected is not None:
+        return MotionPlan(rejected, None, None, (), (), 0.0)
     if request.constraints:
         # Imported where needed: most processes never plan with constraints.
         from motion_nodes.planning.constrained.constrained_plan import ConstrainedRun
 
-        return ConstrainedRun(request, options).run()
-    return PlanRun(request, options).run()
+        return bearable(ConstrainedRun(request, options).run(), request, options)
+    return bearable(PlanRun(request, options).run(), request, options)
 
 
 class FoundMotion(NamedTuple):
@@ -340,9 +347,8 @@ class PlanRun:
             return None
         with self._stage("retime"):
             scaling = options.velocity_scaling, options.acceleration_scaling
-            efforts = effort_limits(
-                checker.robot, checker.joint_names, checker.positions, options.effort_share
-            )
+            robot, joints, share = checker.robot, checker.joint_names, options.effort_share
+            efforts = effort_limits(robot, joints, checker.positions, share, options.payload)
             if curve is None:
                 blending = CornerBlending(options.blend, checker.are_free, self._corner_step)
                 motion = retime(

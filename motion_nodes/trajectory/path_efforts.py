@@ -16,9 +16,11 @@ import functools
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.payload import Payload
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
@@ -39,6 +41,7 @@ class PathEfforts:
         joints: tuple[str, ...],
         positions: Array,
         share: float = EFFORT_SHARE,
+        payload: Payload | None = None,
     ) -> None:
         """Create.
 
@@ -48,10 +51,19 @@ class PathEfforts:
             positions: of all joints of the robot [rad or m], in its order, shape (m,).
             share: fraction of the effort limits that motions may use, above 0 to 1. Viscous and dry
                 friction are not considered.
+            payload: carried by the robot; None: nothing.
+
+        Raises:
+            UnknownFrame: the payload is at a frame that the robot does not have.
         """
+        self._payload = payload if payload is not None and payload.mass > 0.0 else None
+        self._kinematics = None
+        if self._payload is not None:
+            self._kinematics = _kinematics(robot)
+            self._kinematics.pose(robot.home, self._payload.link)  # raises if there is no such link
         self._dynamics = _dynamics(robot)
         self._viscous = any(joint.damping for joint in robot.tree.joints.values())
-        self._columns = robot.indices(joints)
+        self._names, self._columns = joints, robot.indices(joints)
         self._positions = np.array(positions, np.float64)
         drives = [robot.drives[k] for k in self._columns]
         limits = np.array([math.inf if d.passive else d.max_effort for d in drives])
@@ -102,6 +114,29 @@ class PathEfforts:
         needed = self._inviscid(q, v, a) - gravity
         return float(np.max(np.abs(needed) / self._room(gravity), initial=0.0))
 
+    def overload(self, Q: ArrayLike) -> tuple[int, str]:
+        """Return the first configuration that exceeds the effort limits at rest, and how.
+
+        Args:
+            Q: positions [rad or m], shape (k, n).
+
+        Returns:
+            Its index, and the joint with efforts as text; empty if there is none.
+        """
+        points = np.atleast_2d(np.asarray(Q, np.float64))
+        needed = np.abs(self._efforts(points, np.zeros_like(points), np.zeros_like(points)))
+        excess = needed / self._limits
+        rows = np.flatnonzero((excess > 1.0).any(axis=1))
+        if not len(rows):
+            return 0, ""
+        k = int(rows[0])
+        i = int(np.argmax(excess[k]))
+        name = self._names[self._limited[i]]
+        return k, (
+            f"{name} needs {needed[k, i]:.4g} N m (or N) to hold still, its limit is "
+            f"{self._limits[i]:.4g}"
+        )
+
     def _room(self, gravity: Array) -> Array:
         left: NDArray[np.float64] = self._share * self._limits - np.abs(gravity)
         return np.maximum(left, _LEAST_ROOM * self._limits)
@@ -112,6 +147,8 @@ class PathEfforts:
         whole[0] = self._positions
         whole[:, :, self._columns] = Q, V, A
         efforts = self._dynamics.efforts_batch(*whole)
+        if self._payload is not None and self._kinematics is not None:
+            efforts = efforts + self._payload.efforts_batch(self._kinematics, *whole)
         return np.asarray(efforts[:, self._columns[self._limited]])
 
     def _inviscid(self, Q: Array, V: Array, A: Array) -> Array:
@@ -121,10 +158,19 @@ class PathEfforts:
 
 
 def effort_limits(
-    robot: Robot, joints: tuple[str, ...], positions: Array, share: float = EFFORT_SHARE
+    robot: Robot,
+    joints: tuple[str, ...],
+    positions: Array,
+    share: float = EFFORT_SHARE,
+    payload: Payload | None = None,
 ) -> PathEfforts | None:
     """Return the effort limits of joints, see :class:`PathEfforts`; None for a share of 0."""
-    return PathEfforts(robot, joints, positions, share) if share > 0.0 else None
+    return PathEfforts(robot, joints, positions, share, payload) if share > 0.0 else None
+
+
+@functools.lru_cache(maxsize=16)
+def _kinematics(robot: Robot) -> Kinematics:
+    return Kinematics(robot.tree, robot.joint_names)
 
 
 @functools.lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
+from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.planning.industrial.motion_sequence import SequenceItem, plan_sequence
 from motion_nodes.planning.industrial.tool_motion import ToolMotion
 from motion_nodes.planning.planning_problem import Goal, PlanRequest, PoseGoal, PosesGoal
@@ -106,7 +107,7 @@ def _plan(
         requests.params().random_seed,
         cancelled,
     )
-    items = []
+    items, params = [], requests.params()
     for number, (request, radius) in enumerate(given, start=1):
         try:
             _check_item(requests, request, group, first=number == 1)
@@ -115,7 +116,7 @@ def _plan(
             where = f"item {number} of {len(given)}: " if len(given) > 1 else ""
             raise RequestRejected(error.code, f"{where}{error}") from None
     try:
-        plan = plan_sequence(items, requests.params().effort_share)
+        plan = plan_sequence(items, params.effort_share, payload_of(params, group))
     except InvalidCommand as error:
         raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
     except MotionError as error:

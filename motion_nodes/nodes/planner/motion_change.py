@@ -20,6 +20,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.nodes.planner.path_monitor import PathMonitor, monitor_plan
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion
 from motion_nodes.nodes.planner.planner_host import PlannerHost
+from motion_nodes.nodes.planner.planner_params import payload_of
 from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory
@@ -144,7 +145,8 @@ class MotionChange:
             # By spheres, too, as plans are: a later plan may begin there.
             return bool(checker.are_free(path).all()) and sweep_path(checker, path).free
 
-        efforts = effort_limits(requests.robot, group.joints, q, params.effort_share)
+        share, payload = params.effort_share, payload_of(params, group)
+        efforts = effort_limits(requests.robot, group.joints, q, share, payload)
         motion = splice(running, leave, following, limits, is_free=is_free, efforts=efforts)
         now = self._time_since(began) - OVERLAP
         points = replacement(running, now, leave, motion, PlanOptions().time_step)

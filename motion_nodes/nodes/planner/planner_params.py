@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.model.payload import Payload
+from motion_nodes.model.robot import Group
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.ros.clients.execution_params import ExecutionParams
@@ -58,6 +61,18 @@ class RrtPlannerParams(ExecutionParams):
     )
     preferred_clearance: float = core_param(PlanOptions, "preferred_clearance")
     effort_share: float = core_param(PlanOptions, "effort_share")
+    payload_mass: float = param(
+        0.0,
+        name="payload.mass",
+        doc="Mass that planned motions carry at the tip of their group, for the effort limits; "
+        "motions with configurations in which it overloads a drive are rejected.",
+        unit="kg",
+        ge=0.0,
+        le=1e3,
+    )
+    payload_center: tuple[float, ...] = core_param(
+        ImpedanceSettings, "payload_center", name="payload.center"
+    )
     recovery: bool = param(
         True,
         name="recovery.enabled",
@@ -105,3 +120,11 @@ class RrtPlannerParams(ExecutionParams):
         "parts of the other arms are added to the planning scene.",
         read_only=True,
     )
+
+
+def payload_of(params: RrtPlannerParams, group: Group) -> Payload | None:
+    """Return the payload that motions of a group carry; None without one, or without a tip."""
+    if params.payload_mass == 0.0 or group.tip is None:
+        return None
+    x, y, z = params.payload_center
+    return Payload(group.tip, params.payload_mass, (x, y, z))

@@ -20,7 +20,7 @@ from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.planner.checker_cache import CheckerCache
 from motion_nodes.nodes.planner.industrial_requests import plan_tool_motion
 from motion_nodes.nodes.planner.plan_jobs import PlanJob, PlannedMotion, tool_speed
-from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
+from motion_nodes.nodes.planner.planner_params import RrtPlannerParams, payload_of
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.planning.cartesian import with_tool_speed
 from motion_nodes.planning.constrained.constrained_search import ConstrainedRrt
@@ -215,6 +215,7 @@ class PlanningRequests:
             attempts=max(1, request.num_planning_attempts),
             preferred_clearance=self.params().preferred_clearance,
             effort_share=self.params().effort_share,
+            payload=payload_of(self.params(), group),
             velocity_scaling=scaling(
                 request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
             ),

@@ -119,8 +119,9 @@ class ConstrainedRun(PlanRun):
         )
 
     def _efforts(self, checker: CollisionChecker) -> PathEfforts | None:
-        share = self._options.effort_share
-        return effort_limits(checker.robot, checker.joint_names, checker.positions, share)
+        robot, joints, options = checker.robot, checker.joint_names, self._options
+        share, payload = options.effort_share, options.payload
+        return effort_limits(robot, joints, checker.positions, share, payload)
 
     def _violated(self, driven: Array) -> str:
         """Return why a motion is rejected: constraints, or exact geometry; empty if valid."""

@@ -17,6 +17,7 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.kernels.compute_clock import compute_time
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.payload import Payload
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.cartesian import checker_kinematics, with_tool_speed
 from motion_nodes.planning.constrained.constrained_plan import constraint_fault
@@ -30,7 +31,8 @@ from motion_nodes.planning.industrial.tool_motion import (
 )
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_verification import PathVerifier
-from motion_nodes.planning.pipeline import MotionPlan
+from motion_nodes.planning.payload_checks import bearable
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions
 from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.recovered_plan import joined
 from motion_nodes.planning.start_state import check_start
@@ -67,12 +69,17 @@ class SequenceItem:
     """Link, and its max speed [m/s]."""
 
 
-def plan_sequence(items: Sequence[SequenceItem], effort_share: float = EFFORT_SHARE) -> MotionPlan:
+def plan_sequence(
+    items: Sequence[SequenceItem],
+    effort_share: float = EFFORT_SHARE,
+    payload: Payload | None = None,
+) -> MotionPlan:
     """Plan a sequence of motions.
 
     Args:
         items: at least one; all for the same joints.
         effort_share: fraction of the effort limits that may be used; 0: not considered.
+        payload: for the effort limits; motions that it overloads are rejected.
 
     Returns:
         The plan; ``motion`` is None if the joints stop between motions.
@@ -86,14 +93,18 @@ def plan_sequence(items: Sequence[SequenceItem], effort_share: float = EFFORT_SH
         raise InvalidCommand("the sequence has no items")
     _check_radii(items)
     try:
-        return _planned(items, effort_share, began)
+        plan = _planned(items, effort_share, payload, began)
+        options = PlanOptions(effort_share=effort_share, payload=payload)
+        return bearable(plan, items[0].request, options)
     except MotionRejected as rejected:
         spent = compute_time() - began
         result = PlanResult(rejected.status, None, str(rejected), items[0].kind.value, time=spent)
         return MotionPlan(result, None, None, (), (), spent)
 
 
-def _planned(items: Sequence[SequenceItem], effort_share: float, began: float) -> MotionPlan:
+def _planned(
+    items: Sequence[SequenceItem], effort_share: float, payload: Payload | None, began: float
+) -> MotionPlan:
     checker = items[0].request.checker
     start = check_start(checker, items[0].request.start)
     if start.status is not None:
@@ -111,7 +122,7 @@ def _planned(items: Sequence[SequenceItem], effort_share: float, began: float) -
     for first, last in _runs(items):
         run = items[first : last + 1]
         path = _blended_run(run, paths[first : last + 1], kinematics)
-        motion = _timed(run, path, effort_share)
+        motion = _timed(run, path, effort_share, payload)
         _verify(run, motion, first, len(items))
         motions.append(motion)
         points = motion.points(_TIME_STEP)
@@ -182,14 +193,17 @@ def _blended_run(
     return joined_smoothly(parts, [False] * (len(parts) - 1))
 
 
-def _timed(items: Sequence[SequenceItem], path: JointPath, effort_share: float) -> TimedPath:
+def _timed(
+    items: Sequence[SequenceItem], path: JointPath, share: float, payload: Payload | None
+) -> TimedPath:
     checker = items[0].request.checker
     limits = scaled_limits(
         checker.limits,
         min(item.velocity_scaling or 1.0 for item in items),
         min(item.acceleration_scaling or 1.0 for item in items),
     )
-    efforts = effort_limits(checker.robot, checker.joint_names, checker.positions, effort_share)
+    robot, joints = checker.robot, checker.joint_names
+    efforts = effort_limits(robot, joints, checker.positions, share, payload)
     motion = time_optimal(path, limits, efforts=efforts)
     for item in items:
         if item.tool_speed is not None:

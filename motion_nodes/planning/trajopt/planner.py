@@ -18,7 +18,7 @@ from motion_nodes.planning.trajopt.optimizer import CurveOptimizer
 from motion_nodes.planning.trajopt.settings import TrajOptSettings
 from motion_nodes.planning.tree_search import SearchTree, find_ends
 from motion_nodes.trajectory.joint_path import JointPath
-from motion_nodes.trajectory.path_efforts import effort_limits
+from motion_nodes.trajectory.path_efforts import PathEfforts, effort_limits
 from motion_nodes.trajectory.time_parameterization import retime, time_optimal
 
 _SHARE = 0.5
@@ -34,9 +34,11 @@ class _Candidate:
 
     path: Array
     goal: int | None
-    reach: float
-    """Sum of the least durations of its edges by the velocity limits [s]."""
+    duration: float
+    """Duration of the motion along it; without acceleration limits by velocity limits alone [s]."""
     result: PlanResult
+    checked: bool = True
+    """Whether the path is collision-free."""
 
 
 class TrajOpt:
@@ -68,10 +70,10 @@ class TrajOpt:
         if isinstance(first, PlanResult):
             return replace(first, planner=self.name)
         found = [first, *self._more(request, first, began + _SHARE * request.timeout)]
-        found.sort(key=lambda candidate: candidate.reach)
+        found.sort(key=lambda candidate: candidate.duration)
+        best, curve, duration = found[0], None, np.inf
         if self.settings.warm_start:
-            found = [*self._warm(first), *found[: self.settings.candidates - 1]]
-        best, curve, duration = found[-1], None, np.inf
+            found = [*self._warm(request, first), *found[: self.settings.candidates - 1]]
         for candidate in found[: self.settings.candidates]:
             if give_up() and np.isfinite(duration):
                 break
@@ -98,9 +100,8 @@ class TrajOpt:
         path = shorten_path(
             request.checker, result.path, self.settings.shortening, random_seed=part.random_seed
         )
-        reach = np.abs(np.diff(path, axis=0) / request.checker.limits.velocity).max(axis=1).sum()
         goal = result.goal_index if goal is None else goal
-        return _Candidate(path, goal, float(reach), result)
+        return _Candidate(path, goal, _duration(request, path), result)
 
     def _more(self, request: PlanRequest, first: _Candidate, end: float) -> Iterator[_Candidate]:
         """Yield further first paths: to other goals, the closest first, and from other seeds."""
@@ -127,7 +128,7 @@ class TrajOpt:
             if isinstance(other, _Candidate):
                 yield other
 
-    def _warm(self, first: _Candidate) -> list[_Candidate]:
+    def _warm(self, request: PlanRequest, first: _Candidate) -> list[_Candidate]:
         """Return the given path as a candidate, with the ends of the first path."""
         points = np.array(self.settings.warm_start, dtype=np.float64)
         joints = first.path.shape[1]
@@ -138,20 +139,17 @@ class TrajOpt:
                 field="warm_start",
             )
         points[0], points[-1] = first.path[0], first.path[-1]
-        return [replace(first, path=points)]
+        return [replace(first, path=points, duration=_duration(request, points), checked=False)]
 
     def _faster(
         self, request: PlanRequest, candidate: _Candidate, give_up: Callable[[], bool]
     ) -> tuple[float, JointPath | None]:
         """Return the duration of a candidate, and the curve that reaches it, if one does."""
         checker, limits = request.checker, request.checker.limits
-        efforts = effort_limits(checker.robot, checker.joint_names, checker.positions)
-        try:
-            duration = retime(candidate.path, limits, efforts=efforts).duration
-        except MotionError:
-            return candidate.reach, None  # e.g. no acceleration limits: the pipeline reports it
-        if len(candidate.path) <= 2:
-            return duration, None
+        duration, own = candidate.duration, candidate.duration if candidate.checked else np.inf
+        if len(candidate.path) <= 2 or not np.isfinite(limits.acceleration).all():
+            return own, None
+        efforts = _efforts(request)
         optimizer = CurveOptimizer(checker, self.settings)
         points = _equally_spaced(candidate.path, limits.velocity, self.settings.samples)
         P = optimizer.optimized(points, duration, give_up)
@@ -161,8 +159,22 @@ class TrajOpt:
             curve = optimizer.spline.path(limits.names, P)
             if checker.are_free(_dense(curve, self._count)).all():
                 time = time_optimal(curve, limits, efforts=efforts).duration
-                return (time, curve) if time < duration else (duration, None)
-        return duration, None
+                return (time, curve) if time < own else (own, None)
+        return own, None
+
+
+def _efforts(request: PlanRequest) -> PathEfforts | None:
+    checker = request.checker
+    return effort_limits(checker.robot, checker.joint_names, checker.positions)
+
+
+def _duration(request: PlanRequest, path: Array) -> float:
+    """Return the duration of the motion along a path [s]."""
+    limits = request.checker.limits
+    try:
+        return retime(path, limits, efforts=_efforts(request)).duration
+    except MotionError:  # e.g. no acceleration limits: the pipeline reports it
+        return float(np.abs(np.diff(path, axis=0) / limits.velocity).max(axis=1).sum())
 
 
 def _dense(curve: JointPath, count: int) -> Array:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the drives can hold a payload at the start, at the goals and along a motion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from motion_nodes.planning.goal_sampling import is_exact
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.start_state import configuration
+from motion_nodes.trajectory.path_efforts import PathEfforts
+
+if TYPE_CHECKING:
+    from motion_nodes.planning.pipeline import MotionPlan, PlanOptions
+
+
+def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
+    """Return the rejection of a request whose start, or whose only joint goal, is overloaded.
+
+    Raises:
+        UnknownFrame: the payload is at a link that the robot does not have.
+    """
+    efforts = _efforts(request, options)
+    if efforts is None:
+        return None
+    ends = [(PlanStatus.START_OUTSIDE_LIMITS, "the start", request.start)]
+    if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
+        goal = request.goals[0]
+        if is_exact(goal):
+            ends.append((PlanStatus.GOAL_OUTSIDE_LIMITS, "the goal", goal.q))
+    for status, what, given in ends:
+        q = configuration(request.checker, given, what)
+        words = efforts.overload(q)[1] if np.isfinite(q).all() else ""
+        if words:
+            return PlanResult(status, None, f"{_carrying(options)} at {what}: {words}")
+    return None
+
+
+def bearable(plan: MotionPlan, request: PlanRequest, options: PlanOptions) -> MotionPlan:
+    """Return a plan, or its rejection if the payload overloads a drive along it."""
+    efforts, points = _efforts(request, options), plan.trajectory
+    if efforts is None or points is None:
+        return plan
+    k, words = efforts.overload(points.positions)
+    if not words:
+        return plan
+    share = 100.0 * k / max(1, len(points.times) - 1)
+    reason = f"{_carrying(options)} after {share:.0f} % of the motion: {words}"
+    result = replace(plan.result, status=PlanStatus.INVALID_PATH, path=None, reason=reason)
+    return replace(plan, result=result, trajectory=None, motion=None)
+
+
+def _efforts(request: PlanRequest, options: PlanOptions) -> PathEfforts | None:
+    checker, share = request.checker, options.effort_share
+    if options.payload is None or share == 0.0:
+        return None
+    robot, joints = checker.robot, checker.joint_names
+    return PathEfforts(robot, joints, checker.positions, share, options.payload)
+
+
+def _carrying(options: PlanOptions) -> str:
+    assert options.payload is not None
+    return f"a payload of {options.payload.mass:g} kg at {options.payload.link} is too heavy"
