@@ -48,7 +48,14 @@ class ReachabilityMap:
     """Fraction of the orientations that are reached, 0 to 1, shape (l, k)."""
 
     def svg(self, title: str = "") -> str:
-        """Return the map as a picture, an SVG document."""
+        """Draw the map: each point that is reached has the colour of its fraction.
+
+        Args:
+            title: heading of the picture.
+
+        Returns:
+            An SVG document.
+        """
         half = 0.5 * float(self.first[1] - self.first[0])
         x_range, y_range = (
             (float(x[0]) - half, float(x[-1]) + half) for x in (self.first, self.second)

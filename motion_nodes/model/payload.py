@@ -36,13 +36,16 @@ class Payload:
         object.__setattr__(self, "mass", _checked(self.mass, self.center))
 
     def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:
-        """Return the efforts that the payload adds to those of k states [N m or N], shape (k, n).
+        """Compute the efforts that the payload adds to those of k states.
 
         Args:
             kinematics: of n joints, relative to the root.
             Q: positions [rad or m], shape (k, n).
             V: velocities [rad/s or m/s], shape (k, n).
             A: accelerations [rad/s^2 or m/s^2], shape (k, n).
+
+        Returns:
+            Efforts [N m or N], shape (k, n).
         """
         J = self._jacobians(kinematics, Q)
         acceleration = np.einsum("kij,kj->ki", J, A) - _GRAVITY
