@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import defaultdict
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,14 @@ import pytest
 from policies.standing_policy import STANDING, write_standing_policy
 from policies.walker import NODE, Walker
 from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.learned_policy.measurements import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
 from motion_nodes.policies.onnx_writer import OnnxGraph
+from motion_nodes.policies.policy_files import load_policy
+from motion_nodes.ros.diagnostics import Report
 
 pytestmark = pytest.mark.timeout(900)
 JOINTS = load_robot("go2").joint_names
@@ -129,3 +135,65 @@ def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
         assert node.failure is not None
     finally:
         node.destroy_node()
+
+
+def test_a_network_that_is_slower_than_its_period_is_reported(ros, tmp_path):
+    folder = write_standing_policy(tmp_path)
+    node = PolicyControllerNode(
+        ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={folder}", "-p",
+                  "autostart:=false"]
+    )  # fmt: skip
+    try:
+        node.trigger_configure()
+        node.activate()
+        for seconds, slow in ((0.01, False), (0.03, True)):
+            node._inference.append(seconds)
+            report = Report()
+            node.diagnose(report)
+            assert any("1 of 2 evaluations" in text for text in report.texts) == slow
+    finally:
+        node.destroy_node()
+
+
+class Newest:
+    """A polled subscription that has one message, or none."""
+
+    message: Any = None
+
+    def newest(self) -> Any:
+        message, self.message = self.message, None
+        return message
+
+    def all(self) -> list[Any]:
+        return []
+
+
+class PollingNode:
+    """A node without ROS: its subscriptions by topic."""
+
+    params = SimpleNamespace(input_timeout=100.0, observation_timeout=0.5, odometry_topic="odom")
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Newest] = defaultdict(Newest)
+
+    def poll(self, _: Any, topic: str, profile: Any) -> Newest:
+        return self.topics[topic]
+
+    poll_bytes = poll
+
+
+def test_observations_of_others_must_be_there_and_fresh():
+    node, robot = PollingNode(), load_robot("franka")
+    measured = Measurements(node, robot, load_policy("franka_drawer", robot))
+    measured._at["joint_states"] = 0.0
+    terms = [topic for topic in node.topics if "observations" in topic]
+    assert len(terms) == 3
+    for now, topic in enumerate(terms):
+        assert "waiting" in measured.fault(0.1 * now)
+        node.topics[topic].message = Float64MultiArray(data=[0.1])
+        measured.take(0.1 * now)
+    assert measured.fault(0.45) == ""
+    assert measured.fault(0.55) == f"no {terms[0]} for 0.55 s"
+    measured.forget()
+    measured._at["joint_states"] = 0.0
+    assert "waiting" in measured.fault(0.1)

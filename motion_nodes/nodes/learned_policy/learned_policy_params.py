@@ -100,6 +100,13 @@ class LearnedPolicyParams(RobotParams):
         gt=0.0,
         le=10.0,
     )
+    observation_timeout: float = param(
+        0.5,
+        doc="Age of ~/observations above which they are faulty.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
     stand_at_start: bool = param(True, doc="Stand up when the measurements are there.")
     sitting_state: str = param(
         "down", doc="Named state of the sitting posture, if the robot has it.", read_only=True

@@ -59,6 +59,8 @@ class Measurements:
         """Forget what was measured, such as before a jump of time."""
         self._at = dict.fromkeys(("joint_states", "imu", "odometry"), -math.inf)
         self._problem = dict.fromkeys(self._at, "")
+        self._term_at: dict[str, float] = {}
+        self.inputs.terms = {}
         self.inputs.R_WB = self.inputs.angular_velocity = self.inputs.linear_velocity = None
 
     def take(self, now: float) -> None:
@@ -77,7 +79,7 @@ class Measurements:
         for name, topic in self._terms.items():
             message = topic.newest()
             if message is not None:
-                terms[name] = np.array(message.data)
+                terms[name], self._term_at[name] = np.array(message.data), now
         self.inputs.terms = terms
 
     def fault(self, now: float) -> str:
@@ -94,8 +96,13 @@ class Measurements:
                 return detail or f"waiting for {name}"
             if now - at > timeout:
                 return f"no {name} for {now - at:.2f} s"
-        missing = [name for name in self._terms if name not in self.inputs.terms]
-        return f"waiting for ~/observations/{missing[0]}" if missing else ""
+        for name in self._terms:
+            if name not in self._term_at:
+                return f"waiting for ~/observations/{name}"
+            age = now - self._term_at[name]
+            if age > self._node.params.observation_timeout:
+                return f"no ~/observations/{name} for {age:.2f} s"
+        return ""
 
     def age(self, name: str, now: float) -> float:
         """Return the age of a kind of measurement at a time [s]."""
