@@ -26,7 +26,8 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
     efforts = _efforts(request, options)
     if efforts is None:
         return None
-    ends = [(PlanStatus.START_OUTSIDE_LIMITS, "the start", request.start)]
+    # Not a status of starts: those are recovered from where possible.
+    ends = [(PlanStatus.INVALID_PATH, "the start", request.start)]
     if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
         goal = request.goals[0]
         if is_exact(goal):

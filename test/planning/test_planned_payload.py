@@ -10,7 +10,9 @@ import motion_nodes as mn
 from motion_nodes.errors import InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.payload import PayloadDynamics
-from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
+from motion_nodes.planning.recovered_plan import plan_with_recovery
+from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.trajectory.path_efforts import PathEfforts
 
 FRANKA = mn.load_robot("franka")
@@ -53,9 +55,12 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     far[[1, 3, 5]] = 1.5, -0.1, 1.6
     heavy = mn.Payload("panda_hand_tcp", 40.0)
     plan = ARM.plan(ready, far, options=carrying(heavy))
-    assert plan.status is PlanStatus.START_OUTSIDE_LIMITS
-    assert "40 kg" in plan.reason
+    assert plan.status is PlanStatus.INVALID_PATH
+    assert "40 kg at panda_hand_tcp is too heavy at the start" in plan.reason
     assert "panda_joint" in plan.reason
+    request = PlanRequest(ARM.checker(), ready, (mn.JointGoal(far),))
+    recovered = plan_with_recovery(request, carrying(heavy), RecoverySettings())
+    assert recovered.plan.reason == plan.reason, "there is nothing to recover from"
     medium = mn.Payload("panda_hand_tcp", 9.0)
     assert not PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, payload=medium).overload(ready)[1]
     plan = ARM.plan(ready, far, options=carrying(medium))

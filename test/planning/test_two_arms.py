@@ -13,7 +13,8 @@ from two_arms import TIPS, write_two_arms
 import motion_nodes as mn
 from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.ik.problem import IkStatus
-from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.planning.industrial.tool_motion import ToolMotion, tool_path
+from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.several_poses import solve_poses
 
 LEFT, RIGHT = TIPS
@@ -150,6 +151,18 @@ def test_invalid_targets_are_refused_by_name(arms):
     plan = arms.plan("home", far, timeout=1.0)
     assert plan.status is PlanStatus.GOAL_UNREACHABLE
     assert RIGHT in plan.reason
+
+
+def test_motions_of_one_tool_reject_goals_of_two(arms):
+    checker, q = arms.checker(), arms.state("home")
+    poses = tuple(mn.PoseGoal(tip, X) for tip, X in tray(0.35).items())
+    request = PlanRequest(checker, q, (mn.PosesGoal(poses),))
+    with pytest.raises(InvalidCommand, match="LIN moves one tool"):
+        tool_path(request, q, ToolMotion.LIN, None, LEFT)
+    reached = tool_path(request, q, ToolMotion.PTP, None, LEFT)
+    end = reached.evaluate([reached.length])[0]
+    for tip, X in tray(0.35).items():
+        assert arms.fk(end, tip) == pytest.approx(X, abs=0.01)
 
 
 def test_constraints_that_the_start_violates_say_by_how_much(arms):
