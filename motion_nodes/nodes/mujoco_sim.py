@@ -54,7 +54,8 @@ class MujocoSimParams(SimulationParams):
     objects: tuple[str, ...] = param(
         (),
         doc="Objects that move freely, each as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW] in m, kg and "
-        "rad, with the shapes box, sphere and cylinder: cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
+        "rad, with the shapes box, sphere, cylinder and drawer: "
+        "cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
         read_only=True,
     )
     cameras: tuple[str, ...] = param(

@@ -17,7 +17,8 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.nodes.task.arm_motions import ArmMotions
-from motion_nodes.nodes.task.arm_skills import ArmSkills
+from motion_nodes.nodes.task.compliant_motions import CompliantMotions
+from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.skill_robot import TaskRobot
 from motion_nodes.nodes.task.task_actions import TaskActionServer
@@ -114,8 +115,11 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         x, y, yaw = params.placement
         X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
         self._objects = ObservedObjects(self, follower, robot, X_WB, params.detector)
-        skills = ArmSkills(self._motions, self._objects, follower.world, self._hand_links(),
-                           check_grasp=lambda: self.params.check_grasp)  # fmt: skip
+        skills = ContactSkills(
+            self._motions, self._objects, follower.world, self._hand_links(),
+            check_grasp=lambda: self.params.check_grasp,
+            compliance=CompliantMotions(self, self._remote),
+        )  # fmt: skip
         skills.warm_up()
         self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
         self._planner = RulePlanner()

@@ -13,6 +13,7 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.sim.drawers import HANDLE, add_drawer
 from motion_nodes.sim.mjcf_shapes import contact_reference, geom_size, quat_wxyz, set_primitive
 from motion_nodes.sim.placement import rigid_pose
 
@@ -22,7 +23,7 @@ _RGBA = (0.2, 0.55, 0.8, 1.0)
 _WORD = re.compile(
     r"(?P<name>[^:=@]+):=(?P<shape>\w+):(?P<size>[^:@]+):(?P<mass>[^:@]+)@(?P<at>.+)"
 )
-_SHAPES = {"box": (Box, 3), "sphere": (Sphere, 1), "cylinder": (Cylinder, 2)}
+_SHAPES = {"box": (Box, 3), "sphere": (Sphere, 1), "cylinder": (Cylinder, 2), "drawer": (Box, 3)}
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,9 @@ class FreeBody:
     """Coefficient of sliding friction; that of links with one in robot.yaml prevails."""
     rgba: tuple[float, float, float, float] = _RGBA
     """Colour, 0 to 1 each."""
+    drawer: tuple[float, float, float] | None = None
+    """Depth, width and height of a drawer whose handle this is [m]; it slides against its x axis
+    instead of moving freely, and its mass is that of the drawer."""
 
     def __post_init__(self) -> None:
         """Validate shape, mass and pose."""
@@ -52,6 +56,10 @@ class FreeBody:
         if not (np.isfinite(size).all() and 0.0 < min(size) and max(size) < 1e3):
             raise InvalidConfig(
                 f"sizes of object '{self.name}' must be above 0 to 1000 m, got {self.geometry}."
+            )
+        if self.drawer is not None and not 0.05 <= min(self.drawer) <= max(self.drawer) <= 2.0:
+            raise InvalidConfig(
+                f"sizes of drawer '{self.name}' must be 0.05 to 2 m, got {self.drawer}."
             )
         if not 1e-6 <= self.mass <= 1e6:
             raise InvalidConfig(
@@ -68,7 +76,8 @@ def parse_free_body(word: str) -> FreeBody:
     """Return the object of a word ``NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]``.
 
     Shapes are ``box`` (length, width, height), ``sphere`` (radius) and ``cylinder`` (radius,
-    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``.
+    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; and ``drawer``
+    (depth, width, height), placed by the centre of its handle, x towards the cabinet.
 
     Raises:
         InvalidConfig: names the invalid part.
@@ -76,8 +85,8 @@ def parse_free_body(word: str) -> FreeBody:
     found = _WORD.fullmatch(word.strip())
     if found is None or found["shape"] not in _SHAPES:
         raise InvalidConfig(
-            f"'{word}' is no object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, sphere or "
-            "cylinder, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
+            f"'{word}' is no object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, sphere, "
+            "cylinder or drawer, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
         )
     kind, count = _SHAPES[found["shape"]]
     try:
@@ -89,15 +98,22 @@ def parse_free_body(word: str) -> FreeBody:
         raise InvalidConfig(
             f"'{word}': a {found['shape']} has {count} sizes, a place 3 or 4 numbers"
         )
-    geometry = Box((size[0], size[1], size[2])) if kind is Box else kind(*size)
     X = from_xyz_rpy(at[:3], (0.0, 0.0, at[3] if len(at) == 4 else 0.0))
-    return FreeBody(found["name"].strip(), geometry, mass, X)
+    name = found["name"].strip()
+    if found["shape"] == "drawer":
+        return FreeBody(name, HANDLE, mass, X, drawer=(size[0], size[1], size[2]))
+    geometry = Box((size[0], size[1], size[2])) if kind is Box else kind(*size)
+    return FreeBody(name, geometry, mass, X)
 
 
 def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
     """Add objects to a specification; inertias are those of solids of uniform density."""
     for body in bodies:
         X = body.X_WO
+        if body.drawer is not None:
+            reference = contact_reference(spec.option.timestep)
+            add_drawer(spec, f"{PREFIX}{body.name}", X, body.drawer, body.mass, reference)
+            continue
         made = spec.worldbody.add_body(
             name=f"{PREFIX}{body.name}", pos=X[:3, 3], quat=quat_wxyz(X[:3, :3])
         )

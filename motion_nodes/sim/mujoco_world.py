@@ -15,9 +15,11 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
 from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
+from motion_nodes.sim.drawers import handle_in_drawer
 from motion_nodes.sim.drive_targets import DriveTargets
 from motion_nodes.sim.free_bodies import PREFIX as FREE
 from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
@@ -79,6 +81,8 @@ class MujocoWorld(RobotBackend):
         self._scene = SceneCell(spec, self.placements)
         self._shapes = {item.name: item.geometry for item in (config.objects if config else ())}
         self.objects = tuple(self._shapes)
+        self._handles = {item.name: handle_in_drawer(item.drawer[0]) for item in
+                         (config.objects if config else ()) if item.drawer is not None}  # fmt: skip
         """Names of the objects that move freely."""
         self.grippers = {
             item.name: GripperRun(item) for item in (config.surface_grippers if config else ())
@@ -201,17 +205,19 @@ class MujocoWorld(RobotBackend):
             raise UnknownObject(name, self.objects)
         body, X = self.data.body(f"{FREE}{name}"), np.eye(4)
         X[:3, :3], X[:3, 3] = body.xmat.reshape(3, 3), body.xpos
-        return X
+        return X @ self._handles[name] if name in self._handles else X
 
     def place_object(self, name: str, X_WO: Array) -> None:
         """Put an object at rest at a pose in the world, shape (4, 4); grippers lose it.
 
         Raises:
             UnknownObject: no object has the name.
-            InvalidConfig: the pose is not rigid.
+            InvalidConfig: the pose is not rigid, or the object is a drawer.
         """
         if name not in self.objects:
             raise UnknownObject(name, self.objects)
+        if name in self._handles:
+            raise InvalidConfig(f"'{name}' is a drawer, which is not moved; pull it open")
         X = rigid_pose(X_WO, f"pose of object '{name}'")
         for gripper in self.grippers.values():
             gripper.drop(name, self.model, self.data)

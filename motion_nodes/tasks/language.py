@@ -20,6 +20,7 @@ from motion_nodes.tasks.language_words import (
     PRONOUN,
     TAKE_TO,
     VERBS,
+    WITH,
     WORDS,
     Verb,
 )
@@ -146,6 +147,35 @@ class _SentenceReader:
         self.steps.append(
             PlanStep("push", {"object": self._object(clause), "direction": towards[0]})
         )
+
+    def _wipe(self, clause: str) -> None:
+        objects = tuple(self._state.objects)
+        mark = WITH.search(clause)
+        before, after = (clause[: mark.start()], clause[mark.end() :]) if mark else (clause, "")
+        if mark and not self._names(before, objects):
+            # "用海绵擦桌子": the verb divides what it is wiped with from what is wiped.
+            at = min(
+                m.start() for v in VERBS if v.skill == "wipe" and (m := v.pattern.search(after))
+            )
+            before, after = after[at:], after[:at]
+        tool = self._object(after) if mark else self._holding
+        surface = self._one(before, objects, "object", other_than=tool or "")
+        if tool is None:
+            raise NotUnderstood(f"with what in '{clause}'? Such as: wipe the table with the sponge")
+        self._fetch(tool)
+        self.steps.append(PlanStep("wipe", {"object": tool, "surface": surface}))
+
+    def _open_drawer(self, clause: str) -> None:
+        named = self._names(clause, tuple(self._state.objects))
+        # "open the drawer" may name drawer_handle.
+        name = self._object(clause if named else f"{clause} handle")
+        self.steps.append(PlanStep("open_drawer", {"object": name}))
+
+    def _handover(self, clause: str) -> None:
+        name = self._object(clause, self._holding)
+        self._fetch(name)
+        self.steps.append(PlanStep("handover", {"object": name}))
+        self._holding = None
 
     def _navigate(self, clause: str) -> None:
         location = self._one(clause, self._state.locations, "location")

@@ -24,6 +24,9 @@ def _verb(skill: str, english: str, chinese: str) -> Verb:
 VERBS = (
     _verb("pour", "pour|empty", "倒入|倒进|倒到|倒"),
     _verb("push", "push|slide|shove", "推"),
+    _verb("wipe", "wipe|clean|polish|scrub", "擦拭|擦干净|擦|抹"),
+    _verb("open_drawer", "open|pull open", "打开|拉开"),
+    _verb("handover", "hand(?: over)?|give|pass", "递给|递|交给|给"),
     _verb(
         "place",
         "place|put|set|drop|stack|move|bring|carry",
@@ -56,6 +59,8 @@ POINT = re.compile(rf"[(（]?\s*{_NUMBER}{_COMMA}{_NUMBER}(?:{_COMMA}{_NUMBER})?
 POINT_MARK = re.compile(r"@(p+)")
 """What stands for them while a sentence is read."""
 PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
+WITH = re.compile(r"\b(?:with|using)\b|用", re.IGNORECASE)
+"""What precedes the object that a surface is wiped with."""
 TAKE_TO = re.compile(r"\b(?:take|get|fetch)\b.*\b(?:to|onto|into)\b", re.IGNORECASE)
 ONTO = re.compile(
     r"\b(?:on top of|on|onto|in|into|at|to|upon|inside|over)\b|到|在|入|进|上", re.IGNORECASE
@@ -69,6 +74,7 @@ WORDS: Mapping[str, Sequence[str]] = {
     "shelf": ("架子", "货架", "书架", "rack"), "can": ("罐子", "罐", "tin"),
     "water": ("水",), "tray": ("托盘",), "left": ("左",), "right": ("右",),
     "forward": ("前", "away"), "backward": ("后", "back"), "kitchen": ("厨房",),
-    "door": ("门",), "cylinder": ("圆柱",), "sphere": ("球体",),
+    "door": ("门",), "drawer": ("抽屉",), "handle": ("拉手", "knob"),
+    "sponge": ("海绵", "cloth", "抹布"), "cylinder": ("圆柱",), "sphere": ("球体",),
 }  # fmt: skip
 """Words of names with their translations and synonyms."""

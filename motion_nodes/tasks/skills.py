@@ -85,10 +85,18 @@ def _pourable(arguments: Arguments, state: WorldState) -> str:
     return _held({"object": arguments["source"]}, state)
 
 
+def _wipeable(arguments: Arguments, state: WorldState) -> str:
+    if arguments["object"] == arguments["surface"]:
+        return "an object cannot wipe itself"
+    return _held(arguments, state)
+
+
 def _pushable(arguments: Arguments, state: WorldState) -> str:
     return _pickable({"object": arguments["object"]}, state)
 
 
+HOLDING = {"place": "object", "pour": "source", "wipe": "object", "handover": "object"}
+"""Skills that begin with an object in the gripper, and the argument that names it."""
 _OBJECT = SkillArgument("object", "object", "Name of the object.")
 
 SKILLS: Mapping[str, Skill] = MappingProxyType({
@@ -128,6 +136,30 @@ SKILLS: Mapping[str, Skill] = MappingProxyType({
             "Push an object over its surface by 10 cm.",
             (_OBJECT, SkillArgument("direction", "direction", "Where to push it.")),
             unmet=_pushable,
+        ),
+        Skill(
+            "wipe",
+            "Move the held object over the top of another one, pressed on with a constant force.",
+            (
+                SkillArgument("object", "object", "What is held to wipe with, such as a sponge."),
+                SkillArgument("surface", "object", "Object whose top is wiped."),
+            ),
+            timeout=180.0,
+            unmet=_wipeable,
+        ),
+        Skill(
+            "open_drawer",
+            "Grasp a handle from the front, and pull it towards the robot by 20 cm.",
+            (SkillArgument("object", "object", "The handle."),),
+            unmet=_hand_is_empty,
+        ),
+        Skill(
+            "handover",
+            "Hold an object out to a person, and let go when they pull or take it.",
+            (_OBJECT,),
+            timeout=90.0,
+            unmet=_held,
+            effect=lambda arguments, state: state.holding(None),
         ),
         Skill(
             "navigate",

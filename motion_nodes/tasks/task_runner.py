@@ -18,7 +18,7 @@ import py_trees
 from py_trees.common import Status
 
 from motion_nodes.errors import MotionError
-from motion_nodes.tasks.skills import SKILLS
+from motion_nodes.tasks.skills import HOLDING, SKILLS
 from motion_nodes.tasks.task_plan import Plan, PlanStep, check_plan, step_problem
 from motion_nodes.tasks.world_state import WorldState
 
@@ -286,9 +286,8 @@ def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
 
 def _held_by(step: PlanStep) -> str | None:
     """Return the object that a step needs in the gripper."""
-    if step.skill == "place":
-        return step.args["object"]
-    return step.args["source"] if step.skill == "pour" else None
+    argument = HOLDING.get(step.skill)
+    return None if argument is None else step.args[argument]
 
 
 def _picks(plan: Sequence[PlanStep], name: str) -> bool:

@@ -11,12 +11,15 @@ import pytest
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.sim.backend import SimulationDiverged
+from motion_nodes.sim.drawers import DAMPING, FRICTION, RANGE
 from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
@@ -458,3 +461,30 @@ def test_a_change_of_modes_is_not_interpolated(franka: Robot) -> None:
     world.reset()
     world.step()
     np.testing.assert_allclose(world.state("r").position, franka.home, atol=1e-4)
+
+
+def test_a_drawer_slides_by_friction_and_damping_and_stays_in_its_cabinet(
+    make_spinner: MakeRobot,
+) -> None:
+    word = "drawer:=drawer:0.3,0.3,0.15:1.5@2,0.1,0.3,0.4"
+    world = MujocoWorld(
+        [RobotPlacement(make_spinner(), "r")], WorldConfig(objects=(parse_free_body(word),))
+    )
+    closed, out = world.object_pose("drawer"), -np.array((np.cos(0.4), np.sin(0.4), 0.0))
+    np.testing.assert_allclose(closed, from_xyz_rpy((2.0, 0.1, 0.3), (0.0, 0.0, 0.4)), atol=1e-9)
+
+    def pulled(force: float, seconds: float) -> float:
+        world.data.body("object:drawer").xfrc_applied[:3] = force * out
+        for _ in range(round(seconds / world.time_step)):
+            world.step()
+        moved = (world.object_pose("drawer") - closed)[:3, 3]
+        assert moved == pytest.approx(float(moved @ out) * out, abs=1e-6)
+        return float(moved @ out)
+
+    assert pulled(0.9 * FRICTION, 0.5) == pytest.approx(0.0, abs=1e-3)
+    speed, lag = 0.1, 1.5 / DAMPING
+    way = speed * (1.0 - lag * (1.0 - np.exp(-1.0 / lag)))
+    assert pulled(FRICTION + speed * DAMPING, 1.0) == pytest.approx(way, abs=2e-3)
+    assert pulled(20.0, 1.0) == pytest.approx(RANGE, abs=2e-3)
+    with pytest.raises(InvalidConfig):
+        world.place_object("drawer", np.eye(4))

@@ -14,7 +14,7 @@ from motion_nodes.tasks.task_plan import InvalidPlan, check_plan
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 CUBE = Box((0.05, 0.05, 0.05))
-NAMES = ("red_cube", "blue_cube", "water_cup", "bowl", "shelf", "table")
+NAMES = ("red_cube", "blue_cube", "water_cup", "bowl", "shelf", "table", "sponge", "drawer_handle")
 STATE = WorldState(
     objects={
         name: ObjectState(name, np.eye(4), Cylinder(0.03, 0.1) if "cup" in name else CUBE,
@@ -45,6 +45,19 @@ SENTENCES = {
     "找到碗": "locate(bowl)",
     "put the red cube at 0.4, -0.2": "pick(red_cube) place(red_cube, 0.4,-0.2)",
     "Put the bowl at (0.4 m, 0.2 m, 0.1 m); go home": "pick(bowl) place(bowl, 0.4,0.2,0.1) home()",
+    "wipe the table with the sponge": "pick(sponge) wipe(sponge, table)",
+    "pick up the sponge, wipe the table with it, then put it on the shelf": "pick(sponge) "
+    "wipe(sponge, table) place(sponge, shelf)",
+    "grab the sponge and clean the table": "pick(sponge) wipe(sponge, table)",
+    "用海绵擦桌子": "pick(sponge) wipe(sponge, table)",
+    "open the drawer": "open_drawer(drawer_handle)",
+    "Open the drawer by its handle and go home": "open_drawer(drawer_handle) home()",
+    "打开抽屉": "open_drawer(drawer_handle)",
+    "hand over the red cube": "pick(red_cube) handover(red_cube)",
+    "give me the water cup": "pick(water_cup) handover(water_cup)",
+    "pick up the bowl and hand it to me": "pick(bowl) handover(bowl)",
+    "把水杯递给我": "pick(water_cup) handover(water_cup)",
+    "拿起碗，给我": "pick(bowl) handover(bowl)",  # noqa: RUF001
     "把红色方块放到（0.4，0.2）": "pick(red_cube) place(red_cube, 0.4,0.2)",  # noqa: RUF001
 }
 

@@ -13,21 +13,19 @@ import numpy as np
 from motion_nodes.learning.mlp import Floats
 from motion_nodes.learning.tasks.franka_cell import HARD, FrankaCell
 from motion_nodes.learning.tasks.task import ObservedQuantity, TaskState
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.sim.drawers import RANGE, add_drawer, handle_in_drawer
 
 _DEFAULT = (0.0, -0.3, 0.0, -2.3, 0.0, 3.571, 2.356)
 """Tool pointing forward at (0.58, 0, 0.66) m, fingers above each other [rad]."""
 _HANDLE = (0.72, 0.0, 0.62)
 """Centre of the handle of the closed drawer [m]."""
-_WIDTH, _HEIGHT, _DEPTH = 0.4, 0.2, 0.4
-"""Sizes of the drawer [m]."""
-_BAR, _GAP = (0.012, 0.12, 0.016), 0.05
-"""Sizes of the handle's bar, and its distance from the front [m]."""
+_SIZE, _MASS = (0.4, 0.4, 0.2), 1.5
+"""Depth, width and height of the drawer [m], and its mass [kg]."""
 _BEFORE = 0.1
 """Largest distance of the tool before the handle in assisted episodes [m]."""
-_RANGE, _OPEN = 0.3, 0.2
-"""Largest opening, and the opening that counts as success [m]."""
-_MASS, _FRICTION, _DAMPING = 1.5, 3.0, 10.0
-"""Of the drawer [kg, N, N s/m]."""
+_OPEN = 0.2
+"""The opening that counts as success [m]."""
 
 
 class Drawer(FrankaCell):
@@ -51,31 +49,9 @@ class Drawer(FrankaCell):
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
         """Add a cabinet with a drawer that slides towards the robot."""
-        x, y, z = _HANDLE
-        front = x + _GAP + 0.5 * _BAR[0]
-        cabinet = spec.worldbody.add_body(name="cabinet", pos=(front + 0.5 * _DEPTH, y, z))
-        for side in (-1.0, 1.0):
-            _box(cabinet, (0.0, side * (0.5 * _WIDTH + 0.02), 0.0), (_DEPTH, 0.02, _HEIGHT))
-            _box(cabinet, (0.0, 0.0, side * (0.5 * _HEIGHT + 0.02)), (_DEPTH, _WIDTH + 0.06, 0.02))
-        body = cabinet.add_body(name="drawer")
-        joint = body.add_joint(
-            name="drawer",
-            type=mujoco.mjtJoint.mjJNT_SLIDE,
-            axis=(-1.0, 0.0, 0.0),
-            range=(0.0, _RANGE),
-            limited=mujoco.mjtLimited.mjLIMITED_TRUE,
-            frictionloss=_FRICTION,
-        )
-        joint.damping[0] = _DAMPING
-        body.mass, body.inertia, body.explicitinertial = _MASS, (0.02, 0.02, 0.02), True
-        plate = -0.5 * _DEPTH
-        _box(body, (plate + 0.01, 0.0, 0.0), (0.02, _WIDTH, _HEIGHT))
-        bar = plate - _GAP - 0.5 * _BAR[0]
-        _box(body, (bar, 0.0, 0.0), _BAR)
-        for side in (-1.0, 1.0):
-            post = (plate - 0.5 * _GAP, side * (0.5 * _BAR[1] - 0.006), 0.0)
-            _box(body, post, (_GAP, 0.012, 0.012))
-        body.add_site(name="handle", pos=(bar, 0.0, 0.0))
+        body = add_drawer(spec, "drawer", from_xyz_rpy(_HANDLE), _SIZE, _MASS, HARD)
+        at = handle_in_drawer(_SIZE[0])[:3, 3]
+        body.add_site(name="handle", pos=at)
         self.add_sensor(spec, "handle", "FRAMEPOS", mujoco.mjtObj.mjOBJ_SITE, "handle")
 
     def new_memory(self, n: int) -> dict[str, Floats]:
@@ -125,7 +101,7 @@ class Drawer(FrankaCell):
         change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
         opening = self.opening(after)
         near = np.exp(-np.square(np.linalg.norm(self.handle_from_tool(after), axis=1) / 0.05))
-        reward = progress + 0.05 * near + 0.2 * opening / _RANGE - 5e-4 * change
+        reward = progress + 0.05 * near + 0.2 * opening / RANGE - 5e-4 * change
         return reward, np.zeros(len(reward), bool), opening > _OPEN
 
     def _potential(self, state: TaskState) -> Floats:
@@ -133,19 +109,3 @@ class Drawer(FrankaCell):
         distance = np.linalg.norm(self.handle_from_tool(state), axis=1)
         potential: Floats = 40.0 * self.opening(state) - 12.0 * distance
         return potential
-
-
-def _box(
-    body: mujoco.MjsBody, place: tuple[float, float, float], size: tuple[float, float, float]
-) -> None:
-    """Add a box with the given edges."""
-    body.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_BOX,
-        pos=place,
-        size=[0.5 * edge for edge in size],
-        rgba=(0.7, 0.6, 0.45, 1.0),
-        solref=HARD,
-        priority=1,  # not softened by the fingers' own parameters
-        friction=(1.0, 0.02, 0.001),
-        condim=4,
-    )

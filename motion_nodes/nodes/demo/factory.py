@@ -171,22 +171,6 @@ class ArmTasks:
         if self._status["state"] != "succeeded":
             raise SkillFailed(str(self._status["reason"] or self._status["state"]))
 
-    def recover(self) -> Work:
-        """Put down what is held after a failure, and return home behind the fence.
-
-        Raises:
-            SkillFailed: with the reason.
-        """
-        held = self._status.get("held")
-        if held:
-            try:
-                yield from self.execute((place(held, LEFT), HOME))
-            except SkillFailed:
-                yield from self.execute((place(held, RIGHT), HOME))
-        else:
-            yield from self.execute((HOME,))
-        yield from self.set_fence(open_zone=False)
-
     def set_fence(self, *, open_zone: bool) -> Work:
         """Replace the fence in the planning scene.
 
@@ -289,13 +273,7 @@ class FactoryClient(RoutineClient):
 
 def show_factory(client: FactoryClient, findings: DemoFindings) -> None:
     """Pass and stack the cubes once, and check the stack and the contacts."""
-    contacts, client.turn = client.contacts, 0
-    if client.failed:
-        client.failed = ""
-        late = client.run({name: arm.recover() for name, arm in client.arms.items()}, TIMEOUT)
-        for name, why in late.items():
-            if why:
-                print(f"  {name} did not recover: {why}", flush=True)
+    contacts, client.turn, client.failed = client.contacts, 0, ""
     client.put_back()
     failures = client.run({name: client.fenced(name) for name in client.arms}, TIMEOUT)
     for arm in client.arms.values():

@@ -25,8 +25,7 @@ from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents
 GAP = 2e-3
 """Distance by which an object is let down above its surface [m]."""
 CLEARANCE = 3e-3
-"""Distance by which a grasped object is assumed higher than it is until it is lifted [m], since it
-touches what it stands on."""
+"""Distance by which a held object is assumed higher than it is [m]."""
 LOST_WIDTH = 4e-3
 """Distance of the fingers below which nothing is between them [m]."""
 LOST_DISTANCE = 0.05
@@ -164,9 +163,7 @@ class ArmSkills:
                 f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide"
             )
         self._grasped = Grasped(target.name, inverse(grasp.X_WG) @ target.X_WO)
-        higher = np.array(target.X_WO)
-        higher[2, 3] += CLEARANCE
-        self._attach(target, inverse(grasp.X_WG) @ higher)
+        self._attach(target, grasp.X_WG)
 
     def _place(
         self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
@@ -249,8 +246,16 @@ class ArmSkills:
 
     # ---- what is held
 
-    def _attach(self, item: ObjectState, X_TO: Array) -> None:
-        self._objects.attach(item, self._motions.arm.tip or "", X_TO, self._touching)
+    def _attach(self, item: ObjectState, X_WT: Array) -> None:
+        """Attach an object to the tool at a pose, a little higher than it is.
+
+        It touches what it stands on: after a grasp, and when a lift has failed.
+        """
+        higher = np.array(item.X_WO)
+        higher[2, 3] += CLEARANCE
+        self._objects.attach(
+            item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._touching
+        )
 
     def _carry(self, motion: Work) -> Work:
         """Execute a motion; stop it if the held object is lost.
@@ -297,7 +302,7 @@ class ArmSkills:
         if distance > LOST_DISTANCE:
             self._lose(distance)
         self._grasped = Grasped(grasped.name, inverse(tool) @ seen.X_WO)
-        self._attach(seen, self._grasped.X_TO)
+        self._attach(seen, tool)
 
     def _held_item(self, name: str, state: WorldState) -> Work:
         """Return a held object with its present pose."""

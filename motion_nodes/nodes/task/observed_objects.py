@@ -174,6 +174,11 @@ class ObservedObjects:
         self._attached_out.publish(detached_message(state.name))
         self.hide(state)
 
+    def forget(self, name: str) -> None:
+        """Leave out an object that was hidden and is not detected."""
+        self.hidden = None if self.hidden == name else self.hidden
+        self._kept.pop(name, None)
+
     def _composite(self, name: str) -> CompositeObject | None:
         """Return the shape of an object that is no primitive; what a detector sees is one."""
         return None if self.detects(name) else self._composites.get(name)

@@ -13,6 +13,7 @@ from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
+from motion_nodes.tasks.contact_poses import backed
 from motion_nodes.tasks.grasps import GraspPose, grasps_of
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
@@ -21,6 +22,8 @@ APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""
 SAMPLES = 6
 """Number of poses that are checked along a straight motion."""
+CLOSE = 0.02
+"""Distance of poses up to which only the end of a straight motion is checked [m]."""
 MAX_CHANGE = 0.7
 """Max change of a joint between two of them [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
@@ -131,6 +134,60 @@ class Reachability:
             yield
         raise SkillFailed(f"'{target.name}' cannot be pushed there: out of reach, or in collision")
 
+    def pull(self, grasps: Iterable[GraspPose], distance: float, target: ObjectState) -> Work:
+        """Return a grasp of a handle that can be pulled, and joint positions before its approach.
+
+        Args:
+            grasps: best first; the pull is against their approach.
+            distance: of the pull [m].
+            target: the handle.
+
+        Raises:
+            SkillFailed: none is within reach.
+        """
+        around = self._without(target.name)
+        for grasp in grasps:
+            begin = backed(grasp.X_WG, APPROACH)
+            q = self._start(begin, grasp.X_WG, around)
+            if q is not None and self._arm.collision_free(q, self._world):
+                reached = self._follow(q, begin, grasp.X_WG, around)
+                end = backed(grasp.X_WG, distance)
+                if reached is not None and (
+                    self._follow(reached, grasp.X_WG, end, around) is not None
+                ):
+                    return grasp, q
+            yield
+        raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
+
+    def strokes(self, poses: Iterable[Array], X_OT: Array, surface: ObjectState) -> Work:
+        """Return the parts of strokes that are within reach and collision-free.
+
+        Args:
+            poses: of the held object, in their order, shape (4, 4) each.
+            X_OT: pose of the tool in the object, shape (4, 4).
+            surface: what is wiped, which the object may touch.
+
+        Returns:
+            Lists of poses of the tool, each with joint positions [rad] above its first pose.
+        """
+        around, q = self._without(surface.name), None
+        parts: list[tuple[list[Array], Array]] = []
+        previous = np.eye(4)
+        for pose in poses:
+            X_BT = pose @ X_OT
+            if q is not None:
+                q = self._follow(q, previous, X_BT, around)
+            if q is None:
+                above = self._start(raised(X_BT), X_BT, around)
+                if above is not None and self._arm.collision_free(above, self._world):
+                    q = self._follow(above, raised(X_BT), X_BT, around)
+                    parts.append(([], above))
+            if q is not None:
+                parts[-1][0].append(X_BT)
+            previous = X_BT
+            yield
+        return parts
+
     # ---- inside
 
     def _start(self, begin: Array, end: Array, world: World) -> Array | None:
@@ -151,7 +208,9 @@ class Reachability:
 
     def _follow(self, q: Array, begin: Array, end: Array, world: World) -> Array | None:
         """Return joint positions after a straight motion from ``q``; None if joints jump."""
-        for s in np.linspace(0.0, 1.0, SAMPLES)[1:]:
+        apart = float(np.linalg.norm(end[:3, 3] - begin[:3, 3]))
+        samples = SAMPLES if apart > CLOSE else 2
+        for s in np.linspace(0.0, 1.0, samples)[1:]:
             found = self._solution(_between(begin, end, float(s)), q, world, attempts=1)
             if found is None or float(np.abs(found - q).max()) > MAX_CHANGE:
                 return None

@@ -132,6 +132,10 @@ class RemoteService:
         yield from _until(lambda: bool(replies), f"no response of {self.name}", timeout)
         return replies[0]
 
+    def send(self, request: Any) -> None:
+        """Send a request whose response is not needed."""
+        self._jobs.ask(lambda: self._client.call_async(request))
+
 
 def _until(condition: Any, reason: str, timeout: float = RESPONSE_TIMEOUT) -> Work:
     end = time.monotonic() + timeout

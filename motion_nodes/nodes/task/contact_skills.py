@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Skills in contact with the environment or a person: wipe, open a drawer, hand over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.arm_motions import SLOW
+from motion_nodes.nodes.task.arm_skills import GAP, LOST_DISTANCE, LOST_WIDTH, ArmSkills
+from motion_nodes.nodes.task.compliant_motions import CompliantMotions
+from motion_nodes.nodes.task.reachability import APPROACH, raised
+from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import WorldState
+
+WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
+"""Force onto a surface [N], and speed along it [m/s]."""
+WIPE_SETTINGS = {
+    "frame": "base",
+    "force_axes": ["z"],
+    "stiffness": [1000.0, 1000.0, 1000.0, 60.0, 60.0, 60.0],
+    # Little along the force: the tool has to follow bumps.
+    "damping": [np.nan, np.nan, 60.0, np.nan, np.nan, np.nan],
+    "max_acceleration": 0.2,
+}
+TOUCH = 0.5
+"""Share of the force from which a surface is touched."""
+TOUCH_TIMEOUT = 6.0
+"""Max time until it is [s]."""
+MIN_COVERED, MIN_TOUCHED = 0.5, 0.8
+"""Min share of a surface that is wiped, and of the way in contact."""
+PULL, PULL_SPEED, PULL_FORCE = 0.2, 0.08, 50.0
+"""Length of a pull [m], its speed [m/s], and the max force [N]."""
+PULL_SETTINGS = {"frame": "base", "stiffness": [800.0, 60.0], "max_force": PULL_FORCE}
+PULLED = 0.8
+"""Min share of the length by which a handle must have followed."""
+TAKEN_FORCE = 6.0
+"""Change of the force at the tool by which a person takes an object [N]."""
+TAKEN_TIME = 0.1
+"""Time for which it must be exceeded [s]."""
+OFFER_TIMEOUT = 30.0
+"""Max time for which an object is held out [s]."""
+
+
+class ContactSkills(ArmSkills):
+    """Skills of an arm, with those that need impedance control or a measured wrench."""
+
+    def __init__(self, *args: Any, compliance: CompliantMotions, **options: Any) -> None:
+        """Create the skills; arguments as for :class:`ArmSkills`.
+
+        Args:
+            args: positional arguments.
+            compliance: impedance controller of the arm.
+            options: other arguments.
+        """
+        super().__init__(*args, **options)
+        self._compliance = compliance
+
+    def _wipe(
+        self, object: str, surface: str, state: WorldState, phase: Callable[[str], None]
+    ) -> Work:
+        motions, compliance, under = self._motions, self._compliance, state.objects[surface]
+        phase("find strokes")
+        item = yield from self._held_item(object, state)
+        X_OT = inverse(self._pose_in_tool(object))
+        poses = strokes_over(under, item)
+        if not poses:
+            raise SkillFailed(f"'{surface}' has no horizontal top that '{object}' can wipe")
+        parts = yield from self._reach.strokes(poses, X_OT, under)
+        covered = sum(len(part) for part, _ in parts) / len(poses)
+        if covered < MIN_COVERED:
+            raise SkillFailed(
+                f"only {100 * covered:.0f} % of '{surface}' is within reach and collision-free"
+            )
+        touched: list[bool] = []
+        for k, (part, above) in enumerate(parts):
+            phase(f"approach {k + 1} of {len(parts)}")
+            start = np.array(part[0])
+            start[2, 3] += GAP
+            yield from self._carry(motions.to_joints(above, "approach"))
+            yield from self._carry(motions.straight(start, what="approach", speed=SLOW))
+            phase(f"wipe {k + 1} of {len(parts)}")
+            self._objects.hide(under)
+            try:
+                yield from compliance.begin(WIPE_SETTINGS)
+                yield from self._carry(self._press(part, surface, touched))
+                yield from compliance.end()
+                phase("retreat")
+                yield from self._carry(motions.straight(raised(part[-1]), what="retreat"))
+            finally:
+                compliance.abort()
+                self._objects.show(under)
+        share = float(np.mean(touched))
+        if share < MIN_TOUCHED:
+            raise SkillFailed(f"'{surface}' was touched for only {100 * share:.0f} % of the way")
+        phase(f"wiped {100 * covered:.0f} % of the surface")
+
+    def _press(self, part: list[Array], surface: str, touched: list[bool]) -> Work:
+        """Press down, and move over a surface; add whether it was touched, for each cycle."""
+        compliance = self._compliance
+        tare = compliance.force
+        if tare is None:
+            raise SkillFailed("the force at the tool is not measured")
+        end = self._objects.now() + TOUCH_TIMEOUT
+        pushed = 0
+        while pushed < 3:
+            compliance.press((0.0, 0.0, tare[2] - WIPE_FORCE))
+            yield from compliance.wait(0.05)
+            force = compliance.force
+            pushed = pushed + 1 if force is not None and _touches(force, tare) else 0
+            if self._objects.now() > end:
+                raise SkillFailed(f"'{surface}' was not touched within {TOUCH_TIMEOUT:g} s")
+        for _ in compliance.follow(part, WIPE_SPEED):
+            force = compliance.force
+            touched.append(force is not None and _touches(force, tare))
+            yield
+
+    def _open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        motions, compliance, handle = self._motions, self._compliance, state.objects[object]
+        phase("approach")
+        grasps = handle_grasps(handle, motions.max_width)
+        if not grasps:
+            raise SkillFailed(f"'{object}' is no handle that fits between the fingers")
+        grasp, q = yield from self._reach.pull(grasps, PULL, handle)
+        X, away = grasp.X_WG, -grasp.X_WG[:3, 2]
+        yield from motions.open()
+        yield from motions.to_joints(q, "approach")
+        self._require_unmoved(handle)
+        phase("grasp")
+        self._objects.hide(handle)
+        way = np.zeros(3)
+        try:
+            yield from motions.straight(X, what="grasp", speed=SLOW)
+            width = yield from motions.close()
+            if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
+                raise SkillFailed(f"nothing between the fingers: {1e3 * width:.0f} mm apart")
+            phase("pull")
+            before = motions.tool_pose()
+            begin = X if before is None else before
+            yield from compliance.begin(PULL_SETTINGS)
+            yield from compliance.follow([begin, backed(begin, PULL)], PULL_SPEED)
+            yield from compliance.wait(1.0)
+            yield from compliance.end()
+            after = motions.tool_pose()
+            way = away * (PULL if after is None else float((after - begin)[:3, 3] @ away))
+            phase("release")
+            yield from motions.open()
+            begin = backed(X, PULL) if after is None else after
+            phase("retreat")
+            yield from motions.straight(backed(begin, APPROACH), what="retreat", speed=SLOW)
+        finally:
+            compliance.abort()
+            self._objects.show(moved(handle, way))
+        phase("check")
+        seen = yield from self._fresh(object)
+        if seen is not None:
+            way = seen.X_WO[:3, 3] - handle.X_WO[:3, 3]
+        if (followed := float(way @ away)) < PULLED * PULL:
+            raise SkillFailed(
+                f"'{object}' moved by {1e3 * followed:.0f} of {1e3 * PULL:.0f} mm, pulled with up "
+                f"to {PULL_FORCE:g} N"
+            )
+
+    def _handover(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        motions, compliance = self._motions, self._compliance
+        phase("move")
+        yield from self._held_item(object, state)
+        yield from self._carry(motions.to_state("home"))
+        yield from compliance.wait(0.5)  # until the arm is at rest
+        tare = compliance.force
+        if tare is None and not self._objects.detects(object):
+            raise SkillFailed("a pull is not felt: the force at the tool is not measured")
+        phase("offer")
+        end, pulled_at = time.monotonic() + OFFER_TIMEOUT, None
+        while not self._taken(object):
+            force, now = compliance.force, self._objects.now()
+            strong = force is not None and tare is not None and (
+                float(np.linalg.norm(force - tare)) > TAKEN_FORCE
+            )  # fmt: skip
+            pulled_at = (now if pulled_at is None else pulled_at) if strong else None
+            if pulled_at is not None and now > pulled_at + TAKEN_TIME:
+                break
+            if time.monotonic() > end:
+                raise SkillFailed(f"nobody took '{object}' within {OFFER_TIMEOUT:g} s")
+            yield
+        phase("release")
+        yield from motions.open()
+        item = state.objects[object]
+        self._objects.detach(item)
+        self._grasped = None
+        seen = self._objects.detected(object)
+        if seen is not None:
+            self._objects.show(seen)
+        elif not self._objects.detects(object):
+            self._objects.forget(object)
+
+    def _taken(self, name: str) -> bool:
+        """Return whether a detected object is no longer in the hand."""
+        tool = self._motions.tool_pose()
+        if tool is None or not self._objects.detects(name):
+            return False
+        seen = self._objects.detected(name)
+        if seen is None:
+            return True
+        away = (tool @ self._pose_in_tool(name) - seen.X_WO)[:3, 3]
+        return float(np.linalg.norm(away)) > LOST_DISTANCE
+
+
+def _touches(force: Array, tare: Array) -> bool:
+    return bool(force[2] - tare[2] > TOUCH * WIPE_FORCE)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses of skills in contact: strokes of an object over a surface, grasps of a handle."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.model.tree import Array, Cylinder, Sphere
+from motion_nodes.tasks.grasps import EDGE, MARGIN, GraspPose, levelled
+from motion_nodes.tasks.world_state import ObjectState, half_extents
+
+OVERLAP = 0.2
+"""Share of a stroke's width that the next one wipes again."""
+SPACING = 0.03
+"""Max distance of the poses of a stroke [m]."""
+MAX_POSES = 400
+"""Max number of poses of all strokes; larger surfaces are wiped around their nearest point."""
+
+
+def strokes_over(surface: ObjectState, item: ObjectState) -> list[Array]:
+    """Return poses of an object that wipes the top of another one, in strokes to and fro.
+
+    Args:
+        surface: what is wiped: a box, or an upright cylinder.
+        item: what it is wiped with; keeps its heading.
+
+    Returns:
+        Poses of the item in the world in their order, shape (4, 4) each, at most ``SPACING``
+        apart within a stroke; its lowest point is on the top. Empty if there is no room.
+    """
+    if isinstance(surface.shape, Sphere):
+        return []
+    up = int(np.argmax(np.abs(surface.X_WO[2, :3])))
+    if abs(surface.X_WO[2, up]) < 1.0 - 1e-3 or (isinstance(surface.shape, Cylinder) and up != 2):
+        return []
+    item = levelled(item)
+    half = half_extents(surface.shape)
+    along, across = sorted((k for k in range(3) if k != up), key=lambda k: -half[k])
+    u, v = surface.X_WO[:3, along], surface.X_WO[:3, across]
+    own = np.abs(item.X_WO[:3, :3].T @ np.column_stack((u, v))).T @ half_extents(item.shape)
+    room = half[[along, across]] - own
+    if room.min() < 0.0:
+        # As wide as the surface: one stroke along its middle.
+        room = np.maximum(room, 0.0)
+    if room.max() <= 0.0:
+        return []
+    width = max(2.0 * float(own[1]) * (1.0 - OVERLAP), EDGE)
+    lanes = _evenly(float(room[1]), width)
+    places = _evenly(float(room[0]), SPACING)
+    lanes = lanes[: max(1, MAX_POSES // len(places))]
+    height = surface.top + 0.5 * (item.top - item.bottom)
+    found = []
+    for k, y in enumerate(lanes):
+        for x in places if k % 2 == 0 else places[::-1]:
+            if isinstance(surface.shape, Cylinder) and np.hypot(x, y) > max(room.max(), 1e-9):
+                continue
+            pose = np.array(item.X_WO)
+            pose[:3, 3] = surface.X_WO[:3, 3] + x * u + y * v
+            pose[2, 3] = height
+            found.append(pose)
+    return found
+
+
+def handle_grasps(handle: ObjectState, max_width: float) -> list[GraspPose]:
+    """Return grasps of a handle from the side of the robot, best first.
+
+    The fingers close across the handle; the approach is the opposite of the pull: the horizontal
+    axis of the handle, not its length, that points to the base most.
+
+    Args:
+        handle: a bar, upright or horizontal, in the base frame.
+        max_width: max distance of the fingers [m].
+
+    Returns:
+        Empty if it is too wide, or its axes are tilted.
+    """
+    half, R = half_extents(handle.shape), handle.X_WO[:3, :3]
+    long = int(np.argmax(half))
+    if isinstance(handle.shape, Sphere):
+        R, long = _towards_base(handle), 2
+    elif isinstance(handle.shape, Cylinder) and long == 2:
+        # Round about its axis: any direction across it.
+        R = _about(R[:, 2], _towards_base(handle)[:, 0])
+    level = [k for k in range(3) if k != long and abs(R[2, k]) < 0.1]
+    if not level:
+        return []
+    home = -handle.X_WO[:3, 3] * [1.0, 1.0, 0.0]
+    k = max(level, key=lambda k: abs(float(R[:, k] @ home)))
+    pull = R[:, k] * (1.0 if R[:, k] @ home >= 0.0 else -1.0)
+    other = 3 - long - k
+    width = 2.0 * float(half[other])
+    if width + MARGIN > max_width:
+        return []
+    found = []
+    for sign in (1.0, -1.0):
+        X = np.eye(4)
+        X[:3, 2], X[:3, 1] = -pull, sign * R[:, other]
+        X[:3, 0] = np.cross(X[:3, 1], X[:3, 2])
+        X[:3, 3] = handle.X_WO[:3, 3]
+        found.append(GraspPose(X, width))
+    return found
+
+
+def backed(X_WG: Array, distance: float) -> Array:
+    """Return a pose that is moved back against its approach by a distance [m], shape (4, 4)."""
+    X = np.array(X_WG)
+    X[:3, 3] -= distance * X_WG[:3, 2]
+    return X
+
+
+def moved(item: ObjectState, offset: Array) -> ObjectState:
+    """Return an object that is moved by an offset in the world [m], shape (3,)."""
+    X = np.array(item.X_WO)
+    X[:3, 3] += offset
+    return replace(item, X_WO=X)
+
+
+def _evenly(room: float, spacing: float) -> Array:
+    count = int(np.ceil(2.0 * room / spacing - 1e-9)) + 1
+    return np.linspace(-room, room, count) if count > 1 else np.zeros(1)
+
+
+def _towards_base(item: ObjectState) -> Array:
+    """Return axes of which x points to the base, horizontally, shape (3, 3)."""
+    home = -item.X_WO[:3, 3] * [1.0, 1.0, 0.0]
+    length = float(np.linalg.norm(home))
+    x = home / length if length > 1e-9 else np.array([-1.0, 0.0, 0.0])
+    z = np.array([0.0, 0.0, 1.0])
+    return np.column_stack((x, np.cross(z, x), z))
+
+
+def _about(axis: Array, towards: Array) -> Array:
+    """Return axes with z along an axis, and x near a direction, shape (3, 3)."""
+    x = towards - (towards @ axis) * axis
+    if float(np.linalg.norm(x)) < 1e-6:
+        x = np.array([0.0, 0.0, 1.0]) - axis[2] * axis
+    x = x / max(float(np.linalg.norm(x)), 1e-9)
+    return np.column_stack((x, np.cross(axis, x), axis))

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wipe, open_drawer and handover against scripted motions and forces, without nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.tree import Box
+from motion_nodes.nodes.task import contact_skills
+from motion_nodes.nodes.task.arm_skills import Grasped
+from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE, ContactSkills
+from motion_nodes.scene.world import World
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+BOARD = ObjectState("board", from_xyz_rpy((0.5, 0.0, 0.05)), Box((0.2, 0.2, 0.1)))
+SPONGE = ObjectState("sponge", from_xyz_rpy((0.4, 0.2, 0.3)), Box((0.05, 0.05, 0.05)))
+HANDLE = ObjectState("handle", from_xyz_rpy((0.6, 0.0, 0.4)), Box((0.012, 0.12, 0.016)))
+STATE = WorldState({o.name: o for o in (BOARD, SPONGE, HANDLE)})
+Q = np.zeros(7)
+
+
+class ScriptedArm:
+    """The tool is where it was sent; a time step per poll; the force is a function of the time."""
+
+    def __init__(self, force: Callable[[float], float | None] = lambda t: 0.0) -> None:
+        self.arm = SimpleNamespace(tip="hand")
+        self.max_width, self.clock, self.calls, self.pose = 0.08, 100.0, [], np.array(SPONGE.X_WO)
+        self._force, self.pressed, self.stuck = force, 0.0, False
+        self.follows = True
+        self.held: dict[str, ObjectState] = {}
+
+    # motions
+    def positions(self) -> np.ndarray:
+        return Q
+
+    def tool_pose(self) -> np.ndarray:
+        return self.pose
+
+    def to_joints(self, q: Any, what: str) -> Iterator[None]:
+        return self._moved(what)
+
+    def to_state(self, name: str) -> Iterator[None]:
+        return self._moved(name)
+
+    def straight(self, *poses: Any, what: str, speed: float = 1.0) -> Iterator[None]:
+        self.pose = np.array(poses[-1])
+        return self._moved(what)
+
+    def open(self) -> Iterator[None]:
+        return self._moved("open")
+
+    def close(self) -> Any:
+        yield
+        return 0.016
+
+    def cancel(self) -> None:
+        self.calls.append("cancel")
+
+    # compliance
+    @property
+    def force(self) -> np.ndarray | None:
+        z = self._force(self.clock - 100.0)
+        return None if z is None else np.array((0.0, 0.0, z + self.pressed))
+
+    def begin(self, settings: Any) -> Iterator[None]:
+        return self._moved("begin")
+
+    def end(self) -> Iterator[None]:
+        self.pressed = 0.0
+        return self._moved("end")
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    def press(self, force: Any) -> None:
+        self.pressed = 0.0 if self.stuck else -force[2]
+
+    def follow(self, poses: Any, speed: float) -> Iterator[None]:
+        length = sum(np.linalg.norm(b[:3, 3] - a[:3, 3]) for a, b in itertools.pairwise(poses))
+        if self.follows:
+            self.pose = np.array(poses[-1])
+        return self.wait(length / speed)
+
+    def wait(self, seconds: float) -> Iterator[None]:
+        end = self.clock + seconds
+        while self.clock < end:
+            self.clock += 0.02
+            yield
+
+    def _moved(self, what: str) -> Iterator[None]:
+        self.calls.append(what)
+        yield
+
+    # objects
+    def now(self) -> float:
+        self.clock += 0.02
+        return self.clock
+
+    def detects(self, name: str) -> bool:
+        return name in self.held
+
+    def detected(self, name: str) -> ObjectState | None:
+        return self.held.get(name)
+
+    def hide(self, item: ObjectState) -> None:
+        self.calls.append(f"hide {item.name}")
+
+    def show(self, item: ObjectState) -> None:
+        self.calls.append(f"show {item.name}")
+        self.shown = item
+
+    def detach(self, item: ObjectState) -> None:
+        self.calls.append(f"detach {item.name}")
+
+    def forget(self, name: str) -> None:
+        self.calls.append(f"forget {name}")
+
+
+def skills_of(script: ScriptedArm, reached: float = 1.0) -> ContactSkills:
+    made = ContactSkills(
+        script, script, World(), frozenset(), check_grasp=lambda: True, compliance=script
+    )
+
+    def strokes(poses: Any, X_OT: Any, surface: Any) -> Any:
+        yield
+        found = [pose @ X_OT for pose in poses]
+        return [(found[: int(reached * len(found))], Q)] if reached else []
+
+    def pull(grasps: Any, distance: float, target: Any) -> Any:
+        yield
+        return grasps[0], Q
+
+    made._reach = SimpleNamespace(strokes=strokes, pull=pull)  # type: ignore[assignment]
+    made._grasped = Grasped("sponge", inverse(script.pose) @ SPONGE.X_WO)
+    return made
+
+
+def run(script: ScriptedArm, skill: str, reached: float = 1.0, **args: str) -> list[str]:
+    phases: list[str] = []
+    work = skills_of(script, reached).work_of(PlanStep(skill, args), STATE, phases.append)
+    for _ in range(20_000):
+        if next(work, "done") == "done":
+            return phases
+    raise AssertionError("endless")
+
+
+def test_a_surface_is_wiped_with_the_force_and_let_go() -> None:
+    # The weight of the sponge is no contact.
+    script = ScriptedArm(lambda t: -1.0)
+    phases = run(script, "wipe", object="sponge", surface="board")
+    assert phases[-1] == "wiped 100 % of the surface"
+    order = [
+        c for c in script.calls if c in ("hide board", "begin", "end", "retreat", "show board")
+    ]
+    assert order == ["hide board", "begin", "end", "retreat", "show board"]
+
+
+@pytest.mark.parametrize("part", ["untouched", "unmeasured", "unreached", "half"])
+def test_wiping_fails_with_its_reason(part: str) -> None:
+    script = ScriptedArm((lambda t: None) if part == "unmeasured" else (lambda t: 0.0))
+    script.stuck = part == "untouched"
+    if part == "half":
+        script._force = lambda t: 0.0 if t < 8.0 else -WIPE_FORCE
+    reached = 0.3 if part == "unreached" else 1.0
+    with pytest.raises(SkillFailed) as error:
+        run(script, "wipe", reached, object="sponge", surface="board")
+    reason = {"untouched": "not touched", "unmeasured": "not measured", "unreached": "30 %",
+              "half": "of the way"}[part]  # fmt: skip
+    assert reason in str(error.value)
+    if part in ("untouched", "unmeasured"):
+        assert script.calls[-2:] == ["abort", "show board"], "the joints are held, the scene whole"
+
+
+def test_wiping_that_is_interrupted_leaves_the_arm_held() -> None:
+    script = ScriptedArm()
+    work = skills_of(script).work_of(
+        PlanStep("wipe", {"object": "sponge", "surface": "board"}), STATE, lambda name: None
+    )
+    while "begin" not in script.calls:
+        next(work)
+    next(work)
+    work.close()
+    assert script.calls[-2:] == ["abort", "show board"]
+
+
+def test_a_drawer_is_pulled_towards_the_robot() -> None:
+    script = ScriptedArm()
+    phases = run(script, "open_drawer", object="handle")
+    assert phases == ["approach", "grasp", "pull", "release", "retreat", "check"]
+    assert script.shown.X_WO[0, 3] == pytest.approx(0.6 - PULL)
+
+
+def test_a_locked_drawer_is_let_go_with_its_reason() -> None:
+    script = ScriptedArm()
+    script.follows = False
+    with pytest.raises(SkillFailed, match="moved by 0 of 200 mm"):
+        run(script, "open_drawer", object="handle")
+    assert "open" in script.calls[script.calls.index("end") :]
+    assert script.shown.X_WO[0, 3] == pytest.approx(0.6)
+
+
+def test_an_object_is_let_go_when_it_is_pulled_not_before() -> None:
+    script = ScriptedArm(lambda t: -1.0 if t < 3.0 else -9.0)
+    assert run(script, "handover", object="sponge")[-1] == "release"
+    assert script.clock > 103.0
+    assert script.calls[-3:] == ["open", "detach sponge", "forget sponge"]
+
+
+def test_a_short_knock_does_not_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contact_skills, "OFFER_TIMEOUT", 0.2)
+    script = ScriptedArm(lambda t: -20.0 if 1.0 < t < 1.06 else 0.0)
+    with pytest.raises(SkillFailed, match="nobody took"):
+        run(script, "handover", object="sponge")
+    assert "open" not in script.calls
+
+
+def test_a_pull_must_be_felt() -> None:
+    with pytest.raises(MotionError, match="not measured"):
+        run(ScriptedArm(lambda t: None), "handover", object="sponge")
