@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -178,7 +177,7 @@ class ContactSkills(ArmSkills):
         if tare is None and not self._objects.detects(object):
             raise SkillFailed("a pull is not felt: the force at the tool is not measured")
         phase("offer")
-        end, pulled_at = time.monotonic() + OFFER_TIMEOUT, None
+        end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
         while not self._taken(object):
             force, now = compliance.force, self._objects.now()
             strong = force is not None and tare is not None and (
@@ -187,7 +186,7 @@ class ContactSkills(ArmSkills):
             pulled_at = (now if pulled_at is None else pulled_at) if strong else None
             if pulled_at is not None and now > pulled_at + TAKEN_TIME:
                 break
-            if time.monotonic() > end:
+            if now > end:
                 raise SkillFailed(f"nobody took '{object}' within {OFFER_TIMEOUT:g} s")
             yield
         phase("release")
