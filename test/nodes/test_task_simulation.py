@@ -20,8 +20,6 @@ pytestmark = pytest.mark.timeout(900)
 OBJECTS = (
     "red_cube:=box:0.04,0.04,0.04:0.1@0.45,0.15,0.02",
     "shelf:=box:0.2,0.2,0.1:20@0.5,-0.2,0.05",
-    "mat:=box:0.12,0.05,0.05:5@0.42,0.03,0.025",
-    "drawer_handle:=drawer:0.3,0.3,0.15:1.5@0,0.6,0.45,1.5708",
 )
 
 
@@ -71,25 +69,6 @@ def test_a_dropped_object_is_picked_up_again_and_placed(table: Table) -> None:
     assert at[2] == pytest.approx(0.12, abs=0.005)
     assert np.abs(at[:2] - [0.5, -0.2]).max() < 0.1
     assert table.position("shelf")[:2] == pytest.approx([0.5, -0.2], abs=0.005)
-
-
-def test_a_held_object_wipes_and_is_handed_over(table: Table) -> None:
-    table.begin("pick up the red cube, wipe the mat with it and hand it to me", "wipe 1 of 1")
-    table.tasks.until(lambda s: s["phase"] == "retreat" or s["state"] != "running", 60.0)
-    assert table.tasks.status["state"] == "running", table.tasks.status
-    table.tasks.until(lambda s: s["phase"] == "offer", 60.0)
-    assert table.position("mat") == pytest.approx([0.42, 0.03, 0.025], abs=0.005)
-    table.move("red_cube", 0.45, 0.2, 0.03)  # taken out of the hand
-    table.tasks.until(lambda s: s["state"] != "running")
-    assert table.tasks.status["state"] == "succeeded", table.tasks.status
-    assert not any("failed" in event for event in table.tasks.status["events"])
-    assert table.tasks.status["held"] is None
-
-
-def test_a_drawer_is_opened(table: Table) -> None:
-    before = table.position("drawer_handle")
-    assert table.tasks.ask("open the drawer", "succeeded")["held"] is None
-    assert before - table.position("drawer_handle") == pytest.approx([0, 0.2, 0], abs=0.03)
 
 
 def test_an_object_that_is_taken_away_ends_the_task_within_its_budget(table: Table) -> None:
