@@ -78,7 +78,7 @@ class Watcher(surprise.SurpriseClient):
 
 def deviation(motion: list[tuple[float, Array]], other: list[tuple[float, Array]]) -> Array:
     """Return times since the begin and distances of a motion's references from another's."""
-    (t, q), (u, r) = ((np.array([x[k] for x in m]) for k in (0, 1)) for m in (motion, other))
+    (t, q), (u, r) = ([np.array(x) for x in zip(*each, strict=True)] for each in (motion, other))
     t, u = t - t[0], u - u[0]
     there = np.column_stack([np.interp(t, u, column) for column in r.T])
     return np.column_stack((t, np.abs(q - there).max(axis=1)))
