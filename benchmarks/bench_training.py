@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Learning curves on a shipped task: ours, and Stable-Baselines3's PPO where it is installed.
+
+Run: ``python benchmarks/bench_training.py [--task reach] [--steps 200000]``. Both have the same
+environments, in one thread, and the same sizes of networks, rollouts and minibatches; after that
+both play the same episodes without exploration. SB3 needs Torch: install it in an environment of
+its own, whose site-packages PYTHONPATH names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from harness import Cell, Report, arguments, available, progress
+
+from motion_nodes.learning.mujoco_env import MujocoEnv
+from motion_nodes.learning.tasks.registry import EnvFactory, make_task, task_config
+from motion_nodes.learning.trainer import Trainer, evaluate
+from motion_nodes.learning.training_run import single_threaded_blas
+
+Updates = Iterator[tuple[int, float, float]]
+"""Steps so far, mean return and success of the episodes that ended, after each update."""
+Run = tuple[Updates, Callable[[np.ndarray], np.ndarray]]
+"""A training run without end, and its policy at any time."""
+
+
+def ours(task: str, seed: int) -> Run:
+    """Return a run of our PPO."""
+    trainer = Trainer(EnvFactory(task), task_config(task, seed=seed))
+
+    def updates() -> Updates:
+        with ThreadPoolExecutor(1) as executor:
+            while True:
+                done = trainer.iterate(executor)
+                yield done.steps, done.mean_return, done.success
+
+    return updates(), lambda observations: trainer.policy(observations)
+
+
+def stable_baselines3(task: str, seed: int) -> Run:
+    """Return a run of Stable-Baselines3's PPO."""
+    from peers.sb3 import Sb3Run
+
+    run = Sb3Run(task, seed)
+    return run.updates(), run.play
+
+
+def curve(updates: Updates, steps: int) -> list[tuple[float, ...]]:
+    """Train; return steps, processor time [s], return and success after each update."""
+    begin, seen = time.process_time(), []
+    for done, mean_return, success in updates:
+        seen.append((done, time.process_time() - begin, mean_return, 100.0 * success))
+        if done >= steps:
+            return seen
+    return seen
+
+
+def main() -> None:
+    """Train by all contenders, and print their curves."""
+    parser = arguments(__doc__)
+    parser.add_argument("--task", default="reach", choices=("reach", "grasp", "drawer"))
+    parser.add_argument("--steps", type=int, default=200_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    report, heads, final = Report(f"Learning {options.task}"), ["steps"], []
+    parts = max(1, min(10, options.steps // 8192))
+    table: list[list[Cell]] = [[round(options.steps * (k + 1) / parts)] for k in range(parts)]
+    makers = {"ours": ours, "SB3": stable_baselines3}
+    with single_threaded_blas():
+        for name, (updates, play) in available(makers, options.task, options.seed).items():
+            progress(name)
+            seen = np.array(curve(updates, options.steps))
+            heads += [f"{name}: {what}" for what in ("CPU [s]", "return", "success [%]")]
+            for row, part in zip(table, np.array_split(seen, parts), strict=True):
+                row += [part[-1, 1], *np.nanmean(part[:, 2:], axis=0).tolist()]
+            result = evaluate(play, MujocoEnv(make_task(options.task), 100, seed=1_000_003))
+            final.append([name, len(seen), result.mean_return, 100.0 * result.success])
+    report.table("Curves, with exploration; means since the row above", heads, table)
+    final_heads = ["learner", "updates", "return", "success [%]"]
+    report.table("100 episodes without exploration", final_heads, final)
+    report.write(options.json)
+
+
+if __name__ == "__main__":
+    main()
