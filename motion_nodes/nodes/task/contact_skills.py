@@ -29,6 +29,8 @@ WIPE_SETTINGS = {
     "damping": [np.nan, np.nan, 60.0, np.nan, np.nan, np.nan],
     "max_acceleration": 0.2,
 }
+SETTLE_TIME = 0.5
+"""Time at rest before the zero of a force is measured [s]."""
 TOUCH = 0.5
 """Share of the force from which a surface is touched."""
 TOUCH_TIMEOUT = 6.0
@@ -104,6 +106,8 @@ class ContactSkills(ArmSkills):
     def _press(self, part: list[Array], surface: str, touched: list[bool]) -> Work:
         """Press down, and move over a surface; add whether it was touched, for each cycle."""
         compliance = self._compliance
+        # The observer of the wrench settles after the change of the control.
+        yield from compliance.wait(SETTLE_TIME)
         tare = compliance.force
         if tare is None:
             raise SkillFailed("the force at the tool is not measured")
@@ -172,7 +176,7 @@ class ContactSkills(ArmSkills):
         phase("move")
         yield from self._held_item(object, state)
         yield from self._carry(motions.to_state("home"))
-        yield from compliance.wait(0.5)  # until the arm is at rest
+        yield from compliance.wait(SETTLE_TIME)
         tare = compliance.force
         if tare is None and not self._objects.detects(object):
             raise SkillFailed("a pull is not felt: the force at the tool is not measured")
