@@ -18,10 +18,12 @@ from motion_nodes.scene.scene import Part, WorldObject, world_object
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.solid_types import type_of
 from motion_nodes.scene.voxels import Voxels
-from motion_nodes.tasks.world_state import Shape
+from motion_nodes.tasks.world_state import Shape, SurfaceMesh
 
 MIN_EDGE = 1e-3
 """Min edge of a bounding box [m]."""
+MAX_TRIANGLES = 20_000
+"""Max number of triangles of a mesh whose grasps are sampled; else it counts as its box."""
 _SIGNS = np.stack(np.meshgrid(*[(-1.0, 1.0)] * 3), axis=-1).reshape(-1, 3)
 
 
@@ -35,6 +37,8 @@ class CompositeObject:
     """Pose of the box's centre in the object, shape (4, 4)."""
     solids: tuple[tuple[Shape, Array], ...] = ()
     """Shapes of several parts, with their poses in the box, shape (4, 4); meshes as boxes."""
+    mesh: SurfaceMesh | None = None
+    """Surface of an object that is one mesh, in the box."""
 
     def at(self, name: str, X_WB: Array) -> WorldObject:
         """Return the object with its box at a pose, shape (4, 4)."""
@@ -64,7 +68,18 @@ def composite_of(item: WorldObject) -> CompositeObject | None:
         else:
             shape, X_SC = _bounds(points)
             solids.append((shape, X_BS @ X_SC))
-    return CompositeObject(item.parts, box, X_OB, tuple(solids) if len(solids) > 1 else ())
+    if len(solids) > 1:
+        return CompositeObject(item.parts, box, X_OB, tuple(solids))
+    (part,), mesh = item.parts, None
+    solid = part.solid
+    if (
+        isinstance(solid, TriangleMesh)
+        and not solid.convex
+        and len(solid.triangles) <= MAX_TRIANGLES
+    ):
+        X_BS = inverse(X_OB) @ part.X_OS
+        mesh = SurfaceMesh(own[0] @ X_BS[:3, :3].T + X_BS[:3, 3], solid.triangles)
+    return CompositeObject(item.parts, box, X_OB, mesh=mesh)
 
 
 def _bounds(points: Array) -> tuple[Box, Array]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps of boxes, cylinders and spheres by two parallel fingers, and places to put objects down.
+"""Grasps of objects by two parallel fingers, and places to put them down.
 
 The grasp frame G has z along the approach and y along the closing direction of the fingers, its
 origin between the finger tips.
@@ -14,6 +14,7 @@ import numpy as np
 
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.tasks.antipodal import contact_pairs
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 FINGER_DEPTH = 0.02
@@ -23,6 +24,8 @@ HIGHER = (0.0, 0.004, 0.008)
 """Heights above that, for fingers that would touch the surface below [m]."""
 MARGIN = 0.006
 """Free space between an object and the open fingers, on both sides together [m]."""
+RANK = 0.005
+"""Difference of the scores of contact pairs of a mesh that counts [m]."""
 GRID = 0.03
 """Distance of the candidates of places [m]."""
 EDGE = 0.01
@@ -37,6 +40,8 @@ class GraspPose:
     """Pose of the grasp frame in the world, shape (4, 4)."""
     width: float
     """Distance of the fingers when they touch the object [m]."""
+    rank: int = 0
+    """Grasps of a lower rank are tried first."""
 
 
 def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
@@ -47,9 +52,16 @@ def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
         max_width: max distance of the fingers [m].
 
     Returns:
-        Empty if it is too wide, or of no side that fits.
+        Empty if it is too wide, or of no side that fits. Those of meshes are sampled.
     """
     lowest = _grasp_height(target)
+    if target.mesh is not None:
+        pairs = contact_pairs(target, target.mesh, max_width, lowest)
+        return [
+            GraspPose(_pose(pair.centre, sign * pair.closing), pair.width, int(pair.score / RANK))
+            for pair in pairs
+            for sign in (1.0, -1.0)
+        ]
     return [
         GraspPose(_frame(target, approach, closing, lowest + higher), width)
         for higher in HIGHER
@@ -98,6 +110,13 @@ def _frame(target: ObjectState, approach: Array, closing: Array, height: float) 
     X[:3, 2], X[:3, 1] = approach, closing
     X[:3, 0] = np.cross(closing, approach)
     X[:2, 3], X[2, 3] = target.X_WO[:2, 3], height
+    return X
+
+
+def _pose(centre: Array, closing: Array) -> Array:
+    X = np.eye(4)
+    X[:3, 2], X[:3, 1], X[:3, 3] = (0.0, 0.0, -1.0), closing, centre
+    X[:3, 0] = np.cross(closing, X[:3, 2])
     return X
 
 

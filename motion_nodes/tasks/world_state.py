@@ -46,6 +46,16 @@ def half_extents(shape: Shape) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
+class SurfaceMesh:
+    """Closed surface of a solid."""
+
+    vertices: Array
+    """[m], shape (n, 3)"""
+    triangles: Array
+    """Indices of vertices, counterclockwise from outside, shape (m, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
 class ObjectState:
     """One object, as it was observed last."""
 
@@ -60,6 +70,8 @@ class ObjectState:
     """Whether the robot may pick it."""
     parts: tuple[tuple[Shape, Array], ...] = ()
     """Shapes of a compound object with their poses in it; empty: its shape alone."""
+    mesh: SurfaceMesh | None = None
+    """Surface in the frame of its shape, which is then its bounding box."""
 
     def __post_init__(self) -> None:
         """Check the pose."""
@@ -74,7 +86,7 @@ class ObjectState:
         if not self.parts:
             return (self,)
         return tuple(
-            replace(self, X_WO=self.X_WO @ X_OS, shape=shape, parts=())
+            replace(self, X_WO=self.X_WO @ X_OS, shape=shape, parts=(), mesh=None)
             for shape, X_OS in self.parts
         )
 

@@ -197,7 +197,7 @@ class ObservedObjects:
                 return None
             self._composites[name] = known
         X_WB, movable = item.X_WO @ known.X_OB, _movable(known.box)
-        return ObjectState(name, X_WB, known.box, now, movable, known.solids)
+        return ObjectState(name, X_WB, known.box, now, movable, known.solids, known.mesh)
 
     def _read(self, message: MarkerArray) -> None:
         self._detected = {}

@@ -235,7 +235,11 @@ class Reachability:
         tool = self._arm.fk(self._arm.state("home") if q is None else q)
         return sorted(
             grasps,
-            key=lambda g: (round(float(g.X_WG[2, 3]), 4), -float(np.trace(g.X_WG.T @ tool))),
+            key=lambda g: (
+                g.rank,
+                round(float(g.X_WG[2, 3]), 4),
+                -float(np.trace(g.X_WG.T @ tool)),
+            ),
         )
 
 
