@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.tasks.world_state import ObjectState, SurfaceMesh
@@ -107,7 +108,7 @@ def _lines(T: Array, normals: Array, area: Array, rng: np.random.Generator) -> t
     return points[level], axes[level] / length[level, None]
 
 
-def _crossings(T: Array, origins: Array, directions: Array) -> list[tuple[Array, Array]]:
+def _crossings(T: Array, origins: Array, directions: Array) -> list[tuple[Array, NDArray[np.intp]]]:
     """Return for each line the signed distances of its crossings, and their triangles, sorted.
 
     Args:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
@@ -51,7 +53,7 @@ class SurfaceMesh:
 
     vertices: Array
     """[m], shape (n, 3)"""
-    triangles: Array
+    triangles: NDArray[np.integer[Any]]
     """Indices of vertices, counterclockwise from outside, shape (m, 3)."""
 
 
