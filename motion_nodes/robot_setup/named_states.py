@@ -15,6 +15,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
+_NEAREST = 500  # candidates for a home that is held
 _BEST = 50  # candidates that may fail the further condition
 _HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
@@ -58,11 +59,12 @@ def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
     home = robot.home
     if are_held(robot, home[None])[0]:
         return home
-    held = Q[are_held(robot, Q)]
-    held = held[checker.are_free(held)] if len(held) else held
+    free = Q[checker.are_free(Q)]
+    nearest = free[np.argsort(np.linalg.norm(free - home, axis=1))[:_NEAREST]]
+    held = nearest[are_held(robot, nearest)] if len(nearest) else nearest
     if not len(held):
         return home
-    best = held[int(np.argmin(np.linalg.norm(held - home, axis=1)))]
+    best = held[0]
     return nearer_home(
         lambda q: checker.is_free(q) and bool(are_held(robot, q[None])[0]), best, home
     )
@@ -124,8 +126,6 @@ def ready_state(
     tried = tried[checker.are_free(tried)]
     if not len(tried):
         return {}
-    held = are_held(robot, tried)
-    tried = tried[held] if held.any() else tried
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     jacobians = kinematics.jacobian_batch(tried, tip)[:, :, columns]
     size = np.linalg.norm(jacobians[:, :3], axis=(1, 2)).max()
@@ -138,5 +138,6 @@ def ready_state(
     share = (tried[:, columns] - lower)[:, bounded] / (upper - lower)[bounded]
     middle = np.prod(4.0 * share * (1.0 - share), axis=1) if bounded.any() else 1.0
     order = np.argsort(-measure * np.power(middle, 0.25))[:_BEST]
-    best = next((int(k) for k in order if allowed(tried[k])), int(order[0]))
+    held = order[are_held(robot, tried[order])]
+    best = next((int(k) for k in held if allowed(tried[k])), int(order[0]))
     return dict(zip(joints, tried[best, columns].tolist(), strict=True))

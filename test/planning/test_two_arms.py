@@ -120,7 +120,7 @@ def test_a_tray_is_carried_level_over_a_wall(robot, arms):
 def test_each_arm_is_an_obstacle_of_the_other(arms):
     """Without constraints both go around each other: their tools change sides."""
     ends = {LEFT: tray(0.6)[RIGHT], RIGHT: tray(0.4)[LEFT]}
-    plan = arms.plan("home", ends)
+    plan = arms.plan("home", ends, timeout=60.0)
     assert plan.success, plan.reason
     assert arms.collision_free_batch(plan.trajectory.positions).all()
     for tip, wanted in ends.items():
