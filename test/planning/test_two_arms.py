@@ -17,6 +17,8 @@ from motion_nodes.planning.industrial.tool_motion import ToolMotion, tool_path
 from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.several_poses import solve_poses
 
+PATIENT = mn.IkSettings(timeout=10.0)
+"""For loaded machines."""
 LEFT, RIGHT = TIPS
 DOWN = np.diag([1.0, -1.0, -1.0])
 WIDTH, TILT, SLIP, TURN = 0.3, 0.05, 0.002, 0.01
@@ -66,11 +68,11 @@ def test_a_group_of_two_chains_has_their_tips(robot, arms):
 
 
 def test_both_tools_are_brought_to_their_poses(robot, arms):
-    found = arms.ik(tray(0.35), "home", world=mn.World())
+    found = arms.ik(tray(0.35), "home", world=mn.World(), settings=PATIENT)
     assert found.success, found.reason
     reached = by_pinocchio(robot, arms.joint_names, found.q[None])[:, 0]
     assert reached == pytest.approx(np.array(list(tray(0.35).values())), abs=1e-3)
-    held = arms.ik(tray(0.35), "home", locked={"left_panda_joint1": -0.4})
+    held = arms.ik(tray(0.35), "home", locked={"left_panda_joint1": -0.4}, settings=PATIENT)
     assert held.success, held.reason
     assert held.q[0] == pytest.approx(-0.4)
 
@@ -80,7 +82,7 @@ def test_poses_that_share_joints_are_reached_together():
     arm = mn.load_robot("franka")["arm"]
     for q in arm.random(5, seed=2):
         wanted = {link: arm.fk(q, link) for link in ("panda_link4", "panda_hand")}
-        found = arm.ik(wanted, q + 0.05)
+        found = arm.ik(wanted, q + 0.05, settings=PATIENT)
         assert found.success, found.reason
         for link, X in wanted.items():
             reached = arm.fk(found.q, link)
@@ -92,7 +94,7 @@ def test_a_tray_is_carried_level_over_a_wall(robot, arms):
     """Judged by pinocchio at steps of 1 mm: the tilt, and the grasps' distance and rotation."""
     world = mn.World()
     world.add("wall", mn.Box(0.02, 0.6, 0.3), mn.pose(xyz=(0.48, 0.0, 0.15)))
-    start = arms.ik(tray(0.35), "home", world=world).q
+    start = arms.ik(tray(0.35), "home", world=world, settings=PATIENT).q
     first, second = (arms.fk(start, tip) for tip in TIPS)
     slack = (SLIP,) * 3 + (TURN,) * 3
     X_LR = np.linalg.inv(first) @ second
@@ -141,11 +143,11 @@ def test_invalid_targets_are_refused_by_name(arms):
         arms.ik(tray(0.35), locked={"elbow": 0.0})
     far = tray(0.35)
     far[RIGHT][0, 3] = 3.0
-    found = arms.ik(far, "home")
+    found = arms.ik(far, "home", settings=PATIENT)
     assert found.status is IkStatus.OUT_OF_REACH
     assert RIGHT in found.reason
     same = dict.fromkeys(TIPS, tray(0.35)[LEFT])
-    found = arms.ik(same, "home", world=mn.World())
+    found = arms.ik(same, "home", world=mn.World(), settings=PATIENT)
     assert found.status is IkStatus.REFUSED
     assert "right_" in found.reason
     plan = arms.plan("home", far, timeout=1.0)
