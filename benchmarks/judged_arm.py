@@ -56,7 +56,7 @@ class Verdict:
 
     @property
     def depth(self) -> float:
-        """Greatest penetration [m]; 0 without a contact."""
+        """Max penetration [m]; 0 without a contact."""
         return max((each.depth for each in self.contacts.records.values()), default=0.0)
 
 

@@ -30,19 +30,24 @@ def first_home(robot: Robot) -> Array:
     return np.where(zero_is_near, 0.0, inside)
 
 
-def are_held(robot: Robot, Q: Array) -> NDArray[np.bool_]:
-    """Return for each configuration whether the drives hold it against gravity.
+def gravity_check(robot: Robot) -> Callable[[Array], NDArray[np.bool_]]:
+    """Return a function that checks whether the drives hold configurations against gravity.
 
     Args:
         robot: stands upright.
-        Q: configurations of all joints, shape (m, n).
 
     Returns:
-        Shape (m,); the gravity efforts are within 80 % of the effort limits.
+        Takes configurations of all joints, shape (m, n), and returns for each whether its gravity
+        efforts are within 80 % of the effort limits, shape (m,).
     """
-    dynamics, still = InverseDynamics(robot.tree, robot.joint_names, generic=True), np.zeros_like(Q)
-    load = np.abs(dynamics.efforts_batch(np.ascontiguousarray(Q), still, still))
-    return np.asarray((load <= _HELD * robot.limits.effort).all(axis=1))
+    dynamics = InverseDynamics(robot.tree, robot.joint_names, generic=True)
+
+    def are_held(Q: Array) -> NDArray[np.bool_]:
+        still = np.zeros_like(Q)
+        load = np.abs(dynamics.efforts_batch(np.ascontiguousarray(Q), still, still))
+        return np.asarray((load <= _HELD * robot.limits.effort).all(axis=1))
+
+    return are_held
 
 
 def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
@@ -56,18 +61,16 @@ def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
     Returns:
         The robot's own home if it is held, or if no candidate is.
     """
-    home = robot.home
-    if are_held(robot, home[None])[0]:
+    home, are_held = robot.home, gravity_check(robot)
+    if are_held(home[None])[0]:
         return home
     free = Q[checker.are_free(Q)]
     nearest = free[np.argsort(np.linalg.norm(free - home, axis=1))[:_NEAREST]]
-    held = nearest[are_held(robot, nearest)] if len(nearest) else nearest
+    held = nearest[are_held(nearest)] if len(nearest) else nearest
     if not len(held):
         return home
     best = held[0]
-    return nearer_home(
-        lambda q: checker.is_free(q) and bool(are_held(robot, q[None])[0]), best, home
-    )
+    return nearer_home(lambda q: checker.is_free(q) and bool(are_held(q[None])[0]), best, home)
 
 
 def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) -> Array:
@@ -138,6 +141,6 @@ def ready_state(
     share = (tried[:, columns] - lower)[:, bounded] / (upper - lower)[bounded]
     middle = np.prod(4.0 * share * (1.0 - share), axis=1) if bounded.any() else 1.0
     order = np.argsort(-measure * np.power(middle, 0.25))[:_BEST]
-    held = order[are_held(robot, tried[order])]
+    held = order[gravity_check(robot)(tried[order])]
     best = next((int(k) for k in held if allowed(tried[k])), int(order[0]))
     return dict(zip(joints, tried[best, columns].tolist(), strict=True))

@@ -72,11 +72,9 @@ def contact_pairs(
     normals = cross / (2.0 * area[:, None])
     points, axes = _lines(T, normals, area, np.random.default_rng(seed))
     low, centre = float(V[:, 2].min()), _centre_of_mass(T)
-    found = []
-    for point, axis in zip(points, axes, strict=True):
-        t, hit = _crossings(T, point[None], axis[None])[0]
+    found, cone = [], 1.0 / np.hypot(1.0, FRICTION)
+    for point, axis, (t, hit) in zip(points, axes, _crossings(T, points, axes), strict=True):
         cosine = normals[hit] @ axis
-        cone = 1.0 / np.hypot(1.0, FRICTION)
         entries, exits = np.flatnonzero(cosine <= -cone), np.flatnonzero(cosine >= cone)
         for i in entries:
             for j in exits[t[exits] > t[i] + 1e-4]:

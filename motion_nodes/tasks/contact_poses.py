@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from motion_nodes.model.tree import Array, Cylinder, Sphere
-from motion_nodes.tasks.grasps import EDGE, MARGIN, GraspPose, levelled
+from motion_nodes.tasks.antipodal import MARGIN
+from motion_nodes.tasks.grasps import EDGE, GraspPose, levelled
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 OVERLAP = 0.2

@@ -14,7 +14,7 @@ import numpy as np
 
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
-from motion_nodes.tasks.antipodal import contact_pairs
+from motion_nodes.tasks.antipodal import MARGIN, contact_pairs
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 FINGER_DEPTH = 0.02
@@ -22,8 +22,6 @@ FINGER_DEPTH = 0.02
 centre."""
 HIGHER = (0.0, 0.004, 0.008)
 """Heights above that, for fingers that would touch the surface below [m]."""
-MARGIN = 0.006
-"""Free space between an object and the open fingers, on both sides together [m]."""
 RANK = 0.005
 """Difference of the scores of contact pairs of a mesh that counts [m]."""
 GRID = 0.03

@@ -60,7 +60,7 @@ class _Brake:
         x2 = t2 * (v + t2 * (0.5 * a - J * t2 * (1.0 / 6.0)))
         return ops.choose(ops.less(0.0, v1), x1, ops.maximum(x2, 0.0))
 
-    def greatest(self, low: Any, high: Any) -> Any:
+    def max_viable(self, low: Any, high: Any) -> Any:
         """Return the max viable acceleration between two values; if there is none, full braking."""
         ops = self.ops
         a, b = low, high
@@ -96,7 +96,7 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
     """Return the viable acceleration closest to the desired one; ``x`` as in INPUTS."""
     low, high = _reachable(ops, x)
     upper, lower = _brakes(ops, x)
-    up, down = upper.greatest(low, high), -lower.greatest(-high, -low)
+    up, down = upper.max_viable(low, high), -lower.max_viable(-high, -low)
     return ops.maximum(ops.minimum(x["desired"], up), down)
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Legs are found, and a robot stands on them."""
+
+from pathlib import Path
+
+import pytest
+from robot_setup.urdf_samples import BAR, INERTIAL, joint, link, robot
+
+from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.robot_setup.geometry_fit import link_geometries
+from motion_nodes.robot_setup.groups import guess_groups
+from motion_nodes.robot_setup.legs import find_legs
+from motion_nodes.robot_setup.new_robot import new_robot
+from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.robot_source import search_from
+from motion_nodes.sim.robot_trial import try_robot
+
+
+def quadruped(knee: float = -1.0) -> str:
+    """Return a body on four legs of three joints, with spherical feet."""
+    limits = '<limit lower="-1" upper="1" velocity="10" effort="40"/>'
+    bent = f'<limit lower="-2.5" upper="{knee}" velocity="10" effort="40"/>'
+    box = (
+        '<inertial><mass value="{m}"/><inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" '
+        'iyz="0"/></inertial><collision><origin xyz="0 0 {z}"/><geometry><box size="{s}"/>'
+        "</geometry></collision>"
+    )
+    parts = [link("trunk", box.format(m=6, i=0.1, z=0, s="0.4 0.2 0.1"))]
+    for name, x, y in (("fl", 0.2, 0.1), ("fr", 0.2, -0.1), ("hl", -0.2, 0.1), ("hr", -0.2, -0.1)):
+        side = 0.06 if y > 0 else -0.06
+        parts += [
+            link(f"{name}_hip", box.format(m=0.5, i=1e-3, z=0, s="0.04 0.04 0.04")),
+            link(f"{name}_thigh", box.format(m=0.5, i=2e-3, z=-0.1, s="0.03 0.02 0.18")),
+            link(f"{name}_calf", box.format(m=0.2, i=1e-3, z=-0.1, s="0.02 0.02 0.2")),
+            joint(f"{name}_hip_joint", "trunk", f"{name}_hip", xyz=f"{x} {y} 0", axis="1 0 0",
+                  inside=limits),
+            joint(f"{name}_thigh_joint", f"{name}_hip", f"{name}_thigh", xyz=f"0 {side} 0",
+                  inside=limits),
+            joint(f"{name}_calf_joint", f"{name}_thigh", f"{name}_calf", xyz="0 0 -0.2",
+                  inside=bent),
+        ]  # fmt: skip
+    return robot(*parts, name="quad")
+
+
+def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
+    """Its file has visual geometry only."""
+    file = tmp_path / "quad.urdf"
+    file.write_text(quadruped().replace("collision", "visual"))
+    made = new_robot(file, output=tmp_path / "quad", unique_name=False, spheres_accuracy=0.03)
+    assert made.robot.kind == "floating"
+    failed = [step for step in try_robot(made.robot) if not step.passed]
+    assert failed == []
+
+
+@pytest.mark.parametrize(("hands", "count"), [(False, 2), (True, 0)])
+def test_chains_that_carry_hands_are_no_legs(hands: bool, count: int) -> None:
+    finger = '<limit lower="0" upper="0.04" velocity="0.2" effort="10"/>'
+    parts = [link("trunk")]
+    for side, y in (("l", 0.2), ("r", -0.2)):
+        above = "trunk"
+        for k, z in enumerate((0.0, -0.3, -0.3)):
+            parts += [link(f"{side}{k}", INERTIAL + BAR.replace("0.1", "-0.1", 1))]
+            parts += [joint(f"{side}{k}_joint", above, f"{side}{k}", xyz=f"0 {y * (not k)} {z}")]
+            above = f"{side}{k}"
+        for n in (1, -1) if hands else ():
+            name = f"{side}_finger_{n}"
+            parts += [link(name), joint(name, above, name, kind="prismatic", axis=f"0 {n} 0",
+                                        xyz="0 0 -0.2", inside=finger)]  # fmt: skip
+    tree, findings = read_urdf(robot(*parts)), Notes()
+    geometries = link_geometries(tree, search_from(Path("x.urdf")), findings)
+    groups = guess_groups(tree, (), findings)
+    assert len(find_legs(tree, geometries, groups, "trunk")) == count
