@@ -54,7 +54,8 @@ ARGUMENTS = (
              "Message type of the topic cmd_vel: TwistStamped, else Twist.", YES_NO),
     Argument("floor", "auto", "Add the floor to planning scenes; auto: in simulation.",
              ("auto", *YES_NO)),
-    Argument("floor_height", "0.0", "Height of the floor in the world [m]."),
+    Argument("floor_height", "auto",
+             "Height of the floor in the world [m]; auto: 0, lower for arms that reach below."),
     Argument("cameras", "",
              "Depth cameras, separated by ';': [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]."),
     Argument("policy", "",
@@ -113,7 +114,8 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         raise InvalidConfig(
             f"viewer_port '{text['viewer_port']}' must be a number", field="viewer_port"
         )
-    floor_height = _number("floor_height", text["floor_height"], "[m]")
+    height = text["floor_height"]
+    floor_height = None if height == "auto" else _number("floor_height", height, "[m]")
     auto = {"auto": None, "true": True, "false": False}
     return BringupConfig(
         placements=parse_placements(text["robot"].split(";")),

@@ -68,8 +68,9 @@ class BringupConfig:
     log_level: str = "info"
     floor: bool | None = None
     """Whether planning scenes contain the floor; None: true with a simulation, false without."""
-    floor_height: float = 0.0
-    """Height of the floor in the world, in planning scenes and in MuJoCo [m]."""
+    floor_height: float | None = None
+    """Height of the floor in the world, in planning scenes and in MuJoCo [m]; None: 0, lower for
+    arms that reach below their root link (:func:`~motion_nodes.scene.scenery.floor_below`)."""
     policies: tuple[str, ...] = ()
     """Learned policies, each as [NAMESPACE:=]POLICY: a file, folder or published name. Without a
     namespace for the only robot. They take the place of the joint controller and the planners."""
@@ -98,7 +99,7 @@ class BringupConfig:
                 raise InvalidConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
         if self.params_file is not None and not Path(self.params_file).is_file():
             raise InvalidConfig(f"params_file '{self.params_file}' does not exist")
-        if not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
+        if self.floor_height is not None and not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
             raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m",
                 field="floor_height",

@@ -27,6 +27,7 @@ from motion_nodes.ros.names import (
     REACTIVE_POLICY,
     under,
 )
+from motion_nodes.scene.scenery import floor_below
 
 BASE_EXECUTABLES = {
     "differential": "differential_base",
@@ -43,13 +44,14 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         InvalidDescription: for an unusable description.
     """
     placements = config.within_namespace
+    floor_height = _floor_height(config)
     words = [place.word for place in placements]
     specs: list[NodeSpec] = []
     if config.simulated:
         executable = f"{config.backend}_sim"
         cell: dict[str, Value] = {"robots": words}
         if config.backend == "mujoco":
-            cell["floor_height"] = config.floor_height
+            cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies
             cell |= {"objects": config.objects} if config.objects else {}
             cell |= {"surface_grippers": _suction_links(placements)} if config.suction else {}
@@ -61,7 +63,7 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         if config.backend == "hardware" and (config.hardware.driver or driver_name(robot)):
             settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
             specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
-        specs += _robot_nodes(config, place, robot)
+        specs += _robot_nodes(config, place, robot, floor_height)
     if config.viewer == "browser":
         settings = {
             "robots": words,
@@ -95,7 +97,17 @@ def _suction_links(placements: Sequence[Placement]) -> tuple[str, ...]:
     return tuple(links)
 
 
-def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[NodeSpec]:
+def _floor_height(config: BringupConfig) -> float:
+    """Return the height of the floor in the world [m]; robots with wheels or legs stand at 0."""
+    robots = [load_description(place.robot) for place in config.placements]
+    if config.floor_height is not None or any(robot.kind != "arm" for robot in robots):
+        return config.floor_height or 0.0
+    return floor_below(robots)
+
+
+def _robot_nodes(
+    config: BringupConfig, place: Placement, robot: Robot, floor_height: float
+) -> list[NodeSpec]:
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
@@ -150,7 +162,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         around = framed | {
             # A floating base stands somewhere above it, which planners do not know.
             "floor": config.has_floor and robot.kind != "floating",
-            "floor_height": config.floor_height,
+            "floor_height": floor_height,
             "cell": [each.word for each in config.within_namespace],
         }
         specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, around))

@@ -156,8 +156,12 @@ def up(
         typer.Option(help="Add the floor to planning scenes; default: in simulation."),
     ] = None,
     floor_height: Annotated[
-        float, typer.Option(help="Height of the floor in the world frame [m].")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Height of the floor in the world frame [m]; default: 0, lower for arms that "
+            "reach below their root link."
+        ),
+    ] = None,
     tasks: Annotated[
         bool, typer.Option(help="Start a task server for each arm with fingers (docs/tasks.md).")
     ] = False,

@@ -114,6 +114,8 @@ def guess_groups(
         group.reason, group.confidence = _hand_evidence(hand)
         result.groups.append(group)
         result.grippers.append(group)
+    # Users take the first group for the robot's arm where they name none.
+    result.groups.sort(key=lambda group: group is not result.main)
     names = {alias for group in result.groups for alias in group.aliases}
     taken = {group.name for group in result.groups}
     if result.main is not None and names & taken:

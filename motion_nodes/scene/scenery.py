@@ -16,6 +16,7 @@ import numpy as np
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.link_poses import LinkPoses
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
@@ -34,6 +35,10 @@ _FLOOR_RGBA = (0.6, 0.63, 0.67, 0.25)
 _PART_RGBA = (0.55, 0.57, 0.6, 1.0)
 _SAMPLES = 32
 """Number of configurations in which a link must touch the floor to count as resting on it."""
+_MOUNT = 0.1
+"""Depth of the spheres of fixed links in the floor on which they are mounted [m]."""
+_CLEARANCE = 0.05
+"""Distance of a lower floor from the links [m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +92,32 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
     return Scenery(
         MappingProxyType({FLOOR: item}), frozenset(pair_of(link, FLOOR) for link in resting)
     )
+
+
+def floor_below(robots: Iterable[Robot]) -> float:
+    """Return the height of a floor below all links of fixed robots [m].
+
+    Arms hang from a ceiling, a torso or a column that is part of their model (Baxter).
+
+    Args:
+        robots: with upright root links at height 0.
+
+    Returns:
+        0 if at home and in all named states the collision spheres are above it, apart from the
+        mounts of the fixed links; otherwise a height 0.05 m below the lowest one.
+    """
+    lowest = 0.0
+    for robot in robots:
+        tree, poses, fixed = robot.tree, LinkPoses(robot.tree), _fixed_links(robot)
+        rows = {link: row for row, link in enumerate(tree.frame_names)}
+        joints = robot.indices(tree.joint_names)
+        for q in (robot.home, *map(robot.named_state, robot.state_names)):
+            X_RL = poses.in_root(q[joints])
+            for body in link_bodies(robot):
+                low = float(_heights(X_RL[rows[body.name]], body.spheres).min())
+                if low < (-_MOUNT if body.name in fixed else 0.0):
+                    lowest = min(lowest, low)
+    return round(lowest - _CLEARANCE, 3) if lowest else 0.0
 
 
 def neighbours_of(
@@ -166,10 +197,14 @@ def _always_touching(robot: Robot, floor: WorldObject) -> set[str]:
         X_FB = inverse(floor.X_WO)
         for name, spheres in list(bodies.items()):
             X_FL = X_FB @ kinematics.pose(q, name)
-            heights = spheres[:, :3] @ X_FL[2, :3] + X_FL[2, 3] - spheres[:, 3]
-            if heights.min() > 0.0:
+            if _heights(X_FL, spheres).min() > 0.0:
                 del bodies[name]
     return set(bodies)
+
+
+def _heights(X_FL: Array, spheres: Array) -> Array:
+    """Return the lowest points of a link's spheres [m], shape (m,)."""
+    return np.asarray(spheres[:, :3] @ X_FL[2, :3] + X_FL[2, 3] - spheres[:, 3])
 
 
 def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from raised_errors import about
@@ -15,7 +17,14 @@ from motion_nodes.model.placement import parse_placement
 from motion_nodes.model.robot import Robot
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scenery import FLOOR, SCENERY, floor_of, joined, neighbours_of
+from motion_nodes.scene.scenery import (
+    FLOOR,
+    SCENERY,
+    floor_below,
+    floor_of,
+    joined,
+    neighbours_of,
+)
 
 SHIPPED = {name: load_robot(name) for name in sorted(available_robots())}
 ARMS = [name for name, robot in SHIPPED.items() if robot.kind == "arm" and robot.arm_joints]
@@ -111,6 +120,28 @@ def test_fixed_parts_of_another_arm_stand_where_it_stands() -> None:
     assert "b/base_link_inertia" in {c.pair[1] for c in checker.explain(q)}
     both = joined(floor_of(franka), scenery)
     assert set(both.objects) == {FLOOR, "b/base_link_inertia"}
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_floor_is_below_all_named_states(name: str) -> None:
+    robot = load_robot(name)
+    assert floor_below([robot]) == 0.0
+    q = robot.home.copy()
+    q[1] += np.pi if robot.limits.upper[1] > 3.2 else robot.limits.upper[1] - q[1]
+    hanging = dataclasses.replace(
+        robot, states={**robot.states, "low": dict(zip(robot.joint_names, q, strict=True))}
+    )
+    height = floor_below([robot, hanging])
+    for each in (q, robot.home):
+        free = CollisionChecker(robot, robot.joint_names, scene=floor_of(robot, height).scene())
+        assert not any(c.kind == "world" for c in free.explain(each))
+    heights = Heights(robot)
+    lowest = min(heights.lowest(link, q) for link in heights.spheres if not _is_fixed(robot, link))
+    assert height == pytest.approx(lowest - 0.05 if lowest < 0.0 else 0.0, abs=1e-3)
+
+
+def _is_fixed(robot: Robot, link: str) -> bool:
+    return not any(joint.movable for joint in robot.tree.path(robot.tree.root, link))
 
 
 def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
