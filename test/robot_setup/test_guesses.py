@@ -175,8 +175,11 @@ def test_two_arms_and_a_neck_are_three_chains() -> None:
                 joint(f"{side}_arm_joint_{k}", above, f"{side}_arm_{k}"),
             ]
             above = f"{side}_arm_{k}"
-    parts += [link("head"), joint("neck_pan", "torso", "head")]
+    # Listed first, but not the robot's main group.
+    parts[:0] = [link("head"), joint("neck_pan", "torso", "head")]
     groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
+    assert groups.groups[0] is groups.main
+    assert groups.main.name == "left_arm"
     assert sorted(g.name for g in groups.groups) == ["left_arm", "neck_pan", "right_arm"]
     assert groups.grippers == []
     assert all(g.tip for g in groups.groups)
