@@ -26,6 +26,7 @@ from fuzz.endpoints import Endpoint
 from fuzz.templates import Templates
 from fuzz.values import Values
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros import qos
 
 MARK = "fuzz"
 """Frame of messages on joint_command, by which the watcher tells them from the suite's."""
@@ -246,7 +247,13 @@ class Attacker:
 
     def _to_action(self, endpoint: Endpoint) -> None:
         if endpoint.name not in self._actions:
-            self._actions[endpoint.name] = ActionClient(self.node, endpoint.type, endpoint.name)
+            self._actions[endpoint.name] = ActionClient(
+                self.node,
+                endpoint.type,
+                endpoint.name,
+                goal_service_qos_profile=qos.SERVICES,
+                cancel_service_qos_profile=qos.SERVICES,
+            )
         client = self._actions[endpoint.name]
         if not client.server_is_ready():
             return
@@ -259,7 +266,9 @@ class Attacker:
 
     def _client(self, kind: Any, name: str) -> Any:
         if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, name)
+            # Each client receives the responses to all clients of a service; of the 10 that are kept
+            # by default, those of the suite's own requests would displace the attacker's.
+            self._clients[name] = self.node.create_client(kind, name, qos_profile=qos.SERVICES)
             end = time.monotonic() + 5.0
             while not self._clients[name].service_is_ready() and time.monotonic() < end:
                 self.spin(0.01)
