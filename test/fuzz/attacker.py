@@ -266,8 +266,8 @@ class Attacker:
 
     def _client(self, kind: Any, name: str) -> Any:
         if name not in self._clients:
-            # Each client receives the responses to all clients of a service; of the 10 that are kept
-            # by default, those of the suite's own requests would displace the attacker's.
+            # Clients receive the responses to others, too; those to the suite itself displace
+            # the attacker's in a queue of 10.
             self._clients[name] = self.node.create_client(kind, name, qos_profile=qos.SERVICES)
             end = time.monotonic() + 5.0
             while not self._clients[name].service_is_ready() and time.monotonic() < end:
