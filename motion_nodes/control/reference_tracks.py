@@ -9,6 +9,7 @@ that contained it last. Streams are resampled by their stamps
 
 from __future__ import annotations
 
+import operator
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,9 @@ class ReferenceTracks:
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
         """By the joints that a stream contains: those assigned to it, and its resampler."""
         self._immediate: _Immediate | None = None
+        self._merged: tuple[list[StreamSample], StreamSample] | None = None
+        """The samples of all streams that were merged last, and the result; None after a change of
+        the joints that they have."""
 
     @property
     def streaming(self) -> bool:
@@ -109,7 +113,7 @@ class ReferenceTracks:
     def clear(self) -> None:
         """Remove all streams."""
         self._tracks.clear()
-        self._immediate = None
+        self._immediate = self._merged = None
 
     def push(self, stamp_ns: int, sample: StreamSample, named: Mask) -> None:
         """Add a sample, and assign its joints to its stream.
@@ -121,8 +125,9 @@ class ReferenceTracks:
         """
         key = named.tobytes()
         track = self._tracks.get(key)
-        if track is None or not np.array_equal(track[0], named):
+        if track is None or track[0].tobytes() != key:
             self.drop(named)
+            self._merged = None
             track = (
                 named.copy(),
                 StreamResampler(self._settings, self._max_velocity, self._position_limits),
@@ -148,6 +153,9 @@ class ReferenceTracks:
         if self._immediate is not None and bool((self._immediate.joints & joints).any()):
             self._immediate = None
         for key, (owned, _) in list(self._tracks.items()):
+            if not (owned & joints).any():
+                continue
+            self._merged = None
             owned &= ~joints
             if not owned.any():
                 del self._tracks[key]
@@ -160,15 +168,23 @@ class ReferenceTracks:
 
         Returns:
             Values of all joints, shape (n,) per channel, NaN for joints without a stream; None if
-            no stream has a reference.
+            no stream has a reference. The same object as before while all references rest.
         """
-        merged: StreamSample | None = None
-        for owned, resampler in self._tracks.values():
-            found = resampler.sample(time_ns)
-            if found is None:
-                continue
-            if merged is None:
-                merged = StreamSample(*(np.full(len(self._max_velocity), np.nan) for _ in range(3)))
-            for channel, values in zip(merged, found, strict=True):
+        found = [
+            (owned, sample)
+            for owned, resampler in self._tracks.values()
+            if (sample := resampler.sample(time_ns)) is not None
+        ]
+        if not found:
+            return None
+        samples = [sample for _, sample in found]
+        if self._merged is not None:
+            before, merged = self._merged
+            if len(before) == len(samples) and all(map(operator.is_, before, samples)):
+                return merged
+        merged = StreamSample(*(np.full(len(self._max_velocity), np.nan) for _ in range(3)))
+        for owned, sample in found:
+            for channel, values in zip(merged, sample, strict=True):
                 np.copyto(channel, values, where=owned)
+        self._merged = samples, merged
         return merged

@@ -23,6 +23,23 @@ class StreamSample(NamedTuple):
     """Efforts [N m or N], shape (n,)."""
 
 
+def rests(sample: StreamSample) -> bool:
+    """Return whether a sample commands no velocity other than 0."""
+    velocity = sample.velocity
+    return not (velocity[~np.isnan(velocity)] != 0.0).any()
+
+
+class Rest(NamedTuple):
+    """A resting reference from ``stamp_ns`` on, in place of a :class:`Piece`."""
+
+    stamp_ns: int
+    sample: StreamSample
+
+    def at(self, _t: float) -> StreamSample:
+        """Return the sample."""
+        return self.sample
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """Polynomials in the time since ``stamp_ns`` [s], lowest coefficient first."""
@@ -46,14 +63,14 @@ class Knot:
 
     stamp_ns: int
     sample: StreamSample
-    piece: Piece | None = None
+    piece: Piece | Rest | None = None
     """From the previous knot to this one; None if they are not connected."""
 
     @property
     def braking(self) -> Array:
         """Mean accelerations since the previous knot that oppose the velocities; 0 for others."""
         position, velocity, _ = self.sample
-        if self.piece is None:
+        if self.piece is None or isinstance(self.piece, Rest):
             return np.zeros_like(position)
         duration = (self.stamp_ns - self.piece.stamp_ns) * 1e-9
         rate = np.nan_to_num(velocity - self.piece.velocity[0]) / duration

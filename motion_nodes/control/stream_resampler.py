@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.playback_clock import PlaybackClock
-from motion_nodes.control.stream_pieces import Knot, Piece, StreamSample, hermite
+from motion_nodes.control.stream_pieces import Knot, Piece, Rest, StreamSample, hermite, rests
 from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
@@ -193,6 +193,9 @@ class StreamResampler:
         if len(knots) == 1 and play > knots[0].stamp_ns:
             self.extrapolated += self.moving
         value, rate = self._value(play), self._clock.rate
+        if isinstance(knots[-1].piece, Rest) and value is knots[-1].sample:
+            self._max_rate = math.inf
+            return value
         self._limit_rate(value.velocity)
         if rate == 1.0:
             return value
@@ -262,6 +265,8 @@ class StreamResampler:
 
     def _tail(self, knot: Knot, play: int) -> StreamSample:
         """Return the extrapolation after the last message, at its velocity or deceleration."""
+        if isinstance(knot.piece, Rest):
+            return knot.sample
         position, velocity, effort = knot.sample
         away, braking = (play - knot.stamp_ns) * 1e-9, knot.braking
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -281,9 +286,13 @@ class StreamResampler:
             return sample._replace(position=kept)
         return StreamSample(kept, np.where(outward, 0.0, sample.velocity), sample.effort)
 
-    def _joined(self, last: Knot, stamp_ns: int, sample: StreamSample) -> Piece | None:
+    def _joined(self, last: Knot, stamp_ns: int, sample: StreamSample) -> Piece | Rest | None:
         h = (stamp_ns - last.stamp_ns) * 1e-9
-        return hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
+        if not 0.0 < h <= self.settings.longest_gap:
+            return None
+        if sample is last.sample and (isinstance(last.piece, Rest) or rests(sample)):
+            return Rest(last.stamp_ns, sample)
+        return hermite(last, sample, h)
 
     def _blend_from(
         self, before: StreamSample, after: StreamSample, at: int, missed: float

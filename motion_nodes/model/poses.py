@@ -238,14 +238,20 @@ def multiply(*poses: Array) -> Array:
 
 
 def inverse(X_AB: Array) -> Array:
-    """Return the inverse of a pose.
+    """Return the inverses of poses.
 
     Args:
-        X_AB: pose of frame B in A, shape (4, 4).
+        X_AB: poses of frames B in A, shape (..., 4, 4).
 
     Returns:
-        ``X_BA``, shape (4, 4).
+        ``X_BA``, of the same shape.
     """
+    if X_AB.ndim > 2:
+        R = np.swapaxes(X_AB[..., :3, :3], -1, -2)
+        X = np.zeros(X_AB.shape)
+        X[..., :3, :3], X[..., 3, 3] = R, 1.0
+        X[..., :3, 3] = -(R @ X_AB[..., :3, 3, None])[..., 0]
+        return X
     R_BA = X_AB[:3, :3].T
     X_BA = np.eye(4)
     X_BA[:3, :3] = R_BA

@@ -119,7 +119,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         self._settings = settings_of(params)
-        states = self.poll(JointState, "joint_states", qos.STATES)
+        states = self.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = CurrentStateMonitor(JointStateReader(states, robot.joint_names))
         frames = self._frames = TransformTree(self)
         robot_frames = RobotFrames(kinematics, frames, prefix)

@@ -81,7 +81,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._poses = SensorPoses(kinematics, tree, prefix, params.map_frame)
         self._checker = CollisionChecker(robot, robot.joint_names)
         self._state = JointStateReader(
-            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
         )
         frames = RobotFrames(kinematics, tree, prefix)
         self._follower = SceneFollower(self, robot, kinematics, frames)

@@ -141,8 +141,6 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._escape = Escape(self, jobs, params.planner)
         self._snapshot: PolicySnapshot | None = self._make_snapshot()
         self._idle_view: PolicyView | None = None
-        self._idle_divider = max(1, round(params.update_rate / IDLE_RATE))
-        self._idle_ticks = 0
 
     def release(self) -> None:
         """Destroy the endpoints."""
@@ -159,14 +157,12 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def tick(self, dt: float) -> None:
         """Read inputs and state; step the policy if it has a target."""
-        follower = self._follower
-        if follower.silent:
-            self._idle_ticks += 1
-            if self._idle_ticks % self._idle_divider:
-                # Obstacle velocities are relative to the policy's time.
-                follower.policy.elapse(dt)
-                return
-        now_ns = self.input_ns()
+        follower, deadlines, now_ns = self._follower, self.deadlines, self.input_ns()
+        if follower.silent and deadlines:
+            # A motion begins at the newest deadline. Obstacle velocities are relative to the
+            # policy's time.
+            follower.policy.elapse((len(deadlines) - 1) * self.period)
+            deadlines, now_ns = deadlines[-1:], deadlines[-1]
         now = now_ns * 1e-9
         self._check_preemption()
         self._inputs.take(now)
@@ -174,7 +170,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._apply_scene(now)
         if follower.silent:
             self._idle_view = self._robot.idle_view(follower.policy.scene) or self._idle_view
-        for stamp in self.deadlines:
+        for stamp in deadlines:
             targets = follower.step(robot, self.period, stamp * 1e-9)
             robot = None
             if targets is not None:
@@ -185,6 +181,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             self._escape.update(follower, self.params, self._base, now)
         if self._snapshot is None:
             self._snapshot = self._make_snapshot()
+        if follower.silent:
+            self.idle(IDLE_RATE)
 
     def halt(self) -> None:
         """Send a last reference that brings the arm to rest, and delete the markers."""

@@ -56,7 +56,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         self._moving = np.flatnonzero(moving)
         self._parents = packed.parent[self._moving]
         self._state = JointStateReader(
-            self.poll(JointState, "joint_states", qos.STATES), tree.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES), tree.joint_names
         )
         self._sender = TransformSender(
             self.advertise(TFMessage, "/tf", qos.TF), self._pairs(self._moving)
@@ -79,9 +79,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         if not self._state.update():
             return
         X_WF = self._kinematics.frames(self._state.position)
-        X_PC = np.array(
-            [inverse(X_WF[p]) @ X_WF[c] for p, c in zip(self._parents, self._moving, strict=True)]
-        )
+        X_PC = inverse(X_WF[self._parents]) @ X_WF[self._moving]
         self._sender.send(X_PC, self._state.stamp_ns)
 
     def waiting_for(self) -> str:

@@ -155,6 +155,16 @@ class MotionNode(NodeHooks[P], StoppableNode):
         """Wall time between the last two cycles [s], for work that continues without ROS time."""
         return self.step.wall_dt
 
+    def idle(self, rate: float) -> None:
+        """Begin the next cycle later, as a slower loop does; called by a tick without work.
+
+        Args:
+            rate: of that loop [Hz].
+        """
+        loop = self._loop
+        if loop is not None:
+            loop.stride = max(round(1.0 / (rate * loop.period)), 1)
+
     def deadline_while_time_stands(self) -> int:
         """Return the stamp of a reference published while ROS time does not advance [ns]."""
         return self._steps.take_deadline()
@@ -337,6 +347,9 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self._release()
 
     def _tick(self) -> None:
+        loop = self._loop
+        if loop is not None:
+            loop.stride = 1
         step = self.step = self._steps.step()
         # Before the jobs: requests made after a resume must not be discarded by it.
         self.obey_stop_latch()

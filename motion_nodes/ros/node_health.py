@@ -31,7 +31,7 @@ def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
         skipped: number of deadlines that were not served.
     """
     statistics = loop.statistics()
-    nominal = 1.0 / loop.period
+    nominal = statistics.nominal or 1.0 / loop.period
     report.value("rate [Hz]", statistics.rate)
     report.value("nominal rate [Hz]", nominal)
     report.value("late ticks", statistics.late)

@@ -128,6 +128,9 @@ class DriveTargets:
         self._effort = np.zeros(len(self.joint_names))
         self._stamp = np.full(len(self.joint_names), -np.inf)
         self._stiffness, self._damping = table.stiffness, table.damping
+        self._fresh_until, self._timeout = -np.inf, 0.0
+        self.gains_are_set = False
+        """Whether any gain was set at run time: a controller closes a loop over these drives."""
         self._set_modes(table.default_mode.copy())
 
     @property
@@ -180,15 +183,10 @@ class DriveTargets:
                 )
             gains.append(np.where(np.isnan(array), own, array))
         self._stiffness, self._damping = gains
-        self._set_modes(self._mode)
-
-    @property
-    def gains_are_set(self) -> bool:
-        """Whether any gain was set at run time: a controller closes a loop over these drives."""
-        table = self.table
-        return bool(
+        self.gains_are_set = bool(
             (self._stiffness != table.stiffness).any() or (self._damping != table.damping).any()
         )
+        self._set_modes(self._mode)
 
     def feed(self) -> Array:
         """Return ``kp q* + kd v* + effort``, the drive law without the state [N m or N], (n,)."""
@@ -298,8 +296,17 @@ class DriveTargets:
         Returns:
             Joints whose targets changed.
         """
-        released = self._release(self.stale(time, timeout))
+        stale = self.stale(time, timeout)
+        # Joints that are stale now have been released by the next call, and become stale again a
+        # timeout after their next command at the earliest.
+        self._fresh_until = float(self._stamp[~stale].min(initial=time)) + timeout
+        self._timeout = timeout
+        released = self._release(stale)
         return tuple(self.joint_names[i] for i in np.flatnonzero(released))
+
+    def may_be_stale(self, time: float, timeout: float) -> bool:
+        """Return False if :meth:`release_stale` has nothing new to release, at little cost."""
+        return time > self._fresh_until or timeout != self._timeout
 
     def stale(self, time: float, timeout: float) -> NDArray[np.bool_]:
         """Return which joints' last command is older than ``timeout`` [s] at ``time`` [s], (n,)."""

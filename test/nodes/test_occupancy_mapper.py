@@ -24,7 +24,7 @@ from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message
 from motion_nodes.ros.scene.octomaps import voxels_of
-from motion_nodes.ros.transforms import fill_transform
+from motion_nodes.ros.transforms import TransformSender
 
 FRANKA = load_robot("franka")
 EYE = looking((1.4, 0.0, 0.9), (0.4, 0.0, 0.3))
@@ -46,12 +46,10 @@ class Cameras:
         self.clouds = client.publisher(PointCloud2, "/right/points")
         self.heard = client.listen(Octomap, "/occupancy_mapper/octomap_binary", LATCHED)
         static = node.create_publisher(TFMessage, "/tf_static", LATCHED)
-        entry = TransformStamped(child_frame_id="eye")
-        entry.header.frame_id = "panda_link0"
-        fill_transform(entry.transform, EYE, to_quat_xyzw(EYE))
-        static.publish(TFMessage(transforms=[entry]))
+        TransformSender(static, [("panda_link0", "eye")]).send(EYE[None], 0)
         self.lag = 0.0
-        self.transforms = node.create_publisher(TFMessage, "/tf", RELIABLE)
+        moving = node.create_publisher(TFMessage, "/tf", RELIABLE)
+        self.transforms = TransformSender(moving, [("panda_link0", "moving_eye")])
 
     def stamp(self, message) -> None:
         set_stamp(message, self.client.node.get_clock().now().nanoseconds - round(1e9 * self.lag))
@@ -81,11 +79,8 @@ class Cameras:
 
     def show_from_arm(self, points, late: float) -> None:
         """Publish a cloud of a camera that moves, whose transform is older by some time [s]."""
-        entry = TransformStamped(child_frame_id="moving_eye")
-        entry.header.frame_id = "panda_link0"
-        fill_transform(entry.transform, EYE, to_quat_xyzw(EYE))
-        set_stamp(entry, self.client.node.get_clock().now().nanoseconds - round(1e9 * late))
-        self.transforms.publish(TFMessage(transforms=[entry]))
+        now_ns = self.client.node.get_clock().now().nanoseconds
+        self.transforms.send(EYE[None], now_ns - round(1e9 * late))
         self.show_points(points, "moving_eye")
 
     @property

@@ -8,12 +8,14 @@ from typing import Any
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.nodes.cell.floating_base import FloatingBaseTopics
 from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp
+from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.sim.backend import RobotBackend
@@ -39,12 +41,17 @@ class SimulatedRobot:
         self._warn = node.warn
         self._joints = cell.joint_names(name)
         self._channels = JointChannels(self._joints, name)
+        self._sample: StreamSample | None = None
+        self._targets = JointTargets()
+        """The last command."""
         prefix = f"{place.namespace}/" if place.namespace else ""
-        self._commands = node.poll(JointState, f"{prefix}joint_command", qos.REFERENCES)
+        self._commands = node.poll_bytes(JointState, f"{prefix}joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(
             node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
         )
         self._truth = Odometry()
+        self._place = b""
+        """Pose and twist in it."""
         self._truth.header.frame_id = "world"
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
@@ -66,7 +73,14 @@ class SimulatedRobot:
         if self._floating is not None:
             self._floating.take_gains()
         for message in self._commands.all():
-            stamp = stamp_ns(message)
+            try:
+                stamp, sample = self._channels.read_serialized(message)
+            except InvalidMessage as error:
+                self._commands.refuse(str(error))
+                continue
+            except (InvalidCommand, UnknownJoint) as error:
+                self._warn(f"command {self.name}", f"joint_command ignored: {error}")
+                continue
             if latest_ns is not None and stamp > latest_ns:
                 continue
             age = 1e-9 * (now_ns - stamp)
@@ -77,13 +91,14 @@ class SimulatedRobot:
                     f"a joint_command's stamp is {abs(age):.1f} s {'old' if age > 0 else 'ahead'}"
                     "; it is applied at once (does its sender use another use_sim_time?)",
                 )
+            if sample is not self._sample:
+                self._sample, self._targets = sample, JointTargets(*sample)
             try:
-                targets = JointTargets(*self._channels.read(message))
                 if stamped:
-                    self._cell.stream(self.name, targets, stamp)
+                    self._cell.stream(self.name, self._targets, stamp)
                 else:
-                    self._cell.command(self.name, targets)
-            except (InvalidCommand, UnknownJoint) as error:
+                    self._cell.command(self.name, self._targets)
+            except InvalidCommand as error:
                 self._warn(f"command {self.name}", f"joint_command ignored: {error}")
 
     def publish(self, nanoseconds: int) -> None:
@@ -100,6 +115,12 @@ class SimulatedRobot:
         """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
         X_WB = self._cell.base_pose(self.name)
         twist = self._cell.base_twist(self.name)
+        set_stamp(self._truth, nanoseconds)
+        place = X_WB.tobytes() + twist.tobytes()
+        if place == self._place:
+            self._truth_out.publish(self._truth)
+            return
+        self._place = place
         pose, velocity = self._truth.pose.pose, self._truth.twist.twist
         pose.position.x, pose.position.y, pose.position.z = (float(v) for v in X_WB[:3, 3])
         quat = to_quat_xyzw(X_WB)
@@ -107,5 +128,4 @@ class SimulatedRobot:
         rotation.x, rotation.y, rotation.z, rotation.w = (float(v) for v in quat)
         velocity.linear.x, velocity.linear.y, velocity.linear.z = (float(v) for v in twist[:3])
         velocity.angular.x, velocity.angular.y, velocity.angular.z = (float(v) for v in twist[3:])
-        set_stamp(self._truth, nanoseconds)
         self._truth_out.publish(self._truth)

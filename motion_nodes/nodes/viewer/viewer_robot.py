@@ -83,7 +83,7 @@ class WatchedRobot:
         self._X_WO = place.X_WR
         self._X_WB: Array = place.X_WR
         self._namespace = namespace
-        states = node.poll(JointState, under(namespace, "joint_states"), qos.STATES)
+        states = node.poll_bytes(JointState, under(namespace, "joint_states"), qos.STATES)
         self.state = JointStateReader(states, robot.joint_names)
         self._command = node.advertise(
             JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")

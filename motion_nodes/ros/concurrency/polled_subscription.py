@@ -162,7 +162,7 @@ class PolledSubscription(Generic[M]):
         if not self._raw:
             taken, fault = self._within_bounds(taken, fault)
         if fault:
-            self._refuse(fault)
+            self.refuse(fault)
         if taken:
             self.arrived = time.monotonic()
             self.count += len(taken)
@@ -179,7 +179,12 @@ class PolledSubscription(Generic[M]):
                 kept.append(pair)
         return kept, fault
 
-    def _refuse(self, fault: str) -> None:
+    def refuse(self, fault: str) -> None:
+        """Count a message that cannot be used, and warn.
+
+        Args:
+            fault: what is wrong with it.
+        """
         self.refused += 1
         text = f"message on {self.topic} refused: {fault}"
         warn = getattr(self._node, "warn", None)

@@ -18,6 +18,8 @@ class LoopStatistics:
 
     rate: float
     """Achieved rate [Hz]."""
+    nominal: float
+    """Nominal rate [Hz]: that of the loop, less where cycles lasted several periods."""
     late: int
     """Number of missed periods: the previous cycle took too long or started late."""
     worst_lateness: float
@@ -62,6 +64,8 @@ class RateLoop:
         self._at_end: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
+        self.stride = 1
+        """Number of periods until the next cycle; a tick that has nothing to do may set it."""
         self.deadline = time.monotonic()
         """Deadline of the current cycle on ``time.monotonic()`` [s]."""
         self._clear(self.deadline)
@@ -94,15 +98,16 @@ class RateLoop:
     @property
     def overdue(self) -> float:
         """Time since the next cycle should have begun [s]; 0 if it is not due yet."""
-        return max(time.monotonic() - self.deadline - self.period, 0.0)
+        return max(time.monotonic() - self.deadline - self.stride * self.period, 0.0)
 
     def statistics(self) -> LoopStatistics:
         """Return the statistics since the last call."""
         now = time.monotonic()
         with self._lock:
             elapsed = max(now - self._since, 1e-9)
+            nominal = self._ticks / max(self._periods, 1) / self.period
             result = LoopStatistics(
-                self._ticks / elapsed, self._late, self._worst, self._busy / elapsed
+                self._ticks / elapsed, nominal, self._late, self._worst, self._busy / elapsed
             )
             self._clear(now)
         return result
@@ -110,6 +115,7 @@ class RateLoop:
     def _clear(self, now: float) -> None:
         self._since = now
         self._ticks = 0
+        self._periods = 0
         self._late = 0
         self._worst = 0.0
         self._busy = 0.0
@@ -132,7 +138,7 @@ class RateLoop:
             self._tick()
             end = time.monotonic()
             lateness = begin - deadline
-            deadline += self.period
+            deadline += self.stride * self.period
             missed = max(int((end - deadline) / self.period), 0)
             self._count(max(lateness, end - deadline), end - begin, missed)
             deadline += missed * self.period
@@ -150,6 +156,7 @@ class RateLoop:
     def _count(self, lateness: float, duration: float, missed: int) -> None:
         with self._lock:
             self._ticks += 1
+            self._periods += self.stride
             self._busy += duration
             self._worst = max(self._worst, lateness)
             self._late += missed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of serialized messages, field by field, without deserialization.
+"""Serialized messages: read field by field without deserialization, and parts to write them.
 
 rclpy takes 12 us to deserialize a JointState of nine joints and 71 us for a controller's state,
 since it converts each element; reading the arrays in place takes 4 us and 3 us
@@ -27,6 +27,8 @@ LITTLE_ENDIAN = b"\x00\x01"
 """First bytes of little-endian plain CDR."""
 HEADER = 4
 """Size of the header [bytes]; its second half holds options, which are ignored."""
+AFTER_STAMP = HEADER + 8
+"""Where a message that begins with a stamp goes on."""
 MAX_ITEMS = NAMES
 """Max length of a sequence."""
 
@@ -45,23 +47,24 @@ class CdrReader:
     def __init__(self, data: bytes) -> None:
         """Start at the first field of a message in little-endian plain CDR."""
         self.data = data
-        self._at = HEADER
+        self.at = HEADER
+        """Where the next field begins, before its alignment."""
 
     def stamp_ns(self) -> int:
         """Read a time stamp [ns]."""
-        seconds, nanoseconds = _STAMP.unpack_from(self.data, self._at)
-        self._at += _STAMP.size
+        seconds, nanoseconds = _STAMP.unpack_from(self.data, self.at)
+        self.at += _STAMP.size
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
     def skip_string(self) -> None:
         """Skip a string."""
         length = self._count()
-        self._at += length
+        self.at += length
 
     def text(self) -> str:
         """Read a string."""
         length = self._count()
-        start, self._at = self._at, self._at + length
+        start, self.at = self.at, self.at + length
         return self.data[start : start + length - 1].decode() if length else ""
 
     def texts(self, known: bytes = b"") -> bytes:
@@ -70,21 +73,21 @@ class CdrReader:
         Args:
             known: the bytes in the previous message; if equal, they are skipped at once.
         """
-        start = self._at = (self._at + 3) & ~3
+        start = self.at = (self.at + 3) & ~3
         if known and self.data.startswith(known, start):
-            self._at += len(known)
+            self.at += len(known)
             return known
         for _ in range(self._count()):
             self.skip_string()
-        return self.data[start : self._at]
+        return self.data[start : self.at]
 
     def doubles(self) -> Array:
         """Read a sequence of float64 as a read-only view of the message, shape (n,)."""
         count = self._count()
         if not count:
             return _NONE
-        start = ((self._at - HEADER + 7) & ~7) + HEADER
-        self._at = start + 8 * count
+        start = ((self.at - HEADER + 7) & ~7) + HEADER
+        self.at = start + 8 * count
         return np.frombuffer(self.data, np.float64, count, start)
 
     def count(self, limit: int) -> int:
@@ -99,11 +102,11 @@ class CdrReader:
         return self._count(limit)
 
     def _count(self, limit: int = MAX_ITEMS) -> int:
-        at = (self._at + 3) & ~3
+        at = (self.at + 3) & ~3
         (count,) = _UINT32.unpack_from(self.data, at)
         if count > limit:
             raise InvalidMessage(f"a list of {count} entries; allowed are {limit}")
-        self._at = at + 4
+        self.at = at + 4
         return int(count)
 
 
@@ -134,3 +137,16 @@ def message_in(data: bytes, kind: type[Any]) -> Any:
         raise InvalidMessage(
             f"a message of {len(data)} bytes cannot be read as {kind.__name__}"
         ) from error
+
+
+def add_count(data: bytearray, count: int) -> None:
+    """Append the length of a sequence to a message."""
+    data += bytes(-len(data) % 4)
+    data += _UINT32.pack(count)
+
+
+def add_text(data: bytearray, text: str) -> None:
+    """Append a string to a message."""
+    encoded = text.encode() + b"\x00"
+    add_count(data, len(encoded))
+    data += encoded

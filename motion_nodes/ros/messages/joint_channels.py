@@ -3,13 +3,26 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.stream_pieces import StreamSample
 from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.cdr import (
+    AFTER_STAMP,
+    LITTLE_ENDIAN,
+    CdrReader,
+    InvalidMessage,
+    message_in,
+)
+from motion_nodes.ros.messages.message_bounds import fault_of
+
+CHANNELS = ("position", "velocity", "effort")
 
 
 class JointChannels:
@@ -24,6 +37,13 @@ class JointChannels:
         """
         self._joints, self._robot = tuple(joints), robot
         self._indices = {joint: i for i, joint in enumerate(self._joints)}
+        self._head = b""
+        """Sender and names of the last serialized message."""
+        self._columns: NDArray[np.intp] = np.empty(0, np.intp)
+        """Indices of its joints."""
+        self._rest = b""
+        """The last serialized message without its stamp."""
+        self._last: StreamSample | None = None
 
     def read(self, message: JointState) -> StreamSample:
         """Return the values of all joints, shape (n,) per channel; NaN where there are none.
@@ -32,20 +52,67 @@ class JointChannels:
             UnknownJoint: a joint that the robot does not have.
             InvalidCommand: a doubled name, or an array of another length.
         """
-        count = len(message.name)
-        for name in message.name:
+        columns = self._columns_of(message.name)
+        return self._sample(columns, *(getattr(message, channel) for channel in CHANNELS))
+
+    def read_serialized(self, data: bytes) -> tuple[int, StreamSample]:
+        """Read a serialized message.
+
+        Returns:
+            Its stamp [ns], and its values as by :meth:`read`: the same object as for the message
+            before if only the stamps differ.
+
+        Raises:
+            InvalidMessage: it cannot be read, or exceeds the bounds of its type.
+            UnknownJoint: see :meth:`read`.
+        """
+        if self._last is not None and data.startswith(LITTLE_ENDIAN):
+            if data[AFTER_STAMP:] == self._rest:
+                return CdrReader(data).stamp_ns(), self._last
+            if data.startswith(self._head, AFTER_STAMP):
+                return self._read_in_place(data)
+        message = message_in(data, JointState)
+        fault = fault_of(message)
+        if fault:
+            raise InvalidMessage(fault)
+        sample = self.read(message)
+        if data.startswith(LITTLE_ENDIAN):
+            reader = CdrReader(data)
+            reader.stamp_ns()
+            reader.skip_string()
+            reader.texts()
+            self._head, self._columns = data[AFTER_STAMP : reader.at], self._columns_of(message.name)
+            self._rest, self._last = data[AFTER_STAMP:], sample
+        return stamp_ns(message), sample
+
+    def _read_in_place(self, data: bytes) -> tuple[int, StreamSample]:
+        """Read a message of the same sender and names as the last one."""
+        reader = CdrReader(data)
+        stamp = reader.stamp_ns()
+        reader.at = AFTER_STAMP + len(self._head)
+        try:
+            channels = [reader.doubles() for _ in CHANNELS]
+        except (struct.error, ValueError) as error:
+            raise InvalidMessage(f"a message of {len(data)} bytes is truncated") from error
+        sample = self._sample(self._columns, *channels)
+        self._rest, self._last = data[AFTER_STAMP:], sample
+        return stamp, sample
+
+    def _columns_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        for name in names:
             if name not in self._indices:
                 raise UnknownJoint(name, self._joints, self._robot)
-        if len(set(message.name)) != count:
+        if len(set(names)) != len(names):
             raise InvalidCommand("a joint name occurs more than once")
-        columns = [self._indices[name] for name in message.name]
-        channels = []
-        for channel in ("position", "velocity", "effort"):
-            values = getattr(message, channel)
+        return np.array([self._indices[name] for name in names], dtype=np.intp)
+
+    def _sample(self, columns: NDArray[np.intp], *channels: Sequence[float]) -> StreamSample:
+        count, found = len(columns), []
+        for channel, values in zip(CHANNELS, channels, strict=True):
             if len(values) not in (0, count):
                 raise InvalidCommand(f"{len(values)} values of {channel} given for {count} joints")
             full = np.full(len(self._joints), np.nan)
             if len(values):
                 full[columns] = values
-            channels.append(full)
-        return StreamSample(*channels)
+            found.append(full)
+        return StreamSample(*found)

@@ -17,6 +17,8 @@ from motion_nodes.ros.messages.cdr import (
     Array,
     CdrReader,
     InvalidMessage,
+    add_count,
+    add_text,
     message_in,
     texts_in,
 )
@@ -125,14 +127,14 @@ class JointStateBuffer:
         data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
         self._stamp = struct.Struct("<iI")
         data += self._stamp.pack(0, 0)
-        _add_text(data, sender)
-        _add_count(data, len(joints))
+        add_text(data, sender)
+        add_count(data, len(joints))
         for name in joints:
-            _add_text(data, name)
+            add_text(data, name)
         starts: dict[str, int] = {}
         for channel in CHANNELS:
             count = len(joints) if channel in channels else 0
-            _add_count(data, count)
+            add_count(data, count)
             if count:
                 data += bytes(-(len(data) - HEADER) % 8)
                 starts[channel] = len(data)
@@ -153,14 +155,3 @@ class JointStateBuffer:
         """Return the serialized message with a stamp [ns]."""
         self._stamp.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
         return bytes(self._data)
-
-
-def _add_count(data: bytearray, count: int) -> None:
-    data += bytes(-len(data) % 4)
-    data += struct.pack("<I", count)
-
-
-def _add_text(data: bytearray, text: str) -> None:
-    encoded = text.encode() + b"\x00"
-    _add_count(data, len(encoded))
-    data += encoded

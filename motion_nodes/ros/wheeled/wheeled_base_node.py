@@ -67,7 +67,7 @@ class WheeledBaseNode(RobotNode[B]):
         joints, self._n_wheels = base.wheel_names + base.steering_names, len(base.wheel_names)
         self._inputs = TwistInputs(self, stamped_cmd_vel=params.stamped_cmd_vel)
         self._state = JointStateReader(
-            self.poll(JointState, "joint_states", qos.STATES),
+            self.poll_bytes(JointState, "joint_states", qos.STATES),
             joints,
             by_velocity=() if params.position_feedback else base.wheel_names,
         )
