@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.joint_controller import JointReference
+from motion_nodes.control.joint_reference import JointReference
 from motion_nodes.model.limits import JointLimits
 
 Array = NDArray[np.float64]
@@ -111,15 +111,18 @@ class EffortLimiter:
     def _note(self, positions: Array, goal: Array, dt: float) -> None:
         """Store what is sent, and where it goes."""
         if dt > 0.0:
-            self._speed = np.nan_to_num((positions - self._sent) / dt)
+            still = positions is self._sent
+            self._speed = (
+                np.zeros(len(positions)) if still else np.nan_to_num((positions - self._sent) / dt)
+            )
         self._sent, self._goal = positions, goal
 
     def _filter(self, position: Array, dt: float) -> Array:
         limits = self._limits
-        position = position.clip(limits.lower, limits.upper)
+        position = np.minimum(np.maximum(position, limits.lower), limits.upper)
         if self._filtered is None:
             self._filtered = position
         step = (position - self._filtered) * -math.expm1(-dt / FILTER_TIME)
         reach = limits.velocity * dt
-        self._filtered = self._filtered + step.clip(-reach, reach)
+        self._filtered = self._filtered + np.minimum(np.maximum(step, -reach), reach)
         return self._filtered

@@ -20,12 +20,9 @@ from motion_nodes.control.active_trajectories import ActiveTrajectories
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.impedance.compliance import Compliance
 from motion_nodes.control.joint_command import JointCommand, select_joints
-from motion_nodes.control.joint_controller import (
-    ArticulationController,
-    ControlMode,
-    JointReference,
-)
+from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_guard import Blocked, JointGuard
+from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.control.joint_streams import Stream
 from motion_nodes.control.resync import Resync
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
@@ -268,9 +265,9 @@ class JointArbiter:
         self._measured, self._effort = (position, velocity), effort
         self.compliance.step(dt, position, velocity, effort if fresh else None)
         self._trajectories.advance(dt, scaling)
-        reference = self.controller.step(dt, position)
+        reference = self.controller.advance(dt, position)
         if self.guard is not None and dt > 0.0:
-            self.guard.note(reference.positions, np.nan_to_num(reference.velocities), dt)
+            self.guard.note(reference.positions, reference.velocities, dt)
         self._trajectories.check(dt, position, velocity)
         return reference
 
@@ -387,14 +384,15 @@ class JointArbiter:
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Begin to move references to joints that stopped apart from them."""
-        reference = self.controller.reference(np.arange(len(self._gripping)))
-        leading = (reference.velocity != 0.0) | self._gripping | ~self.controller.positioned
+        controller = self.controller
+        leading = (controller.reference_velocity != 0.0) | self._gripping | ~controller.positioned
         for run in self.runs:
             leading[run.joints] = True
-        normal = np.full(len(leading), RESYNC_TOLERANCE)
+        normal: Array | float = RESYNC_TOLERANCE
         if self.guard is not None:
             normal = np.minimum(normal, self.guard.settings.tolerance)
-        joints = self.resync.update(dt, reference.position - position, velocity, leading, normal)
+        error = controller.reference_position - position
+        joints = self.resync.update(dt, error, velocity, leading, normal)
         if len(joints):
             self._trajectories.return_to(joints, (position + self.resync.sag)[joints])
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +15,7 @@ from motion_nodes.control.joint_command import (
     check_command,
     check_modes,
 )
+from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import TrajectorySample
@@ -30,43 +29,6 @@ with a shorter period is followed smoothly; when it ends, the joint stops at its
 target."""
 
 _UNKNOWN_STATE = "the robot's state is not known yet; command it after it is"
-
-
-class ControlMode(enum.Enum):
-    """Control mode of a joint's drive."""
-
-    POSITION = "position"
-    VELOCITY = "velocity"
-    EFFORT = "effort"
-
-    @classmethod
-    def named(cls, name: str) -> ControlMode:
-        """Return the mode with a name.
-
-        Raises:
-            InvalidCommand: unknown name; lists the modes.
-        """
-        try:
-            return cls(name)
-        except ValueError:
-            allowed = ", ".join(mode.value for mode in cls)
-            raise InvalidCommand(
-                f"control mode '{name}' is not known. Available: {allowed}.", field=name
-            ) from None
-
-
-@dataclass(frozen=True, eq=False)
-class JointReference:
-    """References of the drives: one value per joint and channel, NaN where there is none.
-
-    A joint in position mode has position and velocity, in velocity mode a velocity, both with an
-    acceleration for feedforward; a joint in effort mode has an effort.
-    """
-
-    positions: Array
-    velocities: Array
-    efforts: Array
-    accelerations: Array
 
 
 class ArticulationController:
@@ -110,6 +72,8 @@ class ArticulationController:
         """Joints under position control that get efforts until :meth:`end_compliance`."""
         self._moved = np.zeros(n)
         """Measured velocities of these joints."""
+        self._still: JointReference | None = None
+        """The reference while all joints rest under position control; None after any change."""
         self._mask_modes()
 
     @property
@@ -142,6 +106,7 @@ class ArticulationController:
             raise InvalidCommand(
                 f"a measured state needs {len(self.joint_names)} finite positions, got {position}"
             )
+        self._still = None
         self._limiter.reset(position)
         self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
         self._velocities[:] = 0.0
@@ -181,6 +146,7 @@ class ArticulationController:
 
     def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
         """Apply a command that :meth:`check` returned; see :meth:`apply`."""
+        self._still = None
         for kept, new in (
             (self._positions, checked.positions),
             (self._velocities, checked.velocities),
@@ -205,6 +171,7 @@ class ArticulationController:
                 f"limits of {', '.join(limits.names)} given to a controller of "
                 f"{', '.join(self.joint_names)}"
             )
+        self._still = None
         everything = np.arange(len(self.joint_names))
         present = self.reference(everything)
         self.limits = limits
@@ -222,6 +189,7 @@ class ArticulationController:
             joints: indices of the joints, shape (k,).
             sample: their references, shape (k,).
         """
+        self._still = None
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
         self._tracking[joints] = self._position[joints]
@@ -263,10 +231,12 @@ class ArticulationController:
             self._velocities[i] = 0.0
             self._efforts[i] = 0.0
             self._stopping[i] = mode is ControlMode.POSITION
+        self._still = None
         self._mask_modes()
 
     def stop(self, joints: NDArray[np.intp] | None = None) -> None:
         """Stop joints (default: all) within their limits, and hold there."""
+        self._still = None
         chosen = slice(None) if joints is None else joints
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
@@ -283,6 +253,7 @@ class ArticulationController:
             position: measured, of all joints [rad or m], shape (n,).
             velocity: measured, of all joints [rad/s or m/s], shape (n,).
         """
+        self._still = None
         if not self._compliant[joints].all():
             self._compliant[joints] = True
             still = np.zeros(len(position))
@@ -297,6 +268,7 @@ class ArticulationController:
 
     def end_compliance(self, joints: NDArray[np.intp]) -> None:
         """Return joints to position control; their references move at the measured velocities."""
+        self._still = None
         limits, chosen = self.limits, np.zeros(len(self.joint_names), dtype=np.bool_)
         chosen[joints] = self._compliant[joints]
         speed = self._moved.clip(-limits.velocity, limits.velocity)
@@ -312,12 +284,23 @@ class ArticulationController:
             joints: indices; those in another mode stop.
             positions: of all joints [rad or m], shape (n,).
         """
+        self._still = None
         chosen = joints[self._position[joints]]
         limits = self.limits
         clipped = positions.clip(limits.lower, limits.upper)
         self._positions[chosen] = clipped[chosen]
         self._velocities[chosen] = 0.0
         self._stopping[chosen] = False
+
+    @property
+    def reference_position(self) -> Array:
+        """Reference positions of all joints [rad or m], shape (n,); not a copy."""
+        return self._limiter.position
+
+    @property
+    def reference_velocity(self) -> Array:
+        """Reference velocities of all joints [rad/s or m/s], shape (n,); not a copy."""
+        return self._limiter.velocity
 
     @property
     def positioned(self) -> NDArray[np.bool_]:
@@ -340,8 +323,21 @@ class ArticulationController:
         Raises:
             MotionError: before the first :meth:`reset`.
         """
+        wanted = self.advance(dt, measured)
+        if wanted is not self._still:
+            return wanted
+        return JointReference(*(channel.copy() for channel in wanted.channels))
+
+    def advance(self, dt: float, measured: Array | None = None) -> JointReference:
+        """Do the same as :meth:`step`, but return one read-only reference while all joints rest.
+
+        Raises:
+            MotionError: see :meth:`step`.
+        """
         if not self._ready:
             raise MotionError(_UNKNOWN_STATE)
+        if self._still is not None:
+            return self._still
         if measured is not None and self._velocity_led.any():
             self._limiter.follow(self._velocity_led, measured)
         by_velocity = self._velocity_led | self._stopping
@@ -362,6 +358,10 @@ class ArticulationController:
             for channel in (wanted.positions, wanted.velocities, wanted.accelerations):
                 channel[self._compliant] = np.nan
             wanted.efforts[self._compliant] = efforts[self._compliant]
+        elif resting.all() and not (by_velocity | on_way).any():
+            for channel in wanted.channels:
+                channel.setflags(write=False)
+            self._still = wanted
         return wanted
 
     def _moved_targets(self, dt: float) -> Array:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.control.joint_controller import ControlMode, JointReference
+from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.control.pid import Pid, PidConfig
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.inverse_dynamics import InverseDynamics

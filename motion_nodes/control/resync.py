@@ -33,6 +33,9 @@ SHORTEST = 0.1
 """Min duration of a correction [s]."""
 
 
+_NO_JOINTS: NDArray[np.intp] = np.empty(0, np.intp)
+
+
 class Resync:
     """Joints to be resynchronized with their references, and when."""
 
@@ -68,7 +71,7 @@ class Resync:
         self._rested[joints] = 0.0
 
     def update(
-        self, dt: float, error: Array, speed: Array, leading: Mask, normal: Array
+        self, dt: float, error: Array, speed: Array, leading: Mask, normal: Array | float
     ) -> NDArray[np.intp]:
         """Return joints whose reference must be moved to their measured positions, shape (k,).
 
@@ -79,15 +82,20 @@ class Resync:
             leading: joints whose reference moves or may not be moved, shape (n,).
             normal: errors up to which nothing is done [rad or m], shape (n,).
         """
-        rests = (np.abs(speed) < REST_SPEED) & ~leading & np.isfinite(error)
-        self._rested = np.where(rests, self._rested + dt, 0.0)
+        # Written for few operations: it is called in each cycle.
+        size = np.abs(error)
+        moves = leading | ~((np.abs(speed) < REST_SPEED) & (size < np.inf))
+        self._rested += dt
+        self._rested[moves] = 0.0
         ready = self._rested >= REST_TIME
         pending = self._passes > 0
-        free = ready & ~pending & (np.abs(error) <= normal)
+        free = ready & ~pending & (size <= normal)
         np.copyto(self._sag, error, where=free)
+        if not pending.any():
+            return _NO_JOINTS
         due = ready & pending & ~self.never
         if not due.any():
-            return np.zeros(0, np.intp)
+            return _NO_JOINTS
         bound = np.where(self._contact, np.minimum(AFTER_CONTACT, normal), normal)
         away = due & (np.abs(error - self._sag) > bound)
         self._passes[due] -= 1

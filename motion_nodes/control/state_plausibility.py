@@ -89,7 +89,10 @@ class FrozenStates:
         self._exempt = exempt
         n = len(exempt)
         self._measured: Array = np.full((3, n), np.nan)
+        self._new = self._measured.copy()
         self._reference: Array = np.full(n, np.nan)
+        self._resting: Array | None = None
+        """The last reference, if it is read-only and commands no motion."""
         self._travel: Array = np.zeros(n)
         self._elapsed: Array = np.zeros(n)
         self._repeats: NDArray[np.intp] = np.zeros(n, np.intp)
@@ -100,6 +103,7 @@ class FrozenStates:
         """Reset, with no joint frozen."""
         self.joints = np.empty(0, np.intp)
         self._reference[:] = np.nan
+        self._resting = None
         self._travel[:] = 0.0
         self._elapsed[:] = 0.0
 
@@ -111,14 +115,16 @@ class FrozenStates:
             velocity: [rad/s or m/s], shape (n,).
             effort: [N m or N], shape (n,), NaN where it is not measured.
         """
-        measured = np.stack((position, velocity, effort))
-        same = (measured == self._measured) | (np.isnan(measured) & np.isnan(self._measured))
-        equal = same.all(axis=0)
-        self._measured = measured
-        self._repeats = np.where(equal, self._repeats + 1, 0)
-        self._travel[~equal] = 0.0
-        self._elapsed[~equal] = 0.0
-        if not equal[self.joints].all():
+        new, old = self._new, self._measured
+        new[0], new[1], new[2] = position, velocity, effort
+        equal = (new.view(np.int64) == old.view(np.int64)).all(axis=0)
+        self._measured, self._new = new, old
+        self._repeats += 1
+        changed = ~equal
+        self._repeats[changed] = 0
+        self._travel[changed] = 0.0
+        self._elapsed[changed] = 0.0
+        if len(self.joints) and not equal[self.joints].all():
             self.joints = np.empty(0, np.intp)
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
@@ -129,6 +135,10 @@ class FrozenStates:
             velocity: reference [rad/s or m/s], shape (n,), likewise.
             dt: time since the last reference [s].
         """
+        if position is self._resting and not self._travel.any():
+            return
+        moves = position.flags.writeable or np.nan_to_num(velocity).any()
+        self._resting = None if moves else position
         step = np.abs(position - self._reference)
         self._reference = position.copy()
         self._travel += np.where(np.isnan(step), np.abs(np.nan_to_num(velocity)) * dt, step)

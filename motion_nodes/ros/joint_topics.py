@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
+from motion_nodes.control.state_plausibility import SLACK, SourceWatch, StatePlausibility
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -125,18 +124,14 @@ class JointStateReader:
 
     def update(self) -> bool:
         """Read pending messages; return whether they updated a state that is complete."""
-        messages = self._pending()
-        if not messages:
-            return False
-        fresh = np.zeros(len(self.joint_names), dtype=bool)
-        for message in reversed(messages):
-            try:
-                self._read(self._messages.read(message), fresh)
-            except InvalidMessage as error:
-                self.problem = str(error)
+        fresh: NDArray[np.bool_] | None = None
+        for sample in self._pending():
+            if fresh is None:
+                fresh = np.zeros(len(self.joint_names), dtype=bool)
+            self._read(sample, fresh)
             if fresh.all():
                 break
-        if not fresh.any():
+        if fresh is None or not fresh.any():
             return False
         self._received_at[fresh] = time.monotonic()
         self._oldest = float(self._received_at.min())
@@ -175,18 +170,30 @@ class JointStateReader:
         topic = self._subscription.topic
         return f"several publishers on {topic} report {self.joint_names[joint]}"
 
-    def _pending(self) -> Sequence[Any]:
-        """Return pending messages, and note which publisher reports which joints."""
+    def _pending(self) -> Iterable[JointSample]:
+        """Return what can be read of pending messages, newest first.
+
+        Notes which publisher reports which joints, if that matters; otherwise messages are read as
+        far as they are needed.
+        """
         if self._sources is None:
-            return self._subscription.all()
-        numbered = self._subscription.numbered()
-        now = time.monotonic()
-        for message, number in numbered:
-            with contextlib.suppress(InvalidMessage):
-                layout = self._layout(self._messages.read(message))
-                if layout is not None:
-                    self._sources.note(layout.places, number, now)
-        return [message for message, _ in numbered]
+            return filter(None, map(self._sample, reversed(self._subscription.all())))
+        samples, now = [], time.monotonic()
+        for message, number in self._subscription.numbered():
+            sample = self._sample(message)
+            layout = None if sample is None else self._layout(sample)
+            if sample is not None and layout is not None:
+                samples.append(sample)
+                self._sources.note(layout.places, number, now)
+        return reversed(samples)
+
+    def _sample(self, message: Any) -> JointSample | None:
+        """Read a message; None if that is impossible."""
+        try:
+            return self._messages.read(message)
+        except InvalidMessage as error:
+            self.problem = str(error)
+            return None
 
     def _older_than(self, moment: float) -> tuple[str, ...]:
         received = zip(self.joint_names, self._received_at, strict=True)
@@ -221,9 +228,11 @@ class JointStateReader:
         places = layout.places
         if self._plausibility is not None:
             possible = self._possible(places, position, sample.stamp_ns)
-            if not possible.all():
+            if possible is not None:
                 good, all_good = good & possible, False
-        velocity = np.where(np.abs(velocity) <= VELOCITY.max, velocity, 0.0)
+        slow = np.abs(velocity) <= VELOCITY.max
+        if not slow.all():
+            velocity = np.where(slow, velocity, 0.0)
         if not (all_good and first_of_all):
             usable = good & ~fresh[places]
             places, position, velocity = places[usable], position[usable], velocity[usable]
@@ -239,21 +248,24 @@ class JointStateReader:
 
     def _possible(
         self, places: NDArray[np.intp], position: Array, stamp_ns: int
-    ) -> NDArray[np.bool_]:
-        """Return which joints can have moved to the reported positions."""
+    ) -> NDArray[np.bool_] | None:
+        """Return which joints can have moved to the reported positions; None: all of them."""
         assert self._plausibility is not None
+        if not (np.abs(position - self.position[places]) > SLACK).any():
+            return None
         # Simulated time may run faster than real time.
         passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)
         dt = np.maximum(time.monotonic() - self._received_at[places], passed)
         possible = self._plausibility.possible(places, self.position[places], position, dt)
-        if not possible.all():
-            self.rejected += 1
-            i = int(np.argmin(possible))
-            joint = self.joint_names[places[i]]
-            self.problem = (
-                f"{joint} is reported at {position[i]:.4g} after {self.position[places[i]]:.4g}, "
-                "more than its velocity limit allows; check for a second publisher and the encoder"
-            )
+        if possible.all():
+            return None
+        self.rejected += 1
+        i = int(np.argmin(possible))
+        joint = self.joint_names[places[i]]
+        self.problem = (
+            f"{joint} is reported at {position[i]:.4g} after {self.position[places[i]]:.4g}, "
+            "more than its velocity limit allows; check for a second publisher and the encoder"
+        )
         return possible
 
     def forget(self) -> None:
@@ -261,12 +273,16 @@ class JointStateReader:
         self._received_at[:] = -np.inf
 
     def _layout(self, sample: JointSample) -> _Layout | None:
-        """Return the layout of a message; None if it has too many joints."""
+        """Return the layout of a message; None if its names cannot be used."""
         layout = self._layouts.get(sample.names)
         if layout is None:
             if len(self._layouts) >= MAX_LAYOUTS:
                 self._layouts.clear()
-            names = sample.joint_names()
+            try:
+                names = sample.joint_names()
+            except InvalidMessage as error:
+                self.problem = str(error)
+                return None
             if len(names) > NAMES:
                 self.problem = f"a message has {len(names)} joints; allowed are {NAMES}"
                 return None

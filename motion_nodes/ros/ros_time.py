@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 import time
 from collections.abc import Callable
@@ -10,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
 
 from motion_nodes.control.deadlines import Deadlines
 from motion_nodes.ros.concurrency.polled_subscription import take_all
+from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage, message_in
 
 STALL_TIMEOUT = 0.5
 """[s] Wall time without advance of simulated time after which it counts as stalled."""
@@ -35,6 +38,7 @@ class RosTime:
         self._node = node
         self._lock = threading.Lock()
         self._feed: tuple[Any, Callable[[Any], None]] | None = None
+        self._message = Clock()
         self._newest = -1
         self._moved_at = time.monotonic()
 
@@ -47,6 +51,7 @@ class RosTime:
         """
         with self._lock:
             self._feed = (subscription, feed)
+            self._newest = -1
 
     def unfollow(self, subscription: Any) -> None:
         """Drop a subscription that is about to be destroyed."""
@@ -61,15 +66,19 @@ class RosTime:
                 # Equal to the node's clock then, at a tenth of the cost.
                 return time.time_ns()
             subscription, feed = self._feed
+            stamps = [_clock_ns(message) for message in take_all(subscription, raw=True)]
             # rclpy raises on negative times.
-            messages = [m for m in take_all(subscription) if m.clock.sec >= 0]
-            if messages:
-                feed(messages[-1])
-            now = int(self._node.get_clock().now().nanoseconds)
-            if now != self._newest:
+            now = next((stamp for stamp in reversed(stamps) if stamp >= 0), None)
+            if now is not None:
+                clock = self._message.clock
+                clock.sec, clock.nanosec = divmod(now, 1_000_000_000)
+                feed(self._message)
+            elif self._newest < 0:
+                now = int(self._node.get_clock().now().nanoseconds)
+            if now is not None and now != self._newest:
                 self._newest = now
                 self._moved_at = time.monotonic()
-        return now
+            return self._newest
 
     @property
     def simulated(self) -> bool:
@@ -86,6 +95,17 @@ class RosTime:
 
     def _overdue(self) -> bool:
         return time.monotonic() - self._moved_at > STALL_TIMEOUT
+
+
+def _clock_ns(message: bytes) -> int:
+    """Return the time in a serialized clock message [ns]; -1 if it cannot be read."""
+    try:
+        if message.startswith(LITTLE_ENDIAN):
+            return CdrReader(message).stamp_ns()
+        clock = message_in(message, Clock).clock
+    except (struct.error, InvalidMessage):
+        return -1
+    return int(clock.sec) * 1_000_000_000 + int(clock.nanosec)
 
 
 @dataclass(frozen=True)

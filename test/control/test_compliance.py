@@ -9,7 +9,7 @@ from control.guarded_arm import PERIOD, GuardedArm
 
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ControlMode
+from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.sim.drive_targets import JointTargets
 

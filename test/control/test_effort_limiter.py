@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from motion_nodes.control.effort_limiter import EffortLimiter
-from motion_nodes.control.joint_controller import JointReference
+from motion_nodes.control.joint_reference import JointReference
 from motion_nodes.model.limits import JointLimits
 
 NAN, INF = np.nan, np.inf

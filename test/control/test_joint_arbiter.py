@@ -9,7 +9,8 @@ from raised_errors import about
 
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ArticulationController, ControlMode
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint

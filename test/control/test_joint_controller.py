@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import STREAM_GAP, ArticulationController, ControlMode
+from motion_nodes.control.joint_controller import STREAM_GAP, ArticulationController
+from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
 
 nan, inf = math.nan, math.inf
 FRANKA = load_robot("franka")
@@ -364,3 +366,25 @@ def test_streams_of_moving_targets_never_leave_it_without_a_way():
             controller.step(dt)
         assert not controller.moving
         assert np.allclose(controller.step(dt).positions, goal, atol=1e-9)
+
+
+def test_a_reference_at_rest_is_one_object_until_something_changes():
+    controller = started(limits_of(2))
+    still = controller.advance(DT)
+    assert controller.advance(DT) is still
+    assert not any(channel.flags.writeable for channel in still.channels)
+    for change in (
+        lambda: controller.apply(JointCommand(positions=[0.1, 0.0])),
+        lambda: controller.stop(np.array([0])),
+        lambda: controller.move_reference_to(np.array([1]), np.array([0.0, 0.2])),
+        lambda: controller.track(np.array([0]), TrajectorySample(*np.zeros((3, 1)))),
+        lambda: controller.switch_mode(ControlMode.EFFORT, ["j0"]),
+        lambda: controller.switch_mode(ControlMode.POSITION, ["j0"]),
+        lambda: controller.set_limits(limits_of(2, velocity=1.0)),
+        lambda: controller.reset(np.array([0.3, 0.3])),
+    ):
+        change()
+        assert controller.advance(DT) is not still
+        for _ in range(300):
+            still = controller.advance(DT)
+    np.testing.assert_allclose(still.positions, 0.3)

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from raised_errors import about
 
-from motion_nodes.control.joint_controller import ControlMode, JointReference
 from motion_nodes.control.joint_drive import (
     DriveGains,
     DriveLaw,
@@ -14,6 +13,7 @@ from motion_nodes.control.joint_drive import (
     per_degree,
     per_radian,
 )
+from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.errors import InvalidCommand, UnknownJoint
 
 DT = 0.001

@@ -331,3 +331,32 @@ def test_the_covered_time_is_that_of_a_moving_reference():
     assert resampler.covered_ns == ns(9 * T), "a single gap is not its period"
     resampler.push(ns(8 * T), message(8 * T))
     assert resampler.covered_ns is None, "its period exceeds the latency"
+
+
+@given(st.lists(st.tuples(st.integers(1, 40), st.booleans(), st.floats(0.0, 3 * T)), max_size=8),
+       st.integers(0, 10**6))  # fmt: skip
+@settings(max_examples=25)
+def test_the_same_object_again_is_the_same_reference_again(parts, seed):
+    random, messages, q = np.random.default_rng(seed), [], np.zeros(2)
+    for count, rests, late in parts:
+        speed = np.zeros(2) if rests else random.uniform(-0.5, 0.5, 2)
+        sample = StreamSample(q, speed, np.full(2, np.nan))
+        for _ in range(count):
+            if not rests:
+                q = q + speed * T
+                sample = StreamSample(q, speed, np.full(2, np.nan))
+            messages.append((late, sample))
+    shared, apart = StreamResampler(), StreamResampler()
+    arrivals = sorted((k * T + late, k) for k, (late, _) in enumerate(messages))
+    for now in grid(0.0, (len(messages) + 30) * T):
+        while arrivals and arrivals[0][0] <= now:
+            k = arrivals.pop(0)[1]
+            sample = messages[k][1]
+            shared.push(ns(k * T), sample)
+            apart.push(ns(k * T), StreamSample(*(channel.copy() for channel in sample)))
+        found, expected = shared.sample(ns(now)), apart.sample(ns(now))
+        assert (found is None) == (expected is None)
+        for got, value in zip(found or (), expected or (), strict=True):
+            np.testing.assert_allclose(got, value, atol=1e-12)
+    assert shared.extrapolated == apart.extrapolated
+    assert shared.lag == pytest.approx(apart.lag)

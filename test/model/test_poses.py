@@ -80,6 +80,8 @@ def test_composing_and_inverting(
     X_AC = compose(X_AB, X_BC)
     np.testing.assert_allclose(inverse(X_AC), inverse(X_BC) @ inverse(X_AB), atol=1e-12)
     np.testing.assert_allclose(multiply(X_AB, X_BC, inverse(X_AC)), np.eye(4), atol=1e-12)
+    both = inverse(np.array([X_AB, X_BC]))
+    np.testing.assert_allclose(both, [inverse(X_AB), inverse(X_BC)], atol=1e-15)
 
 
 def test_the_product_of_no_poses_is_the_identity() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import TransformStamped
 from octomap_msgs.msg import Octomap
 from octomap_msgs.srv import GetOctomap
 from perception.boxes_seen import camera, depth_of, looking
@@ -19,7 +18,6 @@ from std_srvs.srv import Empty
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.depth_messages import cloud_message, depth_message, info_message

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
 
+from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.controller_references import ControllerReferences
-from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.cdr import InvalidMessage
+from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.messages.joint_samples import JointSampleReader, JointStateBuffer
+from motion_nodes.ros.transforms import TransformSender
 
 few = settings(max_examples=30, derandomize=True, deadline=None)
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
@@ -174,3 +180,55 @@ def test_where_a_controller_leads_its_joints(feed):
         assert led.newest(10**9) is None
     feed.waiting = [b"\0\1\0\0"]
     assert led.newest(10**9) is None
+
+
+def test_commands_as_bytes_say_what_the_message_says():
+    channels, joints = JointChannels(("a", "b", "c"), "arm"), ("a", "b", "c")
+    message = JointState(name=["c", "a"], position=[3.0, 1.0], velocity=[0.3, float("nan")])
+    for number, change in enumerate(
+        ({}, {}, {"position": [2.0, 0.5]}, {"effort": [7.0, 8.0]}, {"name": ["b", "a"]},
+         {"velocity": []})
+    ):  # fmt: skip
+        for field, values in change.items():
+            setattr(message, field, values)
+        set_stamp(message, 10**9 + number)
+        stamp, sample = channels.read_serialized(serialize_message(message))
+        assert stamp == 10**9 + number
+        for got, expected in zip(sample, JointChannels(joints, "arm").read(message), strict=True):
+            np.testing.assert_array_equal(got, expected)
+        again = channels.read_serialized(serialize_message(message))[1]
+        assert again is sample, "only the stamp may differ"
+    set_stamp(message, 5)
+    assert channels.read_serialized(serialize_message(message)) == (5, sample)
+    data = serialize_message(message)
+    for wrong in (data[:-9], data[:60], b"\0\1\0\0", data[:12] + b"\xff" * 40):
+        with pytest.raises((InvalidMessage, InvalidCommand)):
+            channels.read_serialized(wrong)
+    message.position = [1.0]
+    with pytest.raises(InvalidCommand):
+        channels.read_serialized(serialize_message(message))
+    message.name, message.position = ["b", "x"], []
+    with pytest.raises(UnknownJoint):
+        channels.read_serialized(serialize_message(message))
+    message.name, message.header.frame_id = ["a", "b"], "x" * 100_000
+    with pytest.raises(InvalidMessage, match="frame_id"):
+        channels.read_serialized(serialize_message(message))
+
+
+@few
+@given(st.lists(st.tuples(texts, texts), max_size=4), st.integers(-(10**9), 2 * 10**18))
+def test_transforms_as_bytes_say_what_the_message_says(pairs, stamp):
+    sent: list[bytes] = []
+    X = np.array([from_xyz_rpy((0.1 * i, -2.0, 3.0), (0.3, 0.1 * i, -1.0)) for i in range(4)])
+    sender = TransformSender(SimpleNamespace(publish=sent.append), pairs)
+    sender.send(X[: len(pairs)], stamp)
+    assert len(sent) == bool(pairs)
+    for data in sent:
+        transforms = deserialize_message(data, TFMessage).transforms
+        for transform, (parent, child), X_PC in zip(transforms, pairs, X, strict=False):
+            assert (transform.header.frame_id, transform.child_frame_id) == (parent, child)
+            assert stamp_ns(transform) == stamp
+            t, q = transform.transform.translation, transform.transform.rotation
+            np.testing.assert_array_equal((t.x, t.y, t.z), X_PC[:3, 3])
+            np.testing.assert_allclose((q.x, q.y, q.z, q.w), to_quat_xyzw(X_PC), atol=1e-15)
+        assert len(transforms) == len(pairs)

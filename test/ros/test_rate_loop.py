@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 
+import numpy as np
 import pytest
 from patience import wait_until
 
@@ -141,3 +142,20 @@ def test_a_slow_loop_stops_at_once():
 
 def test_a_loop_that_never_began_can_be_stopped():
     assert RateLoop(10.0, lambda: None, never).stop()
+
+
+def test_a_tick_without_work_lets_periods_pass():
+    deadlines = []
+
+    def tick() -> None:
+        deadlines.append(loop.deadline)
+        loop.stride = 10
+
+    loop = RateLoop(500.0, tick, never)
+    loop.start()
+    wait_until(lambda: len(deadlines) >= 4, "four ticks")
+    loop.stop()
+    periods = np.diff(deadlines) / loop.period
+    assert (periods > 9.5).all()
+    np.testing.assert_allclose(periods, periods.round(), atol=1e-3)
+    assert loop.statistics().nominal == pytest.approx(50.0)

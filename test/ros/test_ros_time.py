@@ -6,6 +6,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from rclpy.serialization import serialize_message
+from rosgraph_msgs.msg import Clock
 
 from motion_nodes.ros import ros_time
 from motion_nodes.ros.ros_time import (
@@ -27,7 +29,7 @@ class World:
         self.wall = 5000.0
         told = {"monotonic": lambda: self.wall, "time_ns": lambda: round(self.ros * 1e9)}
         monkeypatch.setattr(ros_time, "time", SimpleNamespace(**told))
-        monkeypatch.setattr(ros_time, "take_all", lambda subscription: [])
+        monkeypatch.setattr(ros_time, "take_all", lambda subscription, *, raw: [self.clock()])
         clock = SimpleNamespace(
             now=lambda: SimpleNamespace(nanoseconds=round(self.ros * 1e9)),
             ros_time_is_active=simulated,
@@ -37,6 +39,12 @@ class World:
             self.time.follow(object(), lambda message: None)
         self.late = 0.0
         self.steps = StepClock(self.time, PERIOD, lambda: self.wall - self.late)
+
+    def clock(self) -> bytes:
+        """Return the message on /clock."""
+        message = Clock()
+        message.clock.sec, message.clock.nanosec = divmod(round(self.ros * 1e9), 10**9)
+        return serialize_message(message)
 
     def step(self, ros: float, wall: float | None = None):
         self.ros += ros

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from motion_nodes.control.gripper import GripperConfig
 from motion_nodes.control.guard_defaults import position_tolerances
-from motion_nodes.control.joint_controller import ControlMode
 from motion_nodes.control.joint_drive import DriveGains
+from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.effort_limiter import EffortLimiter
-from motion_nodes.control.joint_controller import ControlMode, JointReference
 from motion_nodes.control.joint_drive import DriveLaw, motion_load, one_step_back
+from motion_nodes.control.joint_reference import ControlMode, JointReference
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -115,6 +115,8 @@ class JointOutputs:
         self._limiter, self._bounds = limiter, effort_bounds
         self._stamp_ns = 0
         """Stamp of the last reference."""
+        self._written: JointReference | None = None
+        """The reference in the message, if it rests."""
         self.sent: deque[int] = deque(maxlen=SENT)
         """Stamps of the newest messages [ns]."""
         self._writer = JointStateWriter(
@@ -173,8 +175,13 @@ class JointOutputs:
         drives = self.drives
         if drives is None:
             sent = self._limiter.limit(reference, state.position, self._bounds, period)
+            if sent is self._written and self.load is None:
+                self._send(stamp_ns)
+                return
             efforts = sent.efforts if self.load is None else self._with_load(sent, state)
             self._write(sent.positions, sent.velocities, efforts, stamp_ns)
+            # A reference at rest is the same object in each cycle, whose arrays are read-only.
+            self._written = None if sent.positions.flags.writeable else sent
             return
         limits = np.minimum(drives.limits, self._bounds)
         if not np.array_equal(limits, drives.law.max_efforts):
@@ -245,12 +252,16 @@ class JointOutputs:
         self._out.publish(report)
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
+        self._fill(positions, velocities, efforts)
+        self._send(stamp_ns)
+
+    def _send(self, stamp_ns: int) -> None:
         self._stamp_ns = stamp_ns
         self.sent.append(stamp_ns)
-        self._fill(positions, velocities, efforts)
         self._writer.send(stamp_ns)
 
     def _fill(self, positions: Array, velocities: Array, efforts: Array) -> None:
+        self._written = None
         self._writer.position[:] = positions
         self._writer.velocity[:] = velocities
         self._writer.effort[:] = efforts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.control.guard_defaults import gripper_joints
 from motion_nodes.control.joint_arbiter import JointArbiter
-from motion_nodes.control.joint_controller import JointReference
+from motion_nodes.control.joint_reference import JointReference
 from motion_nodes.control.state_plausibility import FrozenStates
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.command_rivals import CommandRivals

@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.joint_controller import ControlMode
+from motion_nodes.control.joint_reference import ControlMode
 from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost

@@ -22,6 +22,8 @@ from motion_nodes.ros.messages.cdr import (
 )
 from motion_nodes.ros.messages.message_bounds import fault_of
 
+Array = NDArray[np.float64]
+
 CHANNELS = ("position", "velocity", "effort")
 
 
@@ -81,7 +83,10 @@ class JointChannels:
             reader.stamp_ns()
             reader.skip_string()
             reader.texts()
-            self._head, self._columns = data[AFTER_STAMP : reader.at], self._columns_of(message.name)
+            self._head, self._columns = (
+                data[AFTER_STAMP : reader.at],
+                self._columns_of(message.name),
+            )
             self._rest, self._last = data[AFTER_STAMP:], sample
         return stamp_ns(message), sample
 
@@ -106,7 +111,9 @@ class JointChannels:
             raise InvalidCommand("a joint name occurs more than once")
         return np.array([self._indices[name] for name in names], dtype=np.intp)
 
-    def _sample(self, columns: NDArray[np.intp], *channels: Sequence[float]) -> StreamSample:
+    def _sample(
+        self, columns: NDArray[np.intp], *channels: Sequence[float] | Array
+    ) -> StreamSample:
         count, found = len(columns), []
         for channel, values in zip(CHANNELS, channels, strict=True):
             if len(values) not in (0, count):
