@@ -192,27 +192,6 @@ class DriveTargets:
         """Return ``kp q* + kd v* + effort``, the drive law without the state [N m or N], (n,)."""
         return self._kp * self._position + self._kd * self._velocity + self._effort
 
-    def accept(self, command: JointTargets, time: float) -> bool:
-        """Validate a command and merge it into the targets.
-
-        Args:
-            command: the three channels in joint order.
-            time: current time [s].
-
-        Returns:
-            Whether the command contained any value.
-
-        Raises:
-            InvalidCommand: names joint, value and allowed range; nothing changes.
-        """
-        checked = self.check(command)
-        given = ~np.isnan(checked).all(axis=0)
-        if not given.any():
-            return False
-        self.merge(*checked)
-        self._stamp[given] = time
-        return True
-
     def check(self, command: JointTargets) -> Array:
         """Validate a command.
 
@@ -223,7 +202,7 @@ class DriveTargets:
             Its channels, shape (3, n); NaN: no command.
 
         Raises:
-            InvalidCommand: see :meth:`accept`.
+            InvalidCommand: names joint, value and allowed range.
         """
         channels = np.array(
             [

@@ -17,6 +17,16 @@ from motion_nodes.sim.drive_targets import DriveMode, DriveTargets, JointTargets
 nan, inf = np.nan, np.inf
 
 
+def accept(targets: DriveTargets, command: JointTargets, time: float) -> bool:
+    """Validate and merge a command at a time [s]; return whether it contained any value."""
+    channels = targets.check(command)
+    given = ~np.isnan(channels).all(axis=0)
+    if given.any():
+        targets.merge(*channels)
+        targets.renew(given, time)
+    return bool(given.any())
+
+
 def snapshot(targets: DriveTargets) -> bytes:
     """Return every bit of the state of the targets."""
     arrays = (targets.position, targets.velocity, targets.effort, targets.mode, targets._stamp)
@@ -44,7 +54,7 @@ def test_channels_choose_the_mode_and_its_gains(spinner: Robot) -> None:
         (JointTargets(None, [2.0], [0.5]), DriveMode.VELOCITY, (0.0, 4.0), 8.5),
         (JointTargets([nan], [nan], [1.25]), DriveMode.EFFORT, (0.0, 0.0), 1.25),
     ):
-        assert targets.accept(command, 0.0)
+        assert accept(targets, command, 0.0)
         assert targets.mode[0] == mode
         assert [g[0] for g in targets.gains()] == list(gains)
         assert targets.feed()[0] == feed
@@ -52,21 +62,21 @@ def test_channels_choose_the_mode_and_its_gains(spinner: Robot) -> None:
 
 def test_a_joint_that_changes_mode_drops_the_targets_of_its_old_mode(spinner: Robot) -> None:
     targets = DriveTargets("s", spinner)
-    targets.accept(JointTargets([0.5], [0.25], [1.5]), 0.0)
-    targets.accept(JointTargets(None, [2.0]), 0.0)
+    accept(targets, JointTargets([0.5], [0.25], [1.5]), 0.0)
+    accept(targets, JointTargets(None, [2.0]), 0.0)
     assert np.isnan(targets.position[0])
     assert targets.effort[0] == 0.0
-    targets.accept(JointTargets([0.125]), 0.0)
+    accept(targets, JointTargets([0.125]), 0.0)
     assert (targets.velocity[0], targets.effort[0]) == (0.0, 0.0)
-    targets.accept(JointTargets(None, None, [1.0]), 0.0)
+    accept(targets, JointTargets(None, None, [1.0]), 0.0)
     assert np.isnan(targets.position[0])
     assert np.isnan(targets.velocity[0])
 
 
 def test_a_joint_that_keeps_its_mode_keeps_the_channels_not_given(spinner: Robot) -> None:
     targets = DriveTargets("s", spinner)
-    targets.accept(JointTargets([0.5], [0.25], [1.5]), 0.0)
-    targets.accept(JointTargets([0.75]), 0.0)
+    accept(targets, JointTargets([0.5], [0.25], [1.5]), 0.0)
+    accept(targets, JointTargets([0.75]), 0.0)
     assert (targets.position[0], targets.velocity[0], targets.effort[0]) == (0.75, 0.25, 1.5)
 
 
@@ -75,7 +85,7 @@ def test_joints_change_mode_independently(franka: Robot) -> None:
     n = len(targets.joint_names)
     velocity = np.full(n, nan)
     velocity[2] = 0.3
-    targets.accept(JointTargets(velocity=velocity), 0.0)
+    accept(targets, JointTargets(velocity=velocity), 0.0)
     expected = np.zeros(n)
     expected[2] = DriveMode.VELOCITY
     np.testing.assert_array_equal(targets.mode, expected)
@@ -96,14 +106,14 @@ def test_nan_keeps_the_previous_target_to_the_bit(seed: int) -> None:
     targets = DriveTargets("arm", robot)
     n = len(robot.joint_names)
     span = robot.limits.upper - robot.limits.lower
-    targets.accept(
-        JointTargets(robot.limits.lower + rng.random(n) * span, 0.1 * rng.random(n)), 0.0
+    accept(
+        targets, JointTargets(robot.limits.lower + rng.random(n) * span, 0.1 * rng.random(n)), 0.0
     )
     before = targets.position
     command = robot.limits.lower + rng.random(n) * span
     silent = rng.random(n) < 0.5
     command[silent] = nan
-    targets.accept(JointTargets(command), 1.0)
+    accept(targets, JointTargets(command), 1.0)
     assert targets.position[silent].tobytes() == before[silent].tobytes()
     assert targets.position[~silent].tobytes() == command[~silent].tobytes()
 
@@ -111,8 +121,8 @@ def test_nan_keeps_the_previous_target_to_the_bit(seed: int) -> None:
 def test_a_command_without_any_value_changes_nothing(franka: Robot) -> None:
     targets = DriveTargets("arm", franka)
     before = snapshot(targets)
-    assert not targets.accept(JointTargets(np.full(len(franka.joint_names), nan)), 3.0)
-    assert not targets.accept(JointTargets(), 3.0)
+    assert not accept(targets, JointTargets(np.full(len(franka.joint_names), nan)), 3.0)
+    assert not accept(targets, JointTargets(), 3.0)
     assert snapshot(targets) == before
 
 
@@ -134,10 +144,10 @@ def test_bad_commands_are_rejected_whole(
     make_spinner: object, command: JointTargets, words: tuple[str, ...]
 ) -> None:
     targets = DriveTargets("turret", make_spinner(kind="revolute"))  # type: ignore[operator]
-    targets.accept(JointTargets([0.25], [0.5], [0.75]), 1.0)
+    accept(targets, JointTargets([0.25], [0.5], [0.75]), 1.0)
     before = snapshot(targets)
     with pytest.raises(InvalidCommand) as caught:
-        targets.accept(command, 2.0)
+        accept(targets, command, 2.0)
     for word in ("turret", *words):
         assert word in str(caught.value)
     assert snapshot(targets) == before
@@ -149,7 +159,7 @@ def test_one_bad_joint_rejects_the_good_ones_too(franka: Robot) -> None:
     velocity = np.zeros(len(franka.joint_names))
     velocity[-1] = inf
     with pytest.raises(InvalidCommand, check=about("panda_finger_joint2")):
-        targets.accept(JointTargets(franka.home + 0.01, velocity), 1.0)
+        accept(targets, JointTargets(franka.home + 0.01, velocity), 1.0)
     assert snapshot(targets) == before
 
 
@@ -157,25 +167,25 @@ def test_a_drive_without_stiffness_refuses_positions(rover: Robot) -> None:
     targets = DriveTargets("rover", rover)
     before = snapshot(targets)
     with pytest.raises(InvalidCommand):
-        targets.accept(JointTargets([nan, 1.0], [2.0, nan]), 0.0)
+        accept(targets, JointTargets([nan, 1.0], [2.0, nan]), 0.0)
     assert snapshot(targets) == before
 
 
 def test_a_drive_without_damping_refuses_speeds(make_spinner: object) -> None:
     targets = DriveTargets("s", make_spinner(damping=0.0))  # type: ignore[operator]
     with pytest.raises(InvalidCommand):
-        targets.accept(JointTargets(None, [1.0]), 0.0)
+        accept(targets, JointTargets(None, [1.0]), 0.0)
 
 
 def test_a_position_drive_described_without_stiffness_says_so(make_spinner: object) -> None:
     targets = DriveTargets("s", make_spinner(stiffness=0.0))  # type: ignore[operator]
     with pytest.raises(InvalidCommand):
-        targets.accept(JointTargets([0.1]), 0.0)
+        accept(targets, JointTargets([0.1]), 0.0)
 
 
 def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner: Robot) -> None:
     wheels = DriveTargets("rover", rover)
-    wheels.accept(JointTargets(None, [3.0, 4.0], [0.1, 0.2]), 0.0)
+    accept(wheels, JointTargets(None, [3.0, 4.0], [0.1, 0.2]), 0.0)
     assert wheels.release(["left_wheel_joint"])
     np.testing.assert_array_equal(wheels.velocity, [0.0, 4.0])
     np.testing.assert_array_equal(wheels.effort, [0.0, 0.2])
@@ -183,7 +193,7 @@ def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner:
     assert not wheels.release()
     np.testing.assert_array_equal(wheels.velocity, [0.0, 0.0])
     arm = DriveTargets("s", spinner)
-    arm.accept(JointTargets([0.5], [0.25], [1.0]), 0.0)
+    accept(arm, JointTargets([0.5], [0.25], [1.0]), 0.0)
     arm.release()
     assert (arm.position[0], arm.velocity[0], arm.effort[0]) == (0.5, 0.0, 0.0)
     assert arm.mode[0] == DriveMode.POSITION
@@ -191,7 +201,7 @@ def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner:
 
 def test_release_of_an_effort_drive_leaves_it_limp(spinner: Robot) -> None:
     arm = DriveTargets("s", spinner)
-    arm.accept(JointTargets(None, None, [1.0]), 0.0)
+    accept(arm, JointTargets(None, None, [1.0]), 0.0)
     assert arm.release_stale(1.0, 0.5) == ("spin",)
     assert arm.mode[0] == DriveMode.EFFORT
     assert arm.feed()[0] == 0.0
@@ -199,7 +209,7 @@ def test_release_of_an_effort_drive_leaves_it_limp(spinner: Robot) -> None:
 
 def test_release_of_an_unknown_joint_releases_nothing(rover: Robot) -> None:
     wheels = DriveTargets("rover", rover)
-    wheels.accept(JointTargets(None, [3.0, 4.0]), 0.0)
+    accept(wheels, JointTargets(None, [3.0, 4.0]), 0.0)
     before = snapshot(wheels)
     with pytest.raises(UnknownJoint, check=about("left_weel_joint")):
         wheels.release(["right_wheel_joint", "left_weel_joint"])
@@ -208,8 +218,8 @@ def test_release_of_an_unknown_joint_releases_nothing(rover: Robot) -> None:
 
 def test_the_watchdog_releases_only_what_is_stale(rover: Robot) -> None:
     wheels = DriveTargets("rover", rover)
-    wheels.accept(JointTargets(None, [3.0, 4.0]), 1.0)
-    wheels.accept(JointTargets(None, [nan, 5.0]), 1.4)
+    accept(wheels, JointTargets(None, [3.0, 4.0]), 1.0)
+    accept(wheels, JointTargets(None, [nan, 5.0]), 1.4)
     assert wheels.release_stale(1.5, 0.5) == ()
     assert wheels.release_stale(1.6, 0.5) == ("left_wheel_joint",)
     np.testing.assert_array_equal(wheels.velocity, [0.0, 5.0])
@@ -220,6 +230,6 @@ def test_the_watchdog_releases_only_what_is_stale(rover: Robot) -> None:
 def test_reset_restores_targets_and_modes(rover: Robot) -> None:
     wheels = DriveTargets("rover", rover)
     before = snapshot(wheels)
-    wheels.accept(JointTargets(None, None, [0.5, -0.5]), 1.0)
+    accept(wheels, JointTargets(None, None, [0.5, -0.5]), 1.0)
     wheels.reset()
     assert snapshot(wheels) == before
