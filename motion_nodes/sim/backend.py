@@ -56,7 +56,7 @@ class MeasuredJoints(NamedTuple):
     """Saturated efforts of the drives [N m or N], shape (n,)."""
 
 
-class _Checked(NamedTuple):
+class _CheckedSample(NamedTuple):
     """A valid sample of a stream."""
 
     targets: JointTargets
@@ -102,7 +102,7 @@ class RobotBackend(ABC):
             )
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
-        self._checked: dict[str, _Checked] = {}
+        self._checked: dict[str, _CheckedSample] = {}
         """The last sample of a stream that acts by its stamps, by robot."""
         self._merged: dict[str, StreamSample | None] = {}
         """The references that were merged last, by robot."""
@@ -197,7 +197,7 @@ class RobotBackend(ABC):
             sample = StreamSample(*np.where(streamed, channels, np.nan))
             self._tracks[name].push(stamp_ns, sample, streamed)
             if not immediate.any():
-                self._checked[name] = _Checked(targets, sample, streamed)
+                self._checked[name] = _CheckedSample(targets, sample, streamed)
         current.renew(given, self.time)
 
     def advance(self, count: int, begin_ns: int, pace: float = 1.0) -> None:
