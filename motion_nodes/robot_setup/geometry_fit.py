@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -68,18 +68,32 @@ def add_missing_collisions(
         Whether there were such bodies.
     """
     names = [name for name in without_collisions(tree) if name in geometries]
+    if names:
+        collide_as_seen(root, names)
+        all_links = not any(link.collisions for link in tree.links.values())
+        which = "all links" if all_links else listed(names)
+        findings.add("guessed", "collision geometry", f"{which}: the visual geometry")
+    return bool(names)
+
+
+def collide_as_seen(root: Any, names: Collection[str]) -> None:
+    """Replace the collision geometry of links by their visual geometry.
+
+    Args:
+        root: the element ``<robot>``, which is changed.
+        names: of the links.
+    """
     for link in root.findall("link"):
-        for visual in link.findall("visual") if link.get("name") in names else ():
+        if link.get("name") not in names:
+            continue
+        for old in link.findall("collision"):
+            link.remove(old)
+        for visual in link.findall("visual"):
             collision = copy.deepcopy(visual)
             collision.tag = "collision"
             for material in collision.findall("material"):
                 collision.remove(material)
             link.append(collision)
-    if names:
-        all_links = not any(link.collisions for link in tree.links.values())
-        which = "all links" if all_links else listed(names)
-        findings.add("guessed", "collision geometry", f"{which}: the visual geometry")
-    return bool(names)
 
 
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:

@@ -53,7 +53,7 @@ def repair_limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[st
             findings.add("guessed", f"limits.{field}", f"{guess} ({why})")
     by_name = {joint.get("name"): joint for joint in moving}
     for joint in moving:
-        _friction(joint, file, findings)
+        repair_friction(joint, file, findings, at_speed=joint.get("name") in unstated["effort"])
         _mimic_range(joint, by_name, file, findings)
     return unstated
 
@@ -81,8 +81,15 @@ def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Note
         findings.add("changed", "limits.position", text)
 
 
-def _friction(joint: Any, file: Path, findings: Notes) -> None:
-    """Reduce the friction of a joint that takes most of its effort limit, and its damping."""
+def repair_friction(joint: Any, file: Path, findings: Notes, *, at_speed: bool) -> None:
+    """Reduce friction and damping of a joint that take most of its effort limit.
+
+    Args:
+        joint: the element, which is changed.
+        file: for errors.
+        findings: notes are added.
+        at_speed: whether damping at the velocity limit counts: where the effort limit is a guess.
+    """
     limit, dynamics = joint.find("limit"), joint.find("dynamics")
     if dynamics is None or joint.find("mimic") is not None:
         return
@@ -90,7 +97,7 @@ def _friction(joint: Any, file: Path, findings: Notes) -> None:
     damping = abs(number_in(dynamics, "damping", 0.0, file))
     effort = number_in(limit, "effort", 0.0, file)
     needed = friction + damping * number_in(limit, "velocity", 0.0, file)
-    if not friction > _MOVABLE * effort:
+    if not (needed if at_speed else friction) > _MOVABLE * effort:
         return
     for key, value in (("friction", friction), ("damping", damping)):
         dynamics.set(key, repr(float(f"{value * _MOVABLE * effort / needed:.4g}")))

@@ -29,11 +29,13 @@ from motion_nodes.robot_setup.folder_files import target_folder, write_folder
 from motion_nodes.robot_setup.geometry_fit import (
     Progress,
     add_missing_collisions,
+    collide_as_seen,
     fit_spheres,
     link_geometries,
 )
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.legs import find_legs, standing
+from motion_nodes.robot_setup.limit_repair import repair_friction
 from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.named_states import first_home, held_home, nearer_home, ready_state
@@ -59,7 +61,7 @@ from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
 from motion_nodes.robot_setup.urdf_repair import repair
 from motion_nodes.robot_setup.wheeled_base import guess_base
-from motion_nodes.robot_setup.wheels import find_wheels, link_poses
+from motion_nodes.robot_setup.wheels import find_wheels, link_poses, wheels_as_seen
 from motion_nodes.scene.checker import CollisionChecker
 
 _LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
@@ -165,12 +167,25 @@ class _Making:
         self._tree = _tree(root, file)
         self._geometries = link_geometries(self._tree, self._search, findings)
         # The physics of MJCF is kept as it is.
-        if mjcf is None and add_missing_collisions(root, self._tree, self._geometries, findings):
-            self._tree = _tree(root, file)
+        if mjcf is None:
+            if add_missing_collisions(root, self._tree, self._geometries, findings):
+                self._tree = _tree(root, file)
+            self._round_wheels()
         if not self._tree.joint_names:
             raise InvalidDescription(
                 f"{file}: no joint of this robot moves; there is nothing to control."
             )
+
+    def _round_wheels(self) -> None:
+        """Give wheels with angular collision geometry, which do not roll, their visual geometry."""
+        tree, root = self._tree, self._source.root
+        seen = wheels_as_seen(tree, self._geometries, self._search, base_frame(tree))
+        if seen:
+            collide_as_seen(root, seen)
+            self._tree = _tree(root, self._source.file)
+            self._geometries |= seen
+            text = f"{listed(list(seen))}: the visual geometry; the other one is not round"
+            self._findings.add("guessed", "collision geometry", text)
 
     def describe(self, accuracy: float | None, rng: np.random.Generator) -> None:
         """Find base, groups, spheres and drives."""
@@ -185,6 +200,9 @@ class _Making:
             _turn_round(self._source.root, base.turned, findings)
         if base.wheel_velocity is not None:
             _set_limits(root, "velocity", dict.fromkeys(base.driven, base.wheel_velocity))
+            for joint in root.findall("joint"):
+                if joint.get("name") in self._weak.intersection(base.driven):
+                    repair_friction(joint, file, findings, at_speed=True)
         weak = self._weak - set(base.driven)
         efforts = sufficient_efforts(self._tree, self._geometries, weak, findings)
         _set_limits(root, "effort", efforts)

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.package_search import PackageSearch
 from motion_nodes.robot_setup.roller_rims import roller_angle_deg, rollers_by_wheel
 from motion_nodes.scene.robot_spheres import rigid_links
 
@@ -20,6 +23,7 @@ Geometries = Mapping[str, LinkGeometry]
 _ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
 _GAPPY = 0.25  # the same for a rim of rollers with gaps
 _LEVEL = 0.15  # max sine of the angle between axes
+_ON_FLOOR = 0.03  # max height of a wheel's lowest point above the robot's [m]
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,34 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
         found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
     return tuple(found)
+
+
+def wheels_as_seen(
+    tree: KinematicTree, geometries: Geometries, search: PackageSearch, base: str
+) -> dict[str, LinkGeometry]:
+    """Return the visual geometry of wheels whose collision geometry is not round, such as boxes.
+
+    Args:
+        tree: the robot.
+        geometries: of its links.
+        search: finds meshes.
+        base: frame in which z is up.
+    """
+    known = {wheel.joint for wheel in find_wheels(tree, geometries, base)}
+    poses = link_poses(tree, base)
+    lows = {link: float(in_base(poses[link], g)[:, 2].min()) for link, g in geometries.items()}
+    seen = {}
+    for joint in (tree.joints[name] for name in tree.joint_names if name not in known):
+        link = tree.links[joint.child]
+        if joint.kind is not JointKind.CONTINUOUS or not (link.visuals and link.collisions):
+            continue
+        if link.name in lows and lows[link.name] < min(lows.values()) + _ON_FLOOR:
+            with contextlib.suppress(InvalidDescription):
+                geometry = LinkGeometry.of_shapes(link.visuals, search.find)
+                seen.update({} if geometry is None else {link.name: geometry})
+    wheels = find_wheels(tree, {**geometries, **seen}, base) if seen else ()
+    round_ones = [tree.joints[wheel.joint].child for wheel in wheels if wheel.joint not in known]
+    return {link: seen[link] for link in round_ones if link in seen}
 
 
 def _radius(points: Array, axis: Array, uneven: float) -> float | None:

@@ -54,6 +54,9 @@ _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
 """Max plausible ratio of effective and geometric wheel separation."""
+_LEAST = 0.5
+"""Min share of a commanded distance or angle for which the wheels turn."""
+_WEAK = "check the wheels' effort limits and the friction of casters and floor"
 _HANGING, _DEEP = 0.01, 10.0
 """Depth of an arm below its base from which on its floor is lowered, and its depth then [m]."""
 _NAME = "robot"
@@ -229,6 +232,9 @@ class _Trial:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]
         twist = Twist2(0.7 * limits.max_velocity, 0.0, 0.0)
         odometry, truth = self._driven(twist, _DISTANCE / twist.vx)
+        expected = twist.vx * min(_DISTANCE / twist.vx, _LONGEST_DRIVE)
+        if odometry < _LEAST * expected:
+            raise MotionError(f"the wheels turned for {odometry:.2f} of {expected:.2f} m; {_WEAK}")
         if truth < (1.0 - 2.0 * _DRIVE_ERROR) * odometry or abs(truth - odometry) > (
             _DRIVE_ERROR * odometry
         ):
@@ -249,6 +255,13 @@ class _Trial:
 
     def _turn(self) -> str:
         odometry, truth = self.turned()
+        speed = 0.5 * self._robot.base.angular.z.max_velocity  # type: ignore[union-attr]
+        expected = speed * min(_ANGLE / speed, _LONGEST_DRIVE)
+        if odometry < _LEAST * expected:
+            raise MotionError(
+                f"the wheels turned for {math.degrees(odometry):.0f} of "
+                f"{math.degrees(expected):.0f} degrees; {_WEAK}"
+            )
         if abs(truth - odometry) > _TURN_ERROR * odometry:
             raise MotionError(
                 f"the wheels turned for {math.degrees(odometry):.0f} degrees, the base by "

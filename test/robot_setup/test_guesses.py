@@ -20,12 +20,13 @@ from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.geometry_fit import add_missing_collisions, link_geometries
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.new_robot import new_robot
 from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.questions import Ask, Question, take_guess
 from motion_nodes.robot_setup.robot_source import search_from
 from motion_nodes.robot_setup.wheeled_base import BaseGuess, guess_base
 from motion_nodes.robot_setup.wheels import Wheel, find_wheels
-from motion_nodes.sim.robot_trial import effective_separation
+from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
 
 def base_of(name: str) -> BaseGuess:
@@ -123,6 +124,31 @@ def wheels_in(text: str) -> tuple[Wheel, ...]:
 def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
     """Return the base that is guessed from a URDF without meshes."""
     return guess_base(wheels_in(text), read_urdf(text), Notes(), "base_link", ask=ask)
+
+
+def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path: Path) -> None:
+    """As in the files of Stretch; a drum of an unstated effort limit and much friction."""
+    shape = "<{}><geometry>{}</geometry></{}>"
+    box, drum = '<box size="0.1 0.1 0.03"/>', '<cylinder radius="0.05" length="0.03"/>'
+    wheel = INERTIAL + shape.format("collision", box, "collision")
+    wheel += shape.format("visual", drum, "visual")
+    stiff = '<dynamics damping="20" friction="10"/>'
+    body = INERTIAL + shape.format("collision", '<box size="0.4 0.3 0.04"/>', "collision")
+    ball = shape.format("collision", '<sphere radius="0.04"/>', "collision")
+    parts = [link("base_link", body), link("ball", INERTIAL + ball)]
+    parts.append(joint("ball_joint", "base_link", "ball", kind="fixed", xyz="-0.15 0 -0.01"))
+    for side, y in (("left", 0.17), ("right", -0.17)):
+        parts.append(link(side, wheel))
+        place = f'0.05 {y} 0" rpy="-1.5708 0 0'
+        parts.append(joint(f"{side}_joint", "base_link", side, kind="continuous", xyz=place,
+                           axis="0 0 1", inside=stiff))  # fmt: skip
+    file = tmp_path / "boxes.urdf"
+    file.write_text(robot(*parts))
+    made = new_robot(file, output=tmp_path / "made", spheres_accuracy=0.05).robot
+    assert isinstance(made.base, DifferentialSpec)
+    assert made.base.wheel_radius == pytest.approx(0.05, rel=0.02)
+    steps = {step.name: step for step in try_robot(made)}
+    assert all(step.passed for step in steps.values()), steps
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,10 @@ def test_a_joint_can_move_within_its_effort_limit() -> None:
     assert 0.0 < moved.friction + moved.damping * moved.velocity <= 0.5
     assert len(told) == 1
     assert mended(two_links(inside=stuck.format("none")))[1] == []
+    # An effort limit that is a guess is not stated to be enough for the damping.
+    tree, _ = mended(two_links(inside='<limit velocity="9"/><dynamics damping="20"/>'))
+    (moved,) = (tree.joints[name] for name in tree.joint_names)
+    assert 0.0 < moved.damping * 9.0 <= 0.501 * moved.effort
 
 
 def test_a_sound_robot_is_left_alone() -> None:
