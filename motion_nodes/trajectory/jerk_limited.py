@@ -15,29 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.timing.jerk_lanes import PLACES
-from motion_nodes.kernels.timing.jerk_limited import jerk_limited_speeds, parameter_derivatives
+from motion_nodes.kernels.timing.jerk_limited import jerk_limited_motion, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.path_efforts import PathEfforts
 from motion_nodes.trajectory.straight_line import straight_clock
-from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
+from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 
 Array = NDArray[np.float64]
 
 _QUICK = 1e-3
 """Time in which joints without jerk limit reach their max acceleration [s]."""
-_ROUNDS = 5
-"""Max number of solutions: if one exceeds limits between grid points, the next has tighter ones."""
-_FIRST_GAP, _NEXT_GAP = 0.3, 0.015
-"""Initial duality gaps, see the kernel."""
-_TIGHTER = 1.4
-"""Exponent of an excess by which a limit is tightened: neighbouring values change, too."""
-_END_BOUNDS = np.array([[1.0 / 1.06], [1.0 / 1.25]])
-"""Fractions of acceleration and jerk limits in the intervals at rest, which exceed them otherwise.
-"""
-_SLIGHT = 1.5e-3
-"""Excess that is removed by stretching the motion instead of another solution."""
 MOST_PIECES = 12_000
 """Longer paths would take minutes: splines have one polynomial per waypoint, lines with blended
 corners two."""
@@ -49,7 +38,6 @@ _LEAST_OF_PART = 50
 _NEWTON_STEPS = 8
 _UNLIMITED = 1e9
 """Limit of velocity and jerk where there is none."""
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 def jerk_limited(
@@ -128,35 +116,22 @@ def _part(
     step = np.arange(len(among)) - np.repeat(np.cumsum(counts) - counts, counts)
     grid = np.append(breaks[among] + step / counts[among] * np.diff(breaks)[among], 1.0)
     piece = (among + begin).astype(np.int32)
-    spans = np.diff(grid)
 
     n = len(limits.names)
     D = np.empty((len(piece), PLACES, 3, n))
-    parameter_derivatives(path.breaks, path.coefficients, piece, grid, start, length, D)
-    velocities, others = limits.velocity, np.array([limits.acceleration, _jerks(limits)])
+    where = (path.breaks, path.coefficients, piece, grid, float(start), float(length))
+    parameter_derivatives(*where, D)
+    bounds = np.array([limits.velocity, limits.acceleration, _jerks(limits)])
     if efforts is not None:
         # Strips are like accelerations of further joints.
         D = np.concatenate([D, _effort_rows(path, D, grid, piece, start, length, efforts)], axis=3)
-        velocities = np.append(velocities, np.full(efforts.count, _UNLIMITED))
-        more = np.array([np.ones(efforts.count), np.full(efforts.count, _UNLIMITED)])
-        others = np.concatenate([others, more], axis=1)
-    velocity, bounds = np.tile(velocities, (len(piece), 1)), np.tile(others, (len(piece), 1, 1))
-    bounds[[0, -1]] *= _END_BOUNDS
-    X, U, b = np.empty(len(grid)), np.empty(len(grid)), np.full(len(grid) + 1, -1.0)
-    s, s1, s2, _ = _distance(grid, length)
-    for k in range(_ROUNDS):
-        gap = _NEXT_GAP if k else _FIRST_GAP
-        jerk_limited_speeds(D, spans, velocity, bounds, gap, b, X, U)
-        clock, times = _quintics(start + s, s1 * np.sqrt(X), s2 * X + s1 * U, spans, X, U)
-        motion = TimedPath(path, np.concatenate([[0.0], np.cumsum(times)]), clock, piece)
-        use = np.maximum(motion.interval_use(limits), 1.0)
-        stretch = LimitUse(*use.max(axis=0).tolist()).stretch
-        if stretch < 1.0 + _SLIGHT:
-            break
-        use **= _TIGHTER
-        velocity /= use[:, 0:1]
-        bounds /= use[:, 1:, None]
-    return times * stretch, clock / stretch ** np.arange(6), piece
+        more = np.full((3, efforts.count), _UNLIMITED)
+        more[1] = 1.0
+        bounds = np.concatenate([bounds, more], axis=1)
+    times, clock = np.empty(len(grid)), np.empty((len(piece), 6))
+    joints = np.array([limits.velocity, limits.acceleration, limits.jerk])
+    _, stretch = jerk_limited_motion(where, D, joints, bounds, times, clock)
+    return np.diff(times) * stretch, clock / stretch ** np.arange(6), piece
 
 
 def _effort_rows(
@@ -202,37 +177,3 @@ def _parameter(share: Array) -> Array:
     z = np.where(share > 0.5, 1.0 - z, z)
     z[0], z[-1] = 0.0, 1.0
     return z
-
-
-def _quintics(
-    s: Array, speed: Array, acceleration: Array, spans: Array, X: Array, U: Array
-) -> tuple[Array, Array]:
-    """Return the clock of all intervals, polynomials of degree five, and their durations [s].
-
-    Args:
-        s: distance at the grid.
-        speed: its time derivative.
-        acceleration: its second time derivative.
-        spans: of the parameter.
-        X: squared rate of the parameter, see :mod:`motion_nodes.kernels.timing.jerk_limited`.
-        U: half its slope.
-    """
-    bend = np.diff(U) / spans
-    T = np.zeros(len(spans))
-    for node, weight in zip(_NODES, _WEIGHTS, strict=True):  # the integral of 1 / sqrt(X)
-        z = 0.5 * spans * (1.0 + node)
-        T += 0.5 * weight * spans / np.sqrt(X[:-1] + 2.0 * U[:-1] * z + bend * z**2)
-    d, v0, v1 = np.diff(s), speed[:-1] * T, speed[1:] * T
-    a0, a1 = acceleration[:-1] * T**2, acceleration[1:] * T**2
-    clock = np.stack(
-        [
-            s[:-1],
-            v0,
-            0.5 * a0,
-            10.0 * d - 6.0 * v0 - 4.0 * v1 - 1.5 * a0 + 0.5 * a1,
-            -15.0 * d + 8.0 * v0 + 7.0 * v1 + 1.5 * a0 - a1,
-            6.0 * d - 3.0 * v0 - 3.0 * v1 - 0.5 * a0 + 0.5 * a1,
-        ],
-        axis=1,
-    )
-    return clock / T[:, None] ** np.arange(6), T

@@ -3,6 +3,7 @@
 
 import dataclasses
 
+import numba
 import numpy as np
 import pytest
 import ruckig
@@ -10,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
+from motion_nodes.kernels.timing.jerk_lanes import END, GROUPS, PLACES
+from motion_nodes.kernels.timing.jerk_slots import mark_limits
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.time_parameterization import retime
 
@@ -131,3 +134,36 @@ def test_points_are_dense_on_curves_only_and_the_interpolation_is_the_motion():
     assert len(points.times) < len(np.union1d(motion.sample_times(step), motion.times))
     for t in np.linspace(0.0, motion.end_time, 400):
         assert np.allclose(points.sample(t).position, motion.sample(t).position, atol=1e-5)
+
+
+@numba.njit
+def needed_limits(D, inverse):
+    """Return which limits are needed."""
+    marks = np.zeros((len(D), GROUPS, D.shape[3]), np.int8)
+    mark_limits(D, inverse, marks, np.empty(len(D)), np.empty(len(D)))
+    return marks
+
+
+def test_limits_that_are_left_out_follow_from_the_others():
+    rng = np.random.default_rng(8)
+    count, n = 300, 6
+    D = rng.normal(size=(count, PLACES, 3, n)) * 10.0 ** rng.uniform(-1.0, 1.0, (count, 1, 1, n))
+    D[::3, :, 1:] *= 0.1
+    limits = rng.uniform(0.5, 2.0, (3, n)) * np.array([[1.0], [2.0], [20.0]])
+    marks = needed_limits(D, 1.0 / limits) > 0
+    assert 0.2 < marks.mean() < 0.8
+    for i, place in np.ndindex(count, END):
+        p1, p2, p3 = D[i, place]
+        X = np.min(limits[0] / np.abs(p1)) ** 2 * rng.random(400)
+        factor = np.where(marks[i, place], np.abs(p1) / limits[1], 0.0).max()
+        U = rng.uniform(-1.5, 1.5, 400) / factor
+        a = np.abs(p2 * X[:, None] + p1 * U[:, None]) / limits[1]
+        held = (a[:, marks[i, place]] <= 1.0).all(axis=1)
+        assert (a[held] <= 1.0 + 1e-9).all()
+        X, U, needed = X[held], U[held], marks[i, END + place]
+        factor = np.where(needed, np.abs(p1) / limits[2], 0.0).max()
+        K = rng.uniform(-2.0, 2.0, len(X)) / factor / np.sqrt(X)
+        j = np.abs(np.outer(X, p3) + 3.0 * np.outer(U, p2) + np.outer(K, p1)) / limits[2]
+        j *= np.sqrt(X)[:, None]
+        held = (j[:, needed] <= 1.0).all(axis=1)
+        assert (j[held] <= 1.0 + 1e-9).all()

@@ -15,6 +15,8 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
 """Subdivisions of an interval in the search for its peaks."""
+_LANES = 16
+"""Intervals that are searched at once, by vector instructions."""
 
 
 @bare_part
@@ -73,37 +75,98 @@ def limit_use(
         limits: of velocity, acceleration and jerk, may be infinite, shape (3, n).
         use: result, for velocity, acceleration and jerk, shape (N, 3).
     """
-    n = coefficients.shape[2]
+    count, n = len(piece), coefficients.shape[2]
     share = 1.0 / limits
-    orders = 3 if np.isfinite(limits[2]).any() else 2
-    d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    values = np.empty((3, SAMPLES + 1, n))
-    peaks, bends = np.empty(n), np.empty(n)
-    for i in range(len(piece)):
-        span = times[i + 1] - times[i]
+    degree = coefficients.shape[1]
+    curves, ages = np.zeros((n, max(degree, 6), _LANES)), np.empty((clock.shape[1], _LANES))
+    begins, spans = np.empty(_LANES), np.empty(_LANES)
+    clocks, at = np.empty((SAMPLES + 1, 4 * _LANES)), np.empty(4 * _LANES)
+    values, peaks = np.empty(3 * (SAMPLES + 1) * _LANES), np.empty((3, _LANES))
+    time, size = np.empty(_LANES), (SAMPLES + 1) * _LANES
+    for first in range(0, count, _LANES):
+        for lane in range(_LANES):
+            i = min(first + lane, count - 1)
+            k = piece[i]
+            begins[lane], spans[lane] = breaks[k], times[i + 1] - times[i]
+            for power in range(clock.shape[1]):
+                ages[power, lane] = clock[i, power]
+            for j in range(n):
+                for power in range(degree):
+                    curves[j, power, lane] = coefficients[k, power, j]
         for m in range(SAMPLES + 1):
-            s, speed, rise, jolt = ticks(clock, i, span * m / SAMPLES)
-            slopes(coefficients, piece[i], s - breaks[piece[i]], d0, d1, d2, d3)
-            square, cube, mixed = speed * speed, speed**3, 3.0 * speed * rise
-            for j in range(n):
-                values[0, m, j] = d1[j] * speed
-                values[1, m, j] = d2[j] * square + d1[j] * rise
-                values[2, m, j] = d3[j] * cube + d2[j] * mixed + d1[j] * jolt
+            for lane in range(_LANES):
+                time[lane] = spans[lane] * m / SAMPLES
+            _derivatives(ages, time, clocks[m])
+            for lane in range(_LANES):
+                clocks[m, lane] -= begins[lane]
         for order in range(3):
-            use[i, order] = 0.0
-        for order in range(orders):
-            for j in range(n):
-                peaks[j] = max(abs(values[order, 0, j]), abs(values[order, SAMPLES, j]))
-                bends[j] = 0.0
-            for m in range(1, SAMPLES):
-                for j in range(n):
-                    here = values[order, m, j]
-                    bend = values[order, m - 1, j] + values[order, m + 1, j] - 2.0 * here
-                    peaks[j] = max(peaks[j], abs(here))
-                    bends[j] = max(bends[j], abs(bend))
-            for j in range(n):
-                most = (peaks[j] + 0.25 * bends[j]) * share[order, j]
-                use[i, order] = max(use[i, order], most)
+            for lane in range(_LANES):
+                peaks[order, lane] = 0.0
+        for j in range(n):
+            for m in range(SAMPLES + 1):
+                _rates(curves[j], clocks[m], at, values, m)
+            for order in range(3):
+                _peaks(values[order * size : (order + 1) * size], share[order, j], peaks[order])
+        for lane in range(min(_LANES, count - first)):
+            for order in range(3):
+                use[first + lane, order] = peaks[order, lane]
+
+
+@bare_part
+def _derivatives(curves: Array, at: Array, d: Array) -> None:
+    """Write polynomials, one per lane and lowest power first, and their three derivatives."""
+    for lane in range(_LANES):
+        d[lane] = d[_LANES + lane] = d[2 * _LANES + lane] = d[3 * _LANES + lane] = 0.0
+    for k in range(len(curves) - 1, -1, -1):
+        for lane in range(_LANES):
+            s = at[lane]
+            d[3 * _LANES + lane] = d[3 * _LANES + lane] * s + 3.0 * d[2 * _LANES + lane]
+            d[2 * _LANES + lane] = d[2 * _LANES + lane] * s + 2.0 * d[_LANES + lane]
+            d[_LANES + lane] = d[_LANES + lane] * s + d[lane]
+            d[lane] = d[lane] * s + curves[k, lane]
+
+
+@bare_part
+def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) -> None:
+    """Write a joint's velocities, accelerations and jerks at a sample of all intervals.
+
+    Args:
+        curves: its position over the distance into the piece, shape (6 or more, _LANES).
+        clock: that distance and its three time derivatives.
+        d: scratch.
+        values: result.
+        sample: index of the sample.
+    """
+    size = (SAMPLES + 1) * _LANES
+    if len(curves) > 6:
+        _derivatives(curves, clock, d)
+    else:  # written out, which saves going through memory
+        for lane in range(_LANES):
+            s = clock[lane]
+            c2, c3, c4, c5 = curves[2, lane], curves[3, lane], curves[4, lane], curves[5, lane]
+            d[_LANES + lane] = curves[1, lane] + s * (
+                2.0 * c2 + s * (3.0 * c3 + s * (4.0 * c4 + s * (5.0 * c5)))
+            )
+            d[2 * _LANES + lane] = 2.0 * c2 + s * (6.0 * c3 + s * (12.0 * c4 + s * (20.0 * c5)))
+            d[3 * _LANES + lane] = 6.0 * c3 + s * (24.0 * c4 + s * (60.0 * c5))
+    for lane in range(_LANES):
+        speed, rise, jolt = clock[_LANES + lane], clock[2 * _LANES + lane], clock[3 * _LANES + lane]
+        d1, d2, d3 = d[_LANES + lane], d[2 * _LANES + lane], d[3 * _LANES + lane]
+        k = sample * _LANES + lane
+        values[k] = d1 * speed
+        values[size + k] = d2 * (speed * speed) + d1 * rise
+        values[2 * size + k] = d3 * (speed * speed * speed) + d2 * (3.0 * speed * rise) + d1 * jolt
+
+
+@bare_part
+def _peaks(values: Array, share: float, peaks: Array) -> None:
+    """Raise upper bounds of functions with these samples, as fractions of their limits."""
+    for lane in range(_LANES):
+        v0, v1, v2 = values[lane], values[_LANES + lane], values[2 * _LANES + lane]
+        v3, v4 = values[3 * _LANES + lane], values[4 * _LANES + lane]
+        most = max(max(abs(v0), abs(v1)), max(max(abs(v2), abs(v3)), abs(v4)))
+        bent = max(max(abs(v0 + v2 - 2.0 * v1), abs(v1 + v3 - 2.0 * v2)), abs(v2 + v4 - 2.0 * v3))
+        peaks[lane] = max(peaks[lane], (most + 0.25 * bent) * share)
 
 
 @kernel
