@@ -186,6 +186,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         task, runner = self.task, self.task.runner
         report.value("task", task.text[:MAX_TEXT_SHOWN])
         report.value("task state", "none" if runner is None else runner.state.value)
+        for name in self._objects.ambiguous:
+            report.note("WARN", self._objects.ambiguity(name))
         if task.refusal:
             report.note("WARN", f"the last task was refused: {task.refusal}")
         elif runner is not None and runner.state is TaskStatus.FAILED:
@@ -218,7 +220,8 @@ class TaskServerNode(RobotNode[TaskServerParams]):
                 raise InvalidCommand(self.stop_reason)
             task.plan = self._plan(order.task)
         except MotionError as error:
-            task.refusal = str(error)
+            ambiguities = map(self._objects.ambiguity, self._objects.ambiguous)
+            task.refusal = "; ".join((str(error), *ambiguities))
             self.warn("task", f"task refused: {error}")
             return task
         if not task.plan_only and not self.params.confirm:

@@ -20,16 +20,17 @@ MAX_POSES = 400
 """Max number of poses of all strokes; larger surfaces are wiped around their nearest point."""
 
 
-def strokes_over(surface: ObjectState, item: ObjectState) -> list[Array]:
-    """Return poses of an object that wipes the top of another one, in strokes to and fro.
+def strokes_over(surface: ObjectState, item: ObjectState) -> list[list[Array]]:
+    """Return strokes side by side of an object that wipes the top of another one.
 
     Args:
         surface: what is wiped: a box, or an upright cylinder.
         item: what it is wiped with; keeps its heading.
 
     Returns:
-        Poses of the item in the world in their order, shape (4, 4) each, at most ``SPACING``
-        apart within a stroke; its lowest point is on the top. Empty if there is no room.
+        Poses of the item in the world for each stroke, shape (4, 4) each, at most ``SPACING``
+        apart; all strokes have the same direction, and its lowest point is on the top. Empty if
+        there is no room.
     """
     if isinstance(surface.shape, Sphere):
         return []
@@ -53,14 +54,17 @@ def strokes_over(surface: ObjectState, item: ObjectState) -> list[Array]:
     lanes = lanes[: max(1, MAX_POSES // len(places))]
     height = surface.top + 0.5 * (item.top - item.bottom)
     found = []
-    for k, y in enumerate(lanes):
-        for x in places if k % 2 == 0 else places[::-1]:
+    for y in lanes:
+        stroke = []
+        for x in places:
             if isinstance(surface.shape, Cylinder) and np.hypot(x, y) > max(room.max(), 1e-9):
                 continue
             pose = np.array(item.X_WO)
             pose[:3, 3] = surface.X_WO[:3, 3] + x * u + y * v
             pose[2, 3] = height
-            found.append(pose)
+            stroke.append(pose)
+        if stroke:
+            found.append(stroke)
     return found
 
 

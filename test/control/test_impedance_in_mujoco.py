@@ -177,3 +177,15 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
     assert means.min() > 8.0
     assert means.max() < 12.0
     assert away(arm, low)[1] > 0.1
+
+
+def test_a_tool_that_was_pushed_off_a_surface_returns():
+    """The correction of the force has taken back the whole push by then."""
+    damping = (np.nan, np.nan, 100.0, np.nan, np.nan, np.nan)
+    arm = CompliantArm(frame="base", force_axes=("z",), damping=damping)
+    arm.law.set_wrench((0.0, 0.0, -5.0, 0.0, 0.0, 0.0))
+    arm.wrench[2] = 25.0
+    arm.run(0.4)
+    arm.wrench[2] = 0.0
+    arm.run(0.8)
+    assert arm.law.space.at(*arm.state[:2]).twist[2] < -0.03

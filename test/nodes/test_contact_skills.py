@@ -34,7 +34,9 @@ class ScriptedArm:
     def __init__(self, force: Callable[[float], float | None] = lambda t: 0.0) -> None:
         self.arm = SimpleNamespace(tip="hand")
         self.max_width, self.clock, self.calls, self.pose = 0.08, 100.0, [], np.array(SPONGE.X_WO)
-        self._force, self.pressed, self.stuck = force, 0.0, False
+        self._force, self.pressed, self.stuck = force, False, False
+        self.offset, self.settings = 0.0, {}
+        """Measured force without contact [N], and changed settings."""
         self.follows = True
         self.held: dict[str, ObjectState] = {}
 
@@ -69,20 +71,31 @@ class ScriptedArm:
     @property
     def force(self) -> np.ndarray | None:
         z = self._force(self.clock - 100.0)
-        return None if z is None else np.array((0.0, 0.0, z + self.pressed))
+        if z is None:
+            return None
+        return np.array((0.0, 0.0, z + (self.exerted if self.pressed else self.unloaded)))
+
+    @property
+    def unloaded(self) -> float:
+        return self.offset + 9.80665 * self.settings.get("payload.mass", 0.0)
 
     def begin(self, settings: Any) -> Iterator[None]:
         return self._moved("begin")
 
+    def change(self, settings: Any) -> Iterator[None]:
+        self.settings = settings
+        return self._moved("change")
+
     def end(self) -> Iterator[None]:
-        self.pressed = 0.0
+        self.pressed = False
         return self._moved("end")
 
     def abort(self) -> None:
         self.calls.append("abort")
 
     def press(self, force: Any) -> None:
-        self.pressed = 0.0 if self.stuck else -force[2]
+        # Force control: the measured force is the opposite of what is exerted.
+        self.pressed, self.exerted = not self.stuck, -force[2]
 
     def follow(self, poses: Any, speed: float) -> Iterator[None]:
         length = sum(np.linalg.norm(b[:3, 3] - a[:3, 3]) for a, b in itertools.pairwise(poses))
@@ -130,9 +143,9 @@ def skills_of(script: ScriptedArm, reached: float = 1.0) -> ContactSkills:
         script, script, World(), frozenset(), check_grasp=lambda: True, compliance=script
     )
 
-    def strokes(poses: Any, X_OT: Any, surface: Any) -> Any:
+    def strokes(strokes: Any, X_OT: Any, surface: Any) -> Any:
         yield
-        found = [pose @ X_OT for pose in poses]
+        found = [pose @ X_OT for stroke in strokes for pose in stroke]
         return [(found[: int(reached * len(found))], Q)] if reached else []
 
     def pull(grasps: Any, distance: float, target: Any) -> Any:
@@ -153,11 +166,18 @@ def run(script: ScriptedArm, skill: str, reached: float = 1.0, **args: str) -> l
     raise AssertionError("endless")
 
 
-def test_a_surface_is_wiped_with_the_force_and_let_go() -> None:
-    # The weight of the sponge is no contact.
-    script = ScriptedArm(lambda t: -1.0)
+@pytest.mark.parametrize("offset", [-2.0, 0.0, 0.7])
+def test_a_surface_is_wiped_with_the_force_and_let_go(offset: float) -> None:
+    script = ScriptedArm()
+    # The weight of the sponge is no contact, nor is an offset of the measurement.
+    script.offset = offset
     phases = run(script, "wipe", object="sponge", surface="board")
     assert phases[-1] == "wiped 100 % of the surface"
+    assert script.exerted - script.unloaded == pytest.approx(WIPE_FORCE)
+    assert script.settings["payload.mass"] == pytest.approx(max(0.0, -offset) / 9.80665)
+    # Under force control nothing carries a weight that is not known yet.
+    assert script.calls.index("begin") < script.calls.index("change")
+    assert script.settings["force_axes"] == ["z"]
     order = [
         c for c in script.calls if c in ("hide board", "begin", "end", "retreat", "show board")
     ]

@@ -25,7 +25,7 @@ def test_strokes_wipe_a_box_and_stay_on_it(heading: float) -> None:
     board = ObjectState(
         "board", from_xyz_rpy((0.5, 0.1, 0.05), (0.0, 0.0, heading)), Box(tuple(size))
     )
-    poses = np.array(strokes_over(board, SPONGE))
+    poses = np.concatenate(strokes_over(board, SPONGE))
     for pose in poses:
         assert replace(SPONGE, X_WO=pose).bottom == pytest.approx(board.top)
     # The corners of the sponge stay above the board.
@@ -43,12 +43,16 @@ def test_strokes_wipe_a_box_and_stay_on_it(heading: float) -> None:
     assert (np.abs(below) <= half_extents(SPONGE.shape)[:2]).all(axis=2).any(axis=0).all()
 
 
-def test_strokes_go_to_and_fro_without_jumps() -> None:
+def test_strokes_lie_side_by_side_in_one_direction() -> None:
     board = ObjectState("board", from_xyz_rpy((0.5, 0.0, 0.05)), Box((0.2, 0.3, 0.1)))
-    poses = np.array(strokes_over(board, SPONGE))
-    steps = np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1)
-    assert steps.max() < 0.06
-    assert len(poses) > 20
+    strokes = [np.array(stroke)[:, :3, 3] for stroke in strokes_over(board, SPONGE)]
+    assert sum(map(len, strokes)) > 20
+    for stroke in strokes:
+        steps = np.diff(stroke, axis=0)
+        assert np.linalg.norm(steps, axis=1).max() < 0.06
+        assert (steps @ (strokes[0][-1] - strokes[0][0]) > 0.0).all()
+    starts = np.array([stroke[0] for stroke in strokes])
+    assert np.linalg.norm(np.diff(starts, axis=0), axis=1).max() < 0.06
 
 
 @pytest.mark.parametrize(
@@ -64,7 +68,7 @@ def test_tilted_tops_are_not_wiped_and_round_ones_are() -> None:
     tilted = ObjectState("s", from_xyz_rpy((0.5, 0.0, 0.1), (0.2, 0.0, 0.0)), Box((0.3, 0.3, 0.1)))
     assert strokes_over(tilted, SPONGE) == []
     plate = ObjectState("p", from_xyz_rpy((0.5, 0.0, 0.1)), Cylinder(0.12, 0.02))
-    poses = np.array(strokes_over(plate, SPONGE))
+    poses = np.concatenate(strokes_over(plate, SPONGE))
     assert len(poses) > 4
     assert np.linalg.norm(poses[:, :2, 3] - [0.5, 0.0], axis=1).max() <= 0.12
 

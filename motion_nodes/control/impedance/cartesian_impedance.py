@@ -344,7 +344,8 @@ class CartesianImpedance:
             return _limited(self._wrench, s.max_force, s.max_torque)
         wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
         touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
-        error = np.where(touching, wanted - exerted, 0.0)
+        # Without contact the correction fades: one that cancels the push would never touch again.
+        error = np.where(touching, wanted - exerted, -self._pushed)
         bound = np.abs(wanted)
         self._pushed = (self._pushed + s.force_gain * dt * error).clip(-bound, bound)
         self._pushed[~forced] = 0.0

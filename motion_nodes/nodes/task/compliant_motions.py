@@ -56,8 +56,8 @@ class CompliantMotions:
         self._set = RemoteService(
             node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
         )
-        self._before: list[Any] = []
-        """Parameters as they were."""
+        self._before: dict[str, Any] = {}
+        """Changed parameters as they were, by name."""
         self._force: tuple[float, Array] | None = None
 
     @property
@@ -75,38 +75,44 @@ class CompliantMotions:
         """Hold the tool where it is, compliantly.
 
         Args:
-            settings: values of the parameters ``impedance.*`` by their last names.
+            settings: values of parameters, see :meth:`change`.
 
         Raises:
             SkillFailed: the arm has no impedance control, or a setting is refused.
         """
-        names = [f"impedance.{name}" for name in settings]
-        before = []
-        for name in names:
+        yield from self.change(settings)
+        yield from self._switch(True)
+
+    def change(self, settings: Mapping[str, Any]) -> Work:
+        """Change parameters at once; :meth:`end` and :meth:`abort` restore them.
+
+        Args:
+            settings: values by name; ``impedance.`` is added to names without a dot.
+
+        Raises:
+            SkillFailed: a setting is refused.
+        """
+        named = {k if "." in k else f"impedance.{k}": value for k, value in settings.items()}
+        for name in named.keys() - self._before.keys():
             # One by one: rclpy returns nothing if one of them, such as an empty list, has no value.
             response = yield from self._get.call(GetParameters.Request(names=[name]))
             value = response.values[0] if response.values else NO_NAMES
-            before.append(ParameterMessage(name=name, value=value))
-        self._before = before
+            self._before[name] = ParameterMessage(name=name, value=value)
         yield from self._apply(
-            [
-                Parameter(name, value=value).to_parameter_msg()
-                for name, value in zip(names, settings.values(), strict=True)
-            ]
+            [Parameter(name, value=value).to_parameter_msg() for name, value in named.items()]
         )
-        yield from self._switch(True)
 
     def end(self) -> Work:
         """Hold the joints, with the settings of before."""
         yield from self._switch(False)
-        before, self._before = self._before, []
+        before, self._before = list(self._before.values()), {}
         yield from self._apply(before)
 
     def abort(self) -> None:
         """Hold the joints and restore the settings without waiting, if they were changed."""
         if not self._before:
             return
-        before, self._before = self._before, []
+        before, self._before = list(self._before.values()), {}
         self._activate.send(SetBool.Request(data=False))
         self._set.send(SetParametersAtomically.Request(parameters=before))
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.arm_skills import GAP, LOST_DISTANCE, LOST_WIDTH, ArmSkills
+from motion_nodes.nodes.task.arm_skills import LOST_DISTANCE, LOST_WIDTH, ArmSkills
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
-from motion_nodes.nodes.task.reachability import APPROACH, raised
+from motion_nodes.nodes.task.reachability import RETREAT, raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -23,14 +24,17 @@ WIPE_FORCE, WIPE_SPEED = 5.0, 0.05
 """Force onto a surface [N], and speed along it [m/s]."""
 WIPE_SETTINGS = {
     "frame": "base",
-    "force_axes": ["z"],
     "stiffness": [1000.0, 1000.0, 1000.0, 60.0, 60.0, 60.0],
-    # Little along the force: the tool has to follow bumps.
-    "damping": [np.nan, np.nan, 60.0, np.nan, np.nan, np.nan],
+    # Along the force: the tool approaches with 25 mm/s.
+    "damping": [np.nan, np.nan, 200.0, np.nan, np.nan, np.nan],
     "max_acceleration": 0.2,
 }
+WIPE_GAP = 0.005
+"""Distance from the surface at which the weight of the object is measured [m]."""
 SETTLE_TIME = 0.5
 """Time at rest before the zero of a force is measured [s]."""
+SETTLE_AGAIN = 0.2
+"""Time until the force is measured with a changed payload [s]."""
 TOUCH = 0.5
 """Share of the force from which a surface is touched."""
 TOUCH_TIMEOUT = 6.0
@@ -71,11 +75,11 @@ class ContactSkills(ArmSkills):
         phase("find strokes")
         item = yield from self._held_item(object, state)
         X_OT = inverse(self._pose_in_tool(object))
-        poses = strokes_over(under, item)
-        if not poses:
+        strokes = strokes_over(under, item)
+        if not strokes:
             raise SkillFailed(f"'{surface}' has no horizontal top that '{object}' can wipe")
-        parts = yield from self._reach.strokes(poses, X_OT, under)
-        covered = sum(len(part) for part, _ in parts) / len(poses)
+        parts = yield from self._reach.strokes(strokes, X_OT, under)
+        covered = sum(len(part) for part, _ in parts) / sum(map(len, strokes))
         if covered < MIN_COVERED:
             raise SkillFailed(
                 f"only {100 * covered:.0f} % of '{surface}' is within reach and collision-free"
@@ -84,14 +88,14 @@ class ContactSkills(ArmSkills):
         for k, (part, above) in enumerate(parts):
             phase(f"approach {k + 1} of {len(parts)}")
             start = np.array(part[0])
-            start[2, 3] += GAP
+            start[2, 3] += WIPE_GAP
             yield from self._carry(motions.to_joints(above, "approach"))
             yield from self._carry(motions.straight(start, what="approach", speed=SLOW))
             phase(f"wipe {k + 1} of {len(parts)}")
             self._objects.hide(under)
             try:
                 yield from compliance.begin(WIPE_SETTINGS)
-                yield from self._carry(self._press(part, surface, touched))
+                yield from self._carry(self._press(part, surface, inverse(X_OT), touched))
                 yield from compliance.end()
                 phase("retreat")
                 yield from self._carry(motions.straight(raised(part[-1]), what="retreat"))
@@ -103,18 +107,22 @@ class ContactSkills(ArmSkills):
             raise SkillFailed(f"'{surface}' was touched for only {100 * share:.0f} % of the way")
         phase(f"wiped {100 * covered:.0f} % of the surface")
 
-    def _press(self, part: list[Array], surface: str, touched: list[bool]) -> Work:
+    def _press(self, part: list[Array], surface: str, X_TO: Array, touched: list[bool]) -> Work:
         """Press down, and move over a surface; add whether it was touched, for each cycle."""
         compliance = self._compliance
-        # The observer of the wrench settles after the change of the control.
-        yield from compliance.wait(SETTLE_TIME)
-        tare = compliance.force
-        if tare is None:
-            raise SkillFailed("the force at the tool is not measured")
+        # The spring still carries the object: under force control its weight would move the tool.
+        weight = yield from self._settled_force(SETTLE_TIME)
+        yield from compliance.change({
+            "force_axes": ["z"],
+            "payload.mass": max(0.0, float(weight[2]) / STANDARD_GRAVITY[2]),
+            "payload.center": X_TO[:3, 3].tolist(),
+        })  # fmt: skip
+        tare = yield from self._settled_force(SETTLE_AGAIN)
         end = self._objects.now() + TOUCH_TIMEOUT
         pushed = 0
         while pushed < 3:
-            compliance.press((0.0, 0.0, tare[2] - WIPE_FORCE))
+            # What the tool exerts is the opposite of the measured force, tare included.
+            compliance.press((0.0, 0.0, -tare[2] - WIPE_FORCE))
             yield from compliance.wait(0.05)
             force = compliance.force
             pushed = pushed + 1 if force is not None and _touches(force, tare) else 0
@@ -124,6 +132,14 @@ class ContactSkills(ArmSkills):
             force = compliance.force
             touched.append(force is not None and _touches(force, tare))
             yield
+
+    def _settled_force(self, seconds: float) -> Work:
+        """Return the force at the tool after a time at rest [s], shape (3,) [N]."""
+        yield from self._compliance.wait(seconds)
+        force = self._compliance.force
+        if force is None:
+            raise SkillFailed("the force at the tool is not measured")
+        return force
 
     def _open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         motions, compliance, handle = self._motions, self._compliance, state.objects[object]
@@ -157,7 +173,7 @@ class ContactSkills(ArmSkills):
             yield from motions.open()
             begin = backed(X, PULL) if after is None else after
             phase("retreat")
-            yield from motions.straight(backed(begin, APPROACH), what="retreat", speed=SLOW)
+            yield from motions.straight(backed(begin, RETREAT), what="retreat", speed=SLOW)
         finally:
             compliance.abort()
             self._objects.show(moved(handle, way))

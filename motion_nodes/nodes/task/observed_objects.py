@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,8 @@ class ObservedObjects:
         )
         self._detected: dict[str, ObjectState] = {}
         self._once_detected: set[str] = set()
+        self.ambiguous: tuple[str, ...] = ()
+        """Names that several of the newest detections have; none of these is used."""
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
         self._composites: dict[str, CompositeObject] = {}
@@ -112,6 +115,13 @@ class ObservedObjects:
     def detected(self, name: str) -> ObjectState | None:
         """Return an object of the newest detections, with their stamp; None if it is not there."""
         return self._detected.get(name)
+
+    def ambiguity(self, name: str) -> str:
+        """Return why detections of an ambiguous name are not used."""
+        return (
+            f"several detected objects are named '{name}', none of them is used; the namespace of "
+            "a marker must name one object"
+        )
 
     def detects(self, name: str) -> bool:
         """Return whether the detector has ever reported an object."""
@@ -201,7 +211,13 @@ class ObservedObjects:
 
     def _read(self, message: MarkerArray) -> None:
         self._detected = {}
+        counts = Counter(marker.ns for marker in message.markers)
+        self.ambiguous = tuple(sorted(name for name, count in counts.items() if count > 1))
+        for name in self.ambiguous:
+            self._node.warn(f"marker {name}", self.ambiguity(name))
         for marker in message.markers:
+            if counts[marker.ns] > 1:
+                continue
             try:
                 self._detected[marker.ns] = self._state(marker)
             except MotionError as error:

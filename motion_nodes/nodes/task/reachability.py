@@ -20,6 +20,11 @@ from motion_nodes.tasks.world_state import ObjectState
 
 APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""
+RETREAT = 0.05
+"""Length of the straight motion after a handle is released [m]: the fingers are clear of it."""
+PULL_SEEDS, PULL_MARGIN = 10, 0.3
+"""Number of random initial guesses of a pull, and distance from joint limits with which no other
+one is looked for [rad]: under impedance control the joints are not where they were planned."""
 SAMPLES = 6
 """Number of poses that are checked along a straight motion."""
 CLOSE = 0.02
@@ -27,6 +32,8 @@ CLOSE = 0.02
 MAX_CHANGE = 0.7
 """Max change of a joint between two of them [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
+PUSHED = 0.25
+"""Share of the lift of a surface that friction along a stroke may take, with a friction of 1."""
 TURNS = (0.0, 0.5 * np.pi, -0.5 * np.pi, np.pi, 0.25 * np.pi, -0.25 * np.pi)
 """Turns about the vertical axis that are tried for what is free to turn [rad]."""
 
@@ -139,31 +146,42 @@ class Reachability:
 
         Args:
             grasps: best first; the pull is against their approach.
-            distance: of the pull [m].
+            distance: of the pull [m]; the retreat follows it.
             target: the handle.
 
         Raises:
             SkillFailed: none is within reach.
         """
-        around = self._without(target.name)
+        around, best, margin = self._without(target.name), None, 0.0
         for grasp in grasps:
-            begin = backed(grasp.X_WG, APPROACH)
-            q = self._start(begin, grasp.X_WG, around)
-            if q is not None and self._arm.collision_free(q, self._world):
-                reached = self._follow(q, begin, grasp.X_WG, around)
-                end = backed(grasp.X_WG, distance)
-                if reached is not None and (
-                    self._follow(reached, grasp.X_WG, end, around) is not None
-                ):
-                    return grasp, q
-            yield
-        raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
+            begin, end = backed(grasp.X_WG, APPROACH), backed(grasp.X_WG, distance + RETREAT)
+            for seed in self._seeds(PULL_SEEDS):
+                q = self._solution(begin, seed, around, attempts=1)
+                if q is not None and self._arm.collision_free(q, self._world):
+                    reached = self._follow(q, begin, grasp.X_WG, around)
+                    last = None if reached is None else (
+                        self._follow(reached, grasp.X_WG, end, around)
+                    )  # fmt: skip
+                    if last is not None:
+                        found = min(map(self._limit_distance, (q, reached, last)))
+                        if best is None or found > margin:
+                            best, margin = (grasp, q), found
+                yield
+                if margin > PULL_MARGIN:
+                    return best
+        if best is None:
+            raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
+        return best
 
-    def strokes(self, poses: Iterable[Array], X_OT: Array, surface: ObjectState) -> Work:
+    def strokes(self, strokes: list[list[Array]], X_OT: Array, surface: ObjectState) -> Work:
         """Return the parts of strokes that are within reach and collision-free.
 
+        They go to and fro; those along which the object would jump (:meth:`_pushes`) are pulled
+        one by one.
+
         Args:
-            poses: of the held object, in their order, shape (4, 4) each.
+            strokes: poses of the held object, shape (4, 4) each; see
+                :func:`~motion_nodes.tasks.contact_poses.strokes_over`.
             X_OT: pose of the tool in the object, shape (4, 4).
             surface: what is wiped, which the object may touch.
 
@@ -171,10 +189,19 @@ class Reachability:
             Lists of poses of the tool, each with joint positions [rad] above its first pose.
         """
         around, q = self._without(surface.name), None
+        first, last = strokes[0][0], strokes[-1][-1]
+        along = strokes[0][-1][:3, 3] - first[:3, 3]
+        if self._pushes(strokes, X_OT, around, (last - first)[:3, 3] - along) > 0.0:
+            strokes = strokes[::-1]
+        pushed = self._pushes(strokes, X_OT, around, along)
+        yield
+        single = abs(pushed) > PUSHED
         parts: list[tuple[list[Array], Array]] = []
         previous = np.eye(4)
-        for pose in poses:
+        for k, pose in _in_order(strokes, single=single, back=pushed > 0.0):
             X_BT = pose @ X_OT
+            if single and k == 0:
+                q = None
             if q is not None:
                 q = self._follow(q, previous, X_BT, around)
             if q is None:
@@ -190,6 +217,52 @@ class Reachability:
 
     # ---- inside
 
+    def _pushes(
+        self, strokes: list[list[Array]], X_OT: Array, around: World, along: Array
+    ) -> float:
+        """Return the upward over the lifting acceleration of the tool by forces of a surface.
+
+        Friction mu against a motion along a direction takes mu times this share of the lift that
+        the normal force gives the tool. From 1 on the surface does not keep the tool off: it digs
+        in and jumps, like a chalk that is pushed. Pulled the other way, it is lifted off softly.
+        The inertia of the joints is taken to be equal: mobility J J^T.
+
+        Args:
+            strokes: poses of the object; the share is that in the middle.
+            X_OT: pose of the tool in the object, shape (4, 4).
+            around: the world without what is wiped.
+            along: direction of the motion, of any length, shape (3,).
+
+        Returns:
+            Dimensionless; 0 without a direction, or where nothing is within reach.
+        """
+        length = float(np.linalg.norm(along))
+        poses = [pose for stroke in strokes for pose in stroke]
+        middle = len(poses) // 2
+        q = self._positions()
+        seed = self._arm.state("home") if q is None else q
+        for pose in (poses[middle], *poses) if length > 1e-9 else ():
+            found = self._solution(pose @ X_OT, seed, around)
+            if found is not None:
+                J = self._arm.jacobian(found)[:3]
+                return float((J[2] @ J.T @ along) / (length * (J[2] @ J[2])))
+        return 0.0
+
+    def _seeds(self, count: int) -> Iterator[Array]:
+        """Return initial guesses [rad]: measured and named positions, and random ones."""
+        names = self._arm.state_names
+        measured = self._positions()
+        if measured is not None:
+            yield measured
+        yield self._arm.state("ready" if "ready" in names else "home")
+        limits, random = self._arm.limits, np.random.default_rng(0)
+        for _ in range(count):
+            yield random.uniform(limits.lower, limits.upper)
+
+    def _limit_distance(self, q: Array) -> float:
+        limits = self._arm.limits
+        return float(np.minimum(q - limits.lower, limits.upper - q).min())
+
     def _start(self, begin: Array, end: Array, world: World) -> Array | None:
         """Return joint positions at the begin of a straight motion; None if it is not possible.
 
@@ -198,10 +271,8 @@ class Reachability:
             end: pose that it moves to.
             world: obstacles.
         """
-        names = self._arm.state_names
-        seeds = [self._positions(), self._arm.state("ready" if "ready" in names else "home")]
-        for seed in seeds:
-            q = None if seed is None else self._solution(begin, seed, world)
+        for seed in self._seeds(0):
+            q = self._solution(begin, seed, world)
             if q is not None and self._follow(q, begin, end, world) is not None:
                 return q
         return None
@@ -241,6 +312,21 @@ class Reachability:
                 -float(np.trace(g.X_WG.T @ tool)),
             ),
         )
+
+
+def _in_order(
+    strokes: list[list[Array]], *, single: bool, back: bool
+) -> Iterator[tuple[int, Array]]:
+    """Return poses of strokes with their numbers in the stroke.
+
+    Args:
+        strokes: in their order.
+        single: whether all go in one direction; else they go to and fro.
+        back: whether the first one is reversed.
+    """
+    for stroke in strokes:
+        yield from enumerate(stroke[::-1] if back else stroke)
+        back = back if single else not back
 
 
 def _turned(pose: Array) -> Iterator[Array]:

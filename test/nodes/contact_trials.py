@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random scenes for skills in contact, judged by the physics.
+
+    cd test; python -m nodes.contact_trials 10
+
+prints how many of ten scenes of each skill succeed, and why others do not (about ten minutes).
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+import numpy as np
+from nodes.lockstep_arm import LockstepArm
+
+from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
+from motion_nodes.tasks.task_runner import SkillFailed
+
+
+def numbers(*values: float) -> str:
+    return ",".join(f"{value:.4f}" for value in values)
+
+
+def item(rng: np.random.Generator, at: tuple[float, float]) -> str:
+    """Return a box to be held, on the floor."""
+    x, y, z = rng.uniform((0.03, 0.03, 0.035), (0.05, 0.06, 0.06))
+    yaw = rng.uniform(-0.5, 0.5)
+    place = numbers(*at, 0.5 * z, yaw)
+    return f"sponge:=box:{numbers(x, y, z)}:{rng.uniform(0.03, 0.4):.3f}@{place}"
+
+
+def wipe(seed: int) -> str:
+    """Wipe a box; return what is wrong, or an empty text."""
+    rng = np.random.default_rng((1, seed))
+    x, y, z = rng.uniform((0.08, 0.06, 0.03), (0.2, 0.2, 0.12))
+    far, around = rng.uniform(0.42, 0.58), rng.uniform(-0.8, 0.5)
+    at = (far * np.cos(around), far * np.sin(around), 0.5 * z, rng.uniform(-0.8, 0.8))
+    board = f"board:=box:{numbers(x, y, z)}:20@{numbers(*at)}"
+    cell = LockstepArm(item(rng, (0.25, 0.42)), board)
+    cell.friction("sponge", rng.uniform(0.3, 0.9))
+    skills = cell.skills()
+    cell.do(skills, "pick", object="sponge")
+    before, forces = cell.world.object_pose("board")[:3, 3], []
+    for phase in cell.execute(skills, "wipe", object="sponge", surface="board"):
+        if phase.startswith("wipe ") and cell.pressing:
+            forces.append(cell.mean_force)
+    mean = float(np.mean(forces))
+    moved = float(np.linalg.norm(cell.world.object_pose("board")[:3, 3] - before))
+    if moved > 0.005:
+        return f"the board moved by {1e3 * moved:.0f} mm"
+    if not 0.7 * WIPE_FORCE < mean < 1.4 * WIPE_FORCE:
+        return f"{mean:.1f} N on average"
+    return "" if cell.holds("sponge") else "the sponge was lost"
+
+
+def open_drawer(seed: int) -> str:
+    """Open a drawer; return what is wrong, or an empty text."""
+    rng = np.random.default_rng((2, seed))
+    far, around = rng.uniform(0.55, 0.68), rng.uniform(-1.8, 1.8)
+    at = (far * np.cos(around), far * np.sin(around), rng.uniform(0.3, 0.55))
+    yaw = around + rng.uniform(-0.2, 0.2)
+    sizes = rng.uniform((0.25, 0.2, 0.1), (0.4, 0.4, 0.2))
+    word = f"drawer:=drawer:{numbers(*sizes)}:{rng.uniform(0.5, 4.0):.2f}@{numbers(*at, yaw)}"
+    cell = LockstepArm(word)
+    cell.world.model.dof_frictionloss[cell.world.model.joint("object:drawer").dofadr] = rng.uniform(
+        1.0, 12.0
+    )
+    skills = cell.skills()
+    cell.do(skills, "open_drawer", object="drawer")
+    cell.run(0.5)
+    opened = float(cell.world.data.joint("object:drawer").qpos[0])
+    return "" if opened > 0.16 else f"open by {1e3 * opened:.0f} mm"
+
+
+def handover(seed: int) -> str:
+    """Hand an object over to who pulls it; return what is wrong, or an empty text."""
+    rng = np.random.default_rng((3, seed))
+    cell = LockstepArm(item(rng, (rng.uniform(0.4, 0.55), rng.uniform(-0.3, 0.3))))
+    skills = cell.skills()
+    cell.do(skills, "pick", object="sponge")
+    # Every second person is felt only.
+    cell.detector = seed % 2 == 0
+    pull = rng.normal(size=3)
+    pull *= rng.uniform(9.0, 14.0) / np.linalg.norm(pull)
+    begin, ramp, touched = rng.uniform(0.5, 3.0), rng.uniform(0.1, 1.0), None
+    force = cell.world.data.body("object:sponge").xfrc_applied
+    offered = None
+    for phase in cell.execute(skills, "handover", object="sponge"):
+        if phase == "offer":
+            offered = cell.world.time if offered is None else offered
+            since = cell.world.time - offered
+            # A touch first, which is not meant.
+            force[:3] = 0.2 * pull if 0.2 < since < 0.4 else 0.0
+            if since > begin:
+                touched = cell.world.time if touched is None else touched
+                force[:3] = pull * min(1.0, (since - begin) / ramp)
+        elif phase == "release" and touched is None:
+            return "let go before it was pulled"
+    late = cell.world.time - (touched or 0.0)
+    if cell.width < 0.07:
+        return "it was not let go"
+    return "" if late < ramp + 1.5 else f"let go {late:.1f} s after the pull began"
+
+
+SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover}
+
+
+def main() -> None:
+    """Print the counts; scenes that are refused before anything moves are replaced."""
+    wanted = int(sys.argv[1])
+    for name in sys.argv[2:] or SKILLS:
+        good = tried = refused = 0
+        for seed in itertools.count():
+            if tried == wanted:
+                break
+            try:
+                wrong = SKILLS[name](seed)
+            except SkillFailed as error:
+                wrong = f"failed: {error}"
+            if "within reach" in wrong or "out of reach" in wrong:
+                refused += 1
+            else:
+                tried, good = tried + 1, good + (not wrong)
+            print(f"{name} {seed}: {wrong or 'ok'}", flush=True)
+        print(f"{name}: {good} of {tried}, {refused} further ones refused", flush=True)
+
+
+if __name__ == "__main__":
+    main()

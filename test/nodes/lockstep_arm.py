@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Franka in MuJoCo that executes skills, with controller, physics and skills in lockstep.
+
+It stands for the motions, the impedance controller and the detector of a task server. Paths are
+straight lines of the joints or of the tool, not planned ones; everything else is that of the nodes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import motion_nodes as mn
+from motion_nodes.control.contact_wrench import ContactWrench
+from motion_nodes.control.effort_limiter import EffortLimiter
+from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
+from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
+from motion_nodes.control.impedance.pose_trajectory import PoseTrajectory
+from motion_nodes.control.joint_arbiter import JointArbiter
+from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.joint_drive import motion_load
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal
+from motion_nodes.ik.problem import IkSettings
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.payload import PayloadDynamics
+from motion_nodes.nodes.task.compliant_motions import LEAD
+from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.scene.scene import AttachedBody, world_object
+from motion_nodes.scene.world import World
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.free_bodies import parse_free_body
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+PERIOD, STEPS = 0.004, 2
+"""Of the controller [s], and steps of the physics in it, as with the nodes."""
+POLL = 5
+"""Periods between two polls of a skill."""
+GRIP = 30.0
+"""Effort of each finger [N]."""
+TOOL = "panda_hand_tcp"
+MODEL = mn.load_robot("franka")
+ROBOT = load_robot("franka")
+Work = Iterator[None]
+
+
+class LockstepArm:
+    """The arm, its controller and the objects around it."""
+
+    def __init__(self, *objects: str) -> None:
+        bodies = tuple(parse_free_body(word) for word in objects)
+        config = WorldConfig(time_step=PERIOD / STEPS, objects=bodies)
+        self.world = MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
+        self.scene = World()
+        self.arm, self.gripper, self.max_width = MODEL["arm"], MODEL["gripper"], 0.08
+        self.joints = ROBOT.arm_joints
+        self._arm = ROBOT.group("arm").joints
+        self._fingers = ROBOT.group("gripper").joints
+        self._i = np.array([self.joints.index(name) for name in self._arm])
+        self._f = np.array([self.joints.index(name) for name in self._fingers])
+        limits = ROBOT.limits.select(self.joints)
+        controller = ArticulationController(limits)
+        start = ROBOT.home[ROBOT.indices(self.joints)]
+        controller.reset(start)
+        self.runner = JointArbiter(controller)
+        drives = [ROBOT.drive(joint) for joint in self.joints]
+        kp, kd = (np.array([getattr(d, name) for d in drives]) for name in ("stiffness", "damping"))
+        self._dynamics = PayloadDynamics(ROBOT, self.joints, TOOL)
+        ripple = Ripple.of(kp, kd, limits.acceleration, 2.0 * PERIOD)
+        self._residual = EffortResidual(self._dynamics, ripple)
+        self._contact = ContactWrench(ROBOT, self.joints, self._arm, TOOL)
+        self._limiter = EffortLimiter(kp, limits)
+        self.law = CartesianImpedance(ROBOT, settings=ImpedanceSettings())
+        self._before: ImpedanceSettings | None = None
+        self._move: GripperMove | None = None
+        self.hidden: set[str] = set()
+        self.detector = True
+        """Whether poses of objects are detected."""
+        self.mean_force = 0.0
+        """Vertical force of objects on each other since the last poll of a skill [N], upwards."""
+        model = self.world.model
+        owners = [model.body(int(body)).name for body in model.geom_bodyid]
+        self._of_objects = np.array([name.startswith("object:") for name in owners])
+        """Whether a shape of the physics is one of an object."""
+        for name in self.world.objects:
+            self.show(self._truth(name))
+        self.world.command("arm", JointTargets(start, None, self._dynamics.gravity(start)))
+        self.run(0.2)
+
+    # ---- skills
+
+    def skills(self) -> ContactSkills:
+        touching = frozenset({"panda_hand", "panda_leftfinger", "panda_rightfinger"})
+        return ContactSkills(self, self, self.scene, touching, check_grasp=lambda: True,
+                             compliance=self)  # fmt: skip
+
+    def execute(self, skills: ContactSkills, skill: str, **args: str) -> Iterator[str]:
+        """Execute a skill; yields its phase at each poll. Raises SkillFailed."""
+        phase: list[str] = [""]
+
+        def enter(name: str) -> None:
+            phase[0] = name
+
+        state = WorldState({name: self._truth(name) for name in self.world.objects})
+        work = skills.work_of(PlanStep(skill, args), state, enter)
+        for _ in work:
+            pushes = []
+            for _ in range(POLL):
+                self.step()
+                pushes.append(self._force_between_objects())
+            self.mean_force = float(np.mean(pushes))
+            yield phase[0]
+        yield phase[0]
+
+    def do(self, skills: ContactSkills, skill: str, **args: str) -> str:
+        """Execute a skill; return its last phase."""
+        return list(self.execute(skills, skill, **args))[-1]
+
+    # ---- physics
+
+    @property
+    def q(self) -> np.ndarray:
+        return np.array(self.world.state("arm").position)
+
+    @property
+    def width(self) -> float:
+        """Distance of the fingers [m]."""
+        return float(self.q[self._f].sum())
+
+    def run(self, seconds: float) -> None:
+        for _ in range(round(seconds / PERIOD)):
+            self.step()
+
+    def step(self) -> None:
+        """One period of the controller, as the node does it."""
+        q, v, effort = (np.array(values) for values in self.world.state("arm"))
+        residual = self._residual.update(self.world.time, q, v, effort)
+        self._contact.update(self.world.time, q, v, self._residual, known=True)
+        if self._move is not None and self._move.status is GripStatus.MOVING:
+            far = self._f[int(np.argmax(np.abs(q[self._f] - self._move.goal)))]
+            pushing = effort[self._f] * np.sign(self._move.goal - q[self._f])
+            self._move.judge(float(q[far]), float(np.abs(v[self._f]).max()), PERIOD,
+                             pushing=bool(pushing.min() > 0.5 * GRIP))  # fmt: skip
+        reference = self.runner.step(PERIOD, q, v, residual=residual, effort=effort)
+        bounds = self.runner.effort_bounds
+        sent = self._limiter.limit(reference, q, bounds, PERIOD)
+        load = motion_load(self._dynamics, reference, q, v, gravity=True, inertia=True)
+        by_position = ~np.isnan(reference.positions) & np.isinf(bounds)
+        efforts = np.where(by_position, np.nan_to_num(sent.efforts) + load, sent.efforts)
+        self.world.command("arm", JointTargets(sent.positions, sent.velocities, efforts))
+        self.world.step(STEPS)
+
+    @property
+    def pressing(self) -> bool:
+        """Whether a force is commanded."""
+        return bool(self.law._wrench.any())
+
+    def friction(self, name: str, value: float) -> None:
+        """Set the friction of an object with everything but the fingers."""
+        self.world.model.geom(f"object:{name}/0").friction[0] = value
+
+    def holds(self, name: str) -> bool:
+        """Return whether an object is between the fingers, by the physics."""
+        away = self.world.object_pose(name)[:3, 3] - self.tool_pose()[:3, 3]
+        return bool(np.linalg.norm(away) < 0.06)
+
+    def _force_between_objects(self) -> float:
+        """Return the vertical force of the contacts of objects with each other [N]."""
+        model, data = self.world.model, self.world.data
+        between = self._of_objects[data.contact.geom].all(axis=1)
+        total, wrench = 0.0, np.zeros(6)
+        for k in np.flatnonzero(between):
+            mujoco.mj_contactForce(model, data, k, wrench)
+            frame = data.contact.frame[k].reshape(3, 3)
+            total += abs(float(frame[:, 2] @ wrench[:3]))
+        return total
+
+    # ---- motions
+
+    def positions(self) -> np.ndarray:
+        return self.q[self._i]
+
+    def tool_pose(self) -> np.ndarray:
+        return self.arm.fk(self.positions())
+
+    def to_joints(self, q: Any, what: str) -> Work:
+        plan = self.arm.plan(self.positions(), q, self.scene)
+        if not plan.success:
+            raise SkillFailed(f"{what}: {plan.reason}")
+        yield from self._follow_path(plan.path, 0.5, what)
+
+    def to_state(self, name: str) -> Work:
+        yield from self.to_joints(self.arm.state(name), name)
+
+    def straight(self, *poses: Any, what: str, speed: float = 1.0) -> Work:
+        q, path, at = self.positions(), [self.positions()], self.tool_pose()
+        for pose in poses:
+            count = int(np.ceil(np.linalg.norm(pose[:3, 3] - at[:3, 3]) / 0.005)) + 1
+            for s in np.linspace(0.0, 1.0, count)[1:]:
+                X = np.array(pose)
+                X[:3, 3] = at[:3, 3] + s * (pose[:3, 3] - at[:3, 3])
+                found = self.arm.ik(X, seed=q, settings=IkSettings(attempts=1))
+                if not found.success:
+                    raise SkillFailed(f"{what}: {found.reason}")
+                q = found.q
+                path.append(q)
+            at = np.array(pose)
+        yield from self._follow_path(path, speed, what)
+
+    def open(self) -> Work:
+        yield from self._to_width(0.04, np.inf)
+
+    def close(self) -> Work:
+        yield from self._to_width(0.0, GRIP)
+        yield from self.wait(0.3)
+        return self.width
+
+    def cancel(self) -> None:
+        self.runner.abort_all("canceled")
+
+    def _to_width(self, goal: float, effort: float) -> Work:
+        self._move = GripperMove(goal, GripperConfig(lower=0.0, upper=0.04))
+        command = JointCommand(names=self._fingers, positions=[goal] * 2)
+        self.runner.claim(command, "gripper", effort)
+        while self._move.status is GripStatus.MOVING:
+            yield
+        if self._move.status is GripStatus.TIMED_OUT:
+            raise SkillFailed("the gripper did not reach its position")
+
+    def _follow_path(self, path: Sequence[np.ndarray], speed: float, what: str) -> Work:
+        timed = self.arm.time_parameterize(
+            np.array(path), velocity_scaling=speed, acceleration_scaling=speed, blend=0.001
+        )
+        times = np.linspace(0.0, timed.duration, 2 + int(timed.duration / 0.01))
+        found = [timed.sample(t) for t in times.tolist()]
+        q, v, a = (np.array([s[k] for s in found]) for k in range(3))
+        trajectory = mn.JointTrajectory(self._arm, times, q, v, a)
+        loose, near = Tolerances.uniform(7, 0.0), Tolerances.uniform(7, 0.02)
+        run = self.runner.start(
+            FollowGoal(trajectory=trajectory, path=loose, goal=near, goal_time=3.0), what
+        )
+        while not run.follower.status.ended:
+            yield
+        if run.follower.status.name != "SUCCEEDED":
+            raise SkillFailed(f"{what}: {run.follower.status.name}")
+
+    # ---- impedance control
+
+    @property
+    def force(self) -> np.ndarray | None:
+        law = self.runner.compliance.law
+        if law is not None and law.status is not None:
+            return law.status.external_wrench[:3].copy()
+        value = self._contact.value[:3]
+        return value.copy() if np.isfinite(value).all() else None
+
+    def begin(self, settings: Mapping[str, Any]) -> Work:
+        self._before = self.law.settings
+        yield from self.change(settings)
+        self.runner.comply(self.law, self.runner.begin_stream("activate"))
+
+    def change(self, settings: Mapping[str, Any]) -> Work:
+        given = {k.replace(".", "_"): tuple(v) if isinstance(v, list) else v
+                 for k, v in settings.items()}  # fmt: skip
+        self.law.set_settings(dataclasses.replace(self.law.settings, **given))
+        payload = self.law.settings.payload_mass, self.law.settings.payload_center
+        self._dynamics.set_payload(*payload)
+        yield
+
+    def end(self) -> Work:
+        self.abort()
+        yield
+
+    def abort(self) -> None:
+        if self._before is not None:
+            self.runner.take(self._arm, "end")
+            self.law.set_settings(self._before)
+            self._dynamics.set_payload(self._before.payload_mass, self._before.payload_center)
+            self._before = None
+
+    def press(self, force: Sequence[float]) -> None:
+        self.law.set_wrench((*force, 0.0, 0.0, 0.0))
+
+    def follow(self, poses: Sequence[np.ndarray], speed: float) -> Work:
+        lengths = [0.0] + [
+            float(np.linalg.norm(b[:3, 3] - a[:3, 3])) for a, b in itertools.pairwise(poses)
+        ]
+        times = LEAD + np.cumsum(lengths) / speed
+        self.law.set_trajectory(PoseTrajectory(times.tolist(), list(poses)))
+        yield from self.wait(float(times[-1]))
+
+    def wait(self, seconds: float) -> Work:
+        end = self.world.time + seconds
+        while self.world.time < end:
+            yield
+
+    # ---- objects
+
+    def now(self) -> float:
+        return self.world.time
+
+    def detects(self, name: str) -> bool:
+        return self.detector
+
+    def detected(self, name: str) -> ObjectState | None:
+        return self._truth(name) if self.detector else None
+
+    def hide(self, item: ObjectState) -> None:
+        if item.name in self.scene.scene.objects:
+            self.scene.remove(item.name)
+
+    def show(self, item: ObjectState) -> None:
+        self.scene.add(world_object(item.name, item.shape, item.X_WO))
+
+    def attach(self, item: ObjectState, link: str, X_LO: np.ndarray, touching: Any) -> None:
+        if item.name in self.scene.scene.attached:
+            self.scene.detach(item.name, None)
+        self.hide(item)
+        parts = world_object(item.name, item.shape).parts
+        self.scene.attach(AttachedBody(item.name, link, X_LO, parts, touching))
+
+    def detach(self, item: ObjectState) -> None:
+        self.scene.detach(item.name, None)
+
+    def forget(self, name: str) -> None:
+        pass
+
+    def _truth(self, name: str) -> ObjectState:
+        shape = self.world.object_shape(name)
+        return ObjectState(name, self.world.object_pose(name), shape, self.world.time)
