@@ -22,9 +22,8 @@ APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""
 RETREAT = 0.05
 """Length of the straight motion after a handle is released [m]: the fingers are clear of it."""
-PULL_SEEDS, PULL_MARGIN = 10, 0.3
-"""Number of random initial guesses of a pull, and distance from joint limits with which no other
-one is looked for [rad]: under impedance control the joints are not where they were planned."""
+PULL_SEEDS, EASY_PULL = 10, 0.3
+"""Number of random initial guesses of a pull, and its ease beyond which no other one is tried."""
 SAMPLES = 6
 """Number of poses that are checked along a straight motion."""
 CLOSE = 0.02
@@ -152,7 +151,7 @@ class Reachability:
         Raises:
             SkillFailed: none is within reach.
         """
-        around, best, margin = self._without(target.name), None, 0.0
+        around, best, ease = self._without(target.name), None, 0.0
         for grasp in grasps:
             begin, end = backed(grasp.X_WG, APPROACH), backed(grasp.X_WG, distance + RETREAT)
             for seed in self._seeds(PULL_SEEDS):
@@ -163,11 +162,11 @@ class Reachability:
                         self._follow(reached, grasp.X_WG, end, around)
                     )  # fmt: skip
                     if last is not None:
-                        found = min(map(self._limit_distance, (q, reached, last)))
-                        if best is None or found > margin:
-                            best, margin = (grasp, q), found
+                        found = self._ease((q, reached, last), grasp.X_WG[:3, 2])
+                        if best is None or found > ease:
+                            best, ease = (grasp, q), found
                 yield
-                if margin > PULL_MARGIN:
+                if ease > EASY_PULL:
                     return best
         if best is None:
             raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
@@ -259,9 +258,24 @@ class Reachability:
         for _ in range(count):
             yield random.uniform(limits.lower, limits.upper)
 
-    def _limit_distance(self, q: Array) -> float:
-        limits = self._arm.limits
-        return float(np.minimum(q - limits.lower, limits.upper - q).min())
+    def _ease(self, path: tuple[Array, ...], along: Array) -> float:
+        """Return how well the arm pulls: about 0.2 is usual, less is near a singularity or limit.
+
+        Args:
+            path: joint positions [rad], shape (n,) each.
+            along: unit vector of the pull, shape (3,).
+
+        Returns:
+            Smallest speed along it, without rotation, of unit joint velocities [m/rad], plus the
+            smallest distance from a joint limit [rad].
+        """
+        limits, slowest, nearest = self._arm.limits, np.inf, np.inf
+        for q in path:
+            J = self._arm.jacobian(q)
+            inverse_mobility = np.linalg.inv(J @ J.T + 1e-6 * np.eye(6))[:3, :3]
+            slowest = min(slowest, float(along @ inverse_mobility @ along) ** -0.5)
+            nearest = min(nearest, float(np.minimum(q - limits.lower, limits.upper - q).min()))
+        return slowest + nearest
 
     def _start(self, begin: Array, end: Array, world: World) -> Array | None:
         """Return joint positions at the begin of a straight motion; None if it is not possible.

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order and direction of the strokes that an arm wipes."""
+"""Order and direction of the strokes that an arm wipes, and the arm's posture for a pull."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,9 +11,11 @@ import pytest
 import motion_nodes as mn
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.task.reachability import Reachability
+from motion_nodes.nodes.task.contact_skills import PULL
+from motion_nodes.nodes.task.reachability import APPROACH, RETREAT, Reachability
+from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.contact_poses import strokes_over
+from motion_nodes.tasks.contact_poses import backed, handle_grasps, strokes_over
 from motion_nodes.tasks.world_state import ObjectState
 
 ARM = mn.load_robot("franka")["arm"]
@@ -20,17 +24,21 @@ X_OT = from_xyz_rpy((0.0, 0.0, 0.0), (np.pi, 0.0, 0.0))
 """Held from above."""
 
 
+def result(work: Work) -> Any:
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value
+
+
 def parts_of(size: tuple[float, float], heading: float) -> list[np.ndarray]:
     """Return the positions of the parts over a board before the robot, shape (k, 3) each."""
     X = from_xyz_rpy((0.5, 0.0, 0.03), (0.0, 0.0, heading))
     board = ObjectState("board", X, Box((*size, 0.06)))
     reach = Reachability(ARM, World(), lambda: ARM.state("ready"))
-    work = reach.strokes(strokes_over(board, SPONGE), X_OT, board)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return [np.array(part)[:, :3, 3] for part, _ in end.value]
+    parts = result(reach.strokes(strokes_over(board, SPONGE), X_OT, board))
+    return [np.array(part)[:, :3, 3] for part, _ in parts]
 
 
 @pytest.mark.parametrize("heading", [0.0, np.pi, 0.5])
@@ -49,3 +57,18 @@ def test_strokes_across_go_to_and_fro_and_come_nearer(heading: float) -> None:
     assert np.ptp(part[:, 0]) == pytest.approx(0.05)
     turns = np.diff(np.sign(np.diff(part[:, 1]).round(6))) != 0.0
     assert turns.any()
+
+
+def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
+    # The first posture that is found is nearly singular: the arm would pull without moving.
+    X = from_xyz_rpy((0.5485, -0.3762, 0.3999), (0.0, 0.0, -0.4346))
+    handle = ObjectState("handle", X, Box((0.012, 0.12, 0.016)))
+    reach = Reachability(ARM, World(), lambda: ARM.state("home"))
+    grasp, q = result(reach.pull(handle_grasps(handle, 0.08), PULL, handle))
+    np.testing.assert_allclose(ARM.fk(q), backed(grasp.X_WG, APPROACH), atol=1e-3)
+    for away in np.linspace(-APPROACH, PULL + RETREAT, 8):
+        pose = backed(grasp.X_WG, abs(away) if away < 0.0 else away)
+        q = ARM.ik(pose, seed=q).q
+        twist = np.concatenate((grasp.X_WG[:3, 2], np.zeros(3)))
+        speed = float(np.linalg.norm(np.linalg.pinv(ARM.jacobian(q)) @ twist))
+        assert speed < 12.0, f"{speed:.0f} rad/s for 1 m/s"
