@@ -153,18 +153,11 @@ class Reachability:
         """
         around, best, ease = self._without(target.name), None, 0.0
         for grasp in grasps:
-            begin, end = backed(grasp.X_WG, APPROACH), backed(grasp.X_WG, distance + RETREAT)
             for seed in self._seeds(PULL_SEEDS):
-                q = self._solution(begin, seed, around, attempts=1)
-                if q is not None and self._arm.collision_free(q, self._world):
-                    reached = self._follow(q, begin, grasp.X_WG, around)
-                    last = None if reached is None else (
-                        self._follow(reached, grasp.X_WG, end, around)
-                    )  # fmt: skip
-                    if last is not None:
-                        found = self._ease((q, reached, last), grasp.X_WG[:3, 2])
-                        if best is None or found > ease:
-                            best, ease = (grasp, q), found
+                path = self._pull_path(seed, grasp.X_WG, distance, around)
+                found = self._ease(path, grasp.X_WG[:3, 2]) if path else -np.inf
+                if path and (best is None or found > ease):
+                    best, ease = (grasp, path[0]), found
                 yield
                 if ease > EASY_PULL:
                     return best
@@ -258,7 +251,18 @@ class Reachability:
         for _ in range(count):
             yield random.uniform(limits.lower, limits.upper)
 
-    def _ease(self, path: tuple[Array, ...], along: Array) -> float:
+    def _pull_path(self, seed: Array, X_WG: Array, distance: float, around: World) -> list[Array]:
+        """Return joint positions before, at and after a pull [rad]; empty if it is not possible."""
+        begin = backed(X_WG, APPROACH)
+        q = self._solution(begin, seed, around, attempts=1)
+        if q is None or not self._arm.collision_free(q, self._world):
+            return []
+        reached = self._follow(q, begin, X_WG, around)
+        end = backed(X_WG, distance + RETREAT)
+        last = None if reached is None else self._follow(reached, X_WG, end, around)
+        return [] if reached is None or last is None else [q, reached, last]
+
+    def _ease(self, path: list[Array], along: Array) -> float:
         """Return how well the arm pulls: about 0.2 is usual, less is near a singularity or limit.
 
         Args:
