@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,13 +11,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.errors import MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.message_bounds import fault_of
+from motion_nodes.ros.messages.cdr import (
+    LITTLE_ENDIAN,
+    InvalidMessage,
+    child_frames,
+    message_in,
+)
+from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.node import MotionNode
 
 
@@ -40,8 +47,10 @@ class TransformTree:
     def __init__(self, node: MotionNode[Any]) -> None:
         """Subscribe ``node`` to both topics."""
         # Not by node.poll: transforms received before the node was active are valid.
-        self._static = PolledSubscription(node, TFMessage, "/tf_static", qos.TF_STATIC)
-        self._dynamic = PolledSubscription(node, TFMessage, "/tf", qos.TF_READER)
+        self._static = PolledSubscription[bytes](
+            node, TFMessage, "/tf_static", qos.TF_STATIC, raw=True
+        )
+        self._dynamic = PolledSubscription[bytes](node, TFMessage, "/tf", qos.TF_READER, raw=True)
         self._links: dict[str, TransformLink] = {}
         self._lock = threading.Lock()
 
@@ -53,8 +62,10 @@ class TransformTree:
     def update(self) -> None:
         """Process received transforms."""
         with self._lock:
-            self._read(self._static.all(), static=True)
-            self._read(self._dynamic.all(), static=False)
+            for topic, static in ((self._static, True), (self._dynamic, False)):
+                fault = self._read(topic.all(), static=static)
+                if fault:
+                    topic.refuse(fault)
 
     def links(self) -> dict[str, TransformLink]:
         """Return the newest transform of each child frame, as of the last :meth:`update`."""
@@ -118,29 +129,50 @@ class TransformTree:
         with self._lock:
             return ancestor in _ancestors(self._links, frame)
 
-    def _read(self, messages: Sequence[TFMessage], *, static: bool) -> None:
-        """Keep the newest valid transform of each child frame; most messages are superseded."""
+    def _read(self, messages: Sequence[bytes], *, static: bool) -> str:
+        """Keep the newest valid transform of each child frame.
+
+        Most messages are superseded by newer ones of the same frames: they are not deserialized.
+
+        Returns:
+            What is wrong with one of the refused transforms; empty if there is none.
+        """
         done: set[str] = set()
-        for entry in (e for message in reversed(messages) for e in reversed(message.transforms)):
-            child = entry.child_frame_id.lstrip("/")
-            if child not in done:
-                link = _link_of(entry, static=static)
-                if link is not None:
-                    done.add(child)
-                    self._links[child] = link
+        seen: set[bytes] = set()
+        fault = ""
+        for data in reversed(messages):
+            try:
+                if data.startswith(LITTLE_ENDIAN) and child_frames(data) <= seen:
+                    continue
+                message = message_in(data, TFMessage)
+            except (InvalidMessage, struct.error) as error:
+                fault = str(error)
+                continue
+            for entry in reversed(message.transforms):
+                child = entry.child_frame_id.lstrip("/")
+                if child in done:
+                    continue
+                try:
+                    self._links[child] = _link_of(entry, static=static)
+                except (InvalidCommand, ValueError) as error:
+                    fault = str(error)
+                    continue
+                done.add(child)
+                seen.add(entry.child_frame_id.encode())
+        return fault
 
 
-def _link_of(entry: Any, *, static: bool) -> TransformLink | None:
-    """Return a transform; None if it is not valid."""
-    if fault_of(entry):
-        return None
+def _link_of(entry: Any, *, static: bool) -> TransformLink:
+    """Return a transform.
+
+    Raises:
+        InvalidCommand, ValueError: it is not valid.
+    """
+    check_bounds(entry)
     t, q = entry.transform.translation, entry.transform.rotation
-    try:
-        X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
-    except ValueError:
-        return None
+    X = from_xyz_quat((t.x, t.y, t.z), (q.x, q.y, q.z, q.w))
     if not np.isfinite(X).all():
-        return None
+        raise ValueError(f"the transform of '{entry.child_frame_id}' is not finite")
     return TransformLink(entry.header.frame_id.lstrip("/"), X, None if static else stamp_ns(entry))
 
 

@@ -11,6 +11,7 @@ from nav_msgs.msg import Path
 from patience import wait_until
 from raised_errors import about
 from rclpy.node import Node
+from rclpy.serialization import serialize_message
 from ros_client import LATCHED, RELIABLE
 from tf2_msgs.msg import TFMessage
 
@@ -19,6 +20,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
+from motion_nodes.ros.messages.cdr import child_frames
 from motion_nodes.ros.messages.planar_messages import (
     fill_pose,
     frame_of,
@@ -177,7 +179,13 @@ class TestTree:
         messages = [TFMessage(transforms=[transform("map", "odom", np.eye(4), 8)])]
         moved = transform("/map", "/odom", self.odom_base, 8)
         messages.append(TFMessage(transforms=[moved, broken]))
-        tree._read(messages, static=False)
+        messages.append(TFMessage(transforms=[transform("a", "c" * k, np.eye(4)) for k in (1, 9)]))
+        data = [serialize_message(message) for message in messages]
+        frames = [child_frames(each) for each in data]
+        assert frames == [{b"odom"}, {b"/odom", b"odom"}, {b"c", b"c" * 9}]
+        assert "nan" in tree._read(data, static=False)
+        assert tree._read([data[-1][: len(data[-1]) // 2], b"", *data[:1]], static=False)
+        tree._read(data, static=False)
         X, stamp = tree.pose("map", "odom")
         assert pytest.approx(self.odom_base) == X
         assert stamp == 8_000_000_000

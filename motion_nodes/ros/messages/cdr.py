@@ -34,6 +34,7 @@ MAX_ITEMS = NAMES
 
 _UINT32 = struct.Struct("<I")
 _STAMP = struct.Struct("<iI")
+_TRANSFORM = 7 * 8  # translation (3), quaternion (4) [bytes]
 _NONE: Array = np.empty(0)
 
 
@@ -108,6 +109,22 @@ class CdrReader:
             raise InvalidMessage(f"a list of {count} entries; allowed are {limit}")
         self.at = at + 4
         return int(count)
+
+
+def child_frames(data: bytes) -> set[bytes]:
+    """Return the child frames of a serialized TFMessage.
+
+    Raises:
+        InvalidMessage, struct.error: it is not a TFMessage.
+    """
+    reader, frames = CdrReader(data), set()
+    for _ in range(reader.count(MAX_ITEMS)):
+        reader.at = ((reader.at + 3) & ~3) + _STAMP.size
+        reader.skip_string()
+        length = reader.count(len(data))
+        frames.add(data[reader.at : reader.at + length - 1])
+        reader.at = ((reader.at + length - HEADER + 7) & ~7) + HEADER + _TRANSFORM
+    return frames
 
 
 def texts_in(block: bytes) -> list[str]:
