@@ -192,11 +192,13 @@ def test_commands_as_bytes_say_what_the_message_says():
         for field, values in change.items():
             setattr(message, field, values)
         set_stamp(message, 10**9 + number)
-        stamp, sample = channels.read_serialized(serialize_message(message))
+        data = serialize_message(message)
+        stamp, sample = channels.read_serialized(data)
         assert stamp == 10**9 + number
         for got, expected in zip(sample, JointChannels(joints, "arm").read(message), strict=True):
             np.testing.assert_array_equal(got, expected)
-        again = channels.read_serialized(serialize_message(message))[1]
+        # Serialized anew, the padding between fields may differ.
+        again = channels.read_serialized(data[:4] + b"\x07\0\0\0\x01\0\0\0" + data[12:])[1]
         assert again is sample, "only the stamp may differ"
     set_stamp(message, 5)
     assert channels.read_serialized(serialize_message(message)) == (5, sample)
