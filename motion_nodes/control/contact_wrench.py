@@ -27,6 +27,8 @@ AT_REST = 0.01
 """Max joint velocity of an arm at rest [rad/s or m/s]."""
 STEADY_TIME = 0.25
 """Time constant of the steady wrench [s]."""
+_SAME = 1e-6
+"""Motion of a joint up to which the last inverse Jacobian is used again [rad or m]."""
 _AGAIN = 1.25
 """Growth of a wrench that is a new contact while it is above its limit."""
 
@@ -57,6 +59,8 @@ class ContactWrench:
         self.steady: Array = self.certain
         """Low-pass filtered value of the arm at rest [N, N m], shape (6,); NaN: it moves."""
         self._still_since = self._time = math.nan
+        self._inverse_at: tuple[Array, Array] | None = None
+        """Positions of the group's joints, and the inverse there."""
         self._inverse(np.zeros(len(joints)))  # compiles
 
     def update(
@@ -93,8 +97,12 @@ class ContactWrench:
 
     def _inverse(self, q: Array) -> Array:
         """Return the map from joint efforts to the wrench at the tool, shape (6, k)."""
-        J = self._kinematics.jacobian(q[self._indices], self.tool)
-        return np.asarray(np.linalg.solve(J @ J.T + _DAMPING * np.eye(6), J))
+        q = q[self._indices]
+        if self._inverse_at is None or (np.abs(q - self._inverse_at[0]) > _SAME).any():
+            J = self._kinematics.jacobian(q, self.tool)
+            inverse = np.linalg.solve(J @ J.T + _DAMPING * np.eye(6), J)
+            self._inverse_at = q, np.asarray(inverse)
+        return self._inverse_at[1]
 
 
 @dataclass(frozen=True, kw_only=True)

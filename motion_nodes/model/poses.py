@@ -140,15 +140,18 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     xy, yx, xz, zx = R[..., 0, 1], R[..., 1, 0], R[..., 0, 2], R[..., 2, 0]
     yz, zy = R[..., 1, 2], R[..., 2, 1]
     trace = xx + yy + zz
-    rows = (
-        (1.0 + 2.0 * xx - trace, yx + xy, zx + xz, zy - yz),
-        (xy + yx, 1.0 + 2.0 * yy - trace, yz + zy, xz - zx),
-        (xz + zx, yz + zy, 1.0 + 2.0 * zz - trace, yx - xy),
-        (zy - yz, xz - zx, yx - xy, 1.0 + trace),
-    )
-    candidates = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
-    largest = np.argmax(np.stack((xx, yy, zz, trace), axis=-1), axis=-1)
-    chosen = np.take_along_axis(candidates, largest[..., None, None], axis=-2)[..., 0, :]
+    candidates = np.empty((*R.shape[:-2], 4, 4))
+    traces = np.stack((xx, yy, zz, trace), axis=-1)
+    for i in range(4):
+        candidates[..., i, i] = 1.0 + 2.0 * traces[..., i] - trace if i < 3 else 1.0 + trace
+    for i, j, value in (
+        (0, 1, xy + yx), (0, 2, xz + zx), (1, 2, yz + zy),
+        (0, 3, zy - yz), (1, 3, xz - zx), (2, 3, yx - xy),
+    ):  # fmt: skip
+        candidates[..., i, j] = candidates[..., j, i] = value
+    largest = np.argmax(traces, axis=-1)
+    rows = candidates.reshape(-1, 4, 4)
+    chosen = rows[np.arange(len(rows)), largest.ravel()].reshape(*R.shape[:-2], 4)
     chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
     return np.asarray(np.where(chosen[..., 3:] < 0.0, -chosen, chosen))
 

@@ -29,6 +29,9 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.view.browser import BrowserViewer
 
+RATE_WITHOUT_PAGES = 10.0
+"""Rate at which messages are read while no page is open [Hz]."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BrowserViewerParams(NodeParams):
@@ -156,6 +159,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._viewer.update_health(health_of(message))
             if self._simulation is not None:
                 self._simulation.show(self._viewer, message.status)
+        if not self._viewer.client_count:
+            self.idle(RATE_WITHOUT_PAGES)
 
     def stopped(self, why: str) -> None:
         """Drop pending commands."""

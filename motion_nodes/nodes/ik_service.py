@@ -51,6 +51,8 @@ from motion_nodes.ros.transforms import frame_prefix
 
 TARGET_TIMEOUT = 1.0
 """Max age of a target pose [s]."""
+IDLE_AFTER, IDLE_RATE = 2.0, 20.0
+"""Time without a target pose [s], and the rate at which messages are read then [Hz]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -170,6 +172,8 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         self._scene.update()
         message = self._target.newest()
         if message is None:
+            if self._target.age() > IDLE_AFTER:
+                self.idle(IDLE_RATE)
             return
         now_ns = self.now_ns()
         stamp, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)

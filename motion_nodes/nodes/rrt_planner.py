@@ -62,6 +62,9 @@ from motion_nodes.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
 
+IDLE_RATE = 20.0
+"""Rate of the loop while robot and planning scene rest [Hz]."""
+
 
 class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     """Plans and executes motions of one robot."""
@@ -180,6 +183,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             if planned is not None:
                 self._markers.show(planned)
         self._markers.tick(self._marker_checker, self.scenes.world.scene)
+        if self.scenes.quiet:
+            self.idle(IDLE_RATE)
 
     def halt(self) -> None:
         """Stop planning and execution."""

@@ -27,6 +27,9 @@ from motion_nodes.ros.node import MotionNode
 
 Array = NDArray[np.float64]
 
+LOAD_STEP = 1e-6
+"""Motion of a resting robot up to which its feed-forward efforts are kept [rad or m]."""
+
 SENT = 256
 """Number of messages of which the stamps are kept."""
 
@@ -125,6 +128,8 @@ class JointOutputs:
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
         self._report = JointTrajectoryControllerState(joint_names=list(joints))
         self._nan = np.full(len(joints), np.nan)
+        self._loaded_at: Array = self._nan.copy()
+        """Measured positions that the feed-forward efforts in the message were computed at."""
         self._measured_at_effort: Array = self._nan.copy()
         """Measured positions that the last efforts were computed at; NaN if none were sent."""
         self.position: Array = self._nan.copy()
@@ -142,6 +147,7 @@ class JointOutputs:
             limits: of the joints.
             modes: control mode of each joint.
         """
+        self._written = None
         if self.drives is not None:
             gains = gains_of(params)
             self.drives.law.set_gains(gains.kp, gains.kd, gains.ki)
@@ -175,7 +181,7 @@ class JointOutputs:
         drives = self.drives
         if drives is None:
             sent = self._limiter.limit(reference, state.position, self._bounds, period)
-            if sent is self._written and self.load is None:
+            if sent is self._written and self._load_holds(state):
                 self._send(stamp_ns)
                 return
             efforts = sent.efforts if self.load is None else self._with_load(sent, state)
@@ -194,6 +200,12 @@ class JointOutputs:
         self._measured_at_effort = state.position.copy()
         self._write(self._nan, self._nan, efforts, stamp_ns)
 
+    def _load_holds(self, state: JointStateReader) -> bool:
+        """Return whether the last feed-forward efforts are those of the measured state, too."""
+        if self.load is None:
+            return True
+        return not (np.abs(state.position - self._loaded_at) > LOAD_STEP).any()
+
     def _with_load(self, reference: JointReference, state: JointStateReader) -> Array:
         """Return the efforts sent with position references: commanded plus feed-forward efforts.
 
@@ -201,6 +213,7 @@ class JointOutputs:
         get only the commanded efforts.
         """
         assert self.load is not None
+        self._loaded_at = state.position.copy()
         by_position = ~np.isnan(reference.positions) & np.isinf(self._bounds)
         load = np.where(by_position, self.load.of(reference, state), 0.0)
         return np.where(by_position, np.nan_to_num(reference.efforts) + load, reference.efforts)

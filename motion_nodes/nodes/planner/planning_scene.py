@@ -53,6 +53,8 @@ from motion_nodes.scene.world import World
 
 MOTION_THRESHOLD = 1e-4
 """Min joint motion after which the robot state is published again [rad or m]."""
+QUIET_AFTER = 2.0
+"""Time without a change [s] after which robot and scene are quiet."""
 REPUBLISH_PERIOD = 1.0
 """Publish period of the state of a robot at rest, for late subscribers [s]."""
 
@@ -109,6 +111,7 @@ class PlanningSceneOwner:
         self._published = self.world.scene
         self._published_positions: Array = np.full(len(robot.joint_names), np.nan)
         self._published_at = -np.inf
+        self._busy_at = -np.inf
         self._monitored = node.advertise(PlanningScene, "monitored_planning_scene", qos.SCENES)
         self._cleared = node.advertise(EmptyMessage, OCTOMAP_CLEARED, qos.REQUESTS)
         self._semantic = node.advertise(String, "robot_description_semantic", qos.LATCHED)
@@ -120,6 +123,11 @@ class PlanningSceneOwner:
         """Current scene, with all received changes."""
         self.update()
         return self.world.scene
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the robot rests and no change of the scene has been received for a while."""
+        return time.monotonic() - self._busy_at > QUIET_AFTER
 
     def serve(self, threads: ServiceThreads) -> None:
         """Add the services."""
@@ -142,6 +150,8 @@ class PlanningSceneOwner:
         age = time.monotonic() - self._published_at
         motion = np.abs(positions - self._published_positions).max(initial=0.0)
         at_rest = motion < MOTION_THRESHOLD
+        if not at_rest:
+            self._busy_at = time.monotonic()
         if fault or age < (REPUBLISH_PERIOD if at_rest else 1.0 / self._state_rate()):
             return
         self._published_positions, self._published_at = positions, time.monotonic()
@@ -155,6 +165,7 @@ class PlanningSceneOwner:
         with self._lock:
             received = self._arrivals.take()
             if received:
+                self._busy_at = time.monotonic()
                 self._change(*received)
             expired = self._early.given_up()
             if expired:

@@ -147,7 +147,7 @@ class SceneFollower:
                 self._lost = True
             if self._lost:
                 self.synchronised = False
-            for text in self._apply(message for message, _ in received):
+            for text in self._apply([message for message, _ in received]) if received else ():
                 self._node.warn("scene", f"monitored_planning_scene: {text}")
             self._read_response()
             self._send_request()
