@@ -63,6 +63,11 @@ class ReferenceTracks:
         return bool(self._tracks)
 
     @property
+    def resting(self) -> bool:
+        """Whether the references of all streams stay as they are until another sample comes."""
+        return all(resampler.resting for _, resampler in self._tracks.values())
+
+    @property
     def driven(self) -> bool:
         """Whether any joint is assigned to a stream, resampled or immediate."""
         return self.streaming or self._immediate is not None

@@ -139,6 +139,17 @@ class StreamResampler:
         """Whether the newest sample has a velocity."""
         return bool(self._knots and np.nan_to_num(self._knots[-1].sample.velocity).any())
 
+    @property
+    def resting(self) -> bool:
+        """Whether the reference equals the newest sample until another one comes."""
+        newest = self._knots[-1] if self._knots else None
+        return (
+            newest is not None
+            and self._blend is None
+            and isinstance(newest.piece, Rest)
+            and all(knot.sample is newest.sample for knot in self._knots)
+        )
+
     def end(self) -> None:
         """Regard the stream as ended until the next sample: nothing waits for it."""
         self._ended = True

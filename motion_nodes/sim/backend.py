@@ -213,17 +213,19 @@ class RobotBackend(ABC):
         """
         for k in range(1, count + 1):
             end_ns = begin_ns + round(1e9 * k * self.time_step / pace)
-            sampled = False
+            known = True
             for name, tracks in self._tracks.items():
                 sample = tracks.sample(end_ns)
                 if sample is None:
-                    continue
-                sampled = True
-                if sample is not self._merged.get(name):
+                    known &= not tracks.streaming
+                elif sample is not self._merged.get(name):
                     self._merged[name] = sample
                     self._targets[name].merge(*sample)
                     self._targets_changed(name)
-            if not sampled and not any(tracks.streaming for tracks in self._tracks.values()):
+            if known and all(tracks.resting for tracks in self._tracks.values()):
+                # The other steps have the same references.
+                for tracks in self._tracks.values():
+                    tracks.sample(begin_ns + round(1e9 * count * self.time_step / pace))
                 self.step(count - k + 1)
                 return
             self.step()

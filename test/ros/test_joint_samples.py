@@ -22,6 +22,7 @@ from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_channels import JointChannels
 from motion_nodes.ros.messages.joint_samples import JointSampleReader, JointStateBuffer
+from motion_nodes.ros.messages.message_template import MessageTemplate
 from motion_nodes.ros.transforms import TransformSender
 
 few = settings(max_examples=30, derandomize=True, deadline=None)
@@ -234,3 +235,20 @@ def test_transforms_as_bytes_say_what_the_message_says(pairs, stamp):
             np.testing.assert_array_equal((t.x, t.y, t.z), X_PC[:3, 3])
             np.testing.assert_allclose((q.x, q.y, q.z, q.w), to_quat_xyzw(X_PC), atol=1e-15)
         assert len(transforms) == len(pairs)
+
+
+def test_a_template_is_the_message_with_its_numbers():
+    names = ["a", "b"]
+    template = MessageTemplate(
+        JointTrajectoryControllerState(joint_names=names),
+        {"reference.positions": 2, "output.effort": 2, "speed_scaling_factor": 0},
+    )
+    expected = JointTrajectoryControllerState(joint_names=names)
+    for number in range(2):
+        values = np.array([1.5 + number, -2.0])
+        template.arrays["reference.positions"][:] = expected.reference.positions = values
+        template.arrays["output.effort"][:] = expected.output.effort = 3.0 * values
+        template.arrays["speed_scaling_factor"][:] = expected.speed_scaling_factor = 0.25 * number
+        set_stamp(expected, 10**9 + number)
+        data = template.bytes(10**9 + number)
+        assert deserialize_message(data, JointTrajectoryControllerState) == expected

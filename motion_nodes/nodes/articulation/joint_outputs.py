@@ -22,13 +22,21 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import gains_of, limits_of, modes_of
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
+from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
+from motion_nodes.ros.messages.message_template import MessageTemplate
 from motion_nodes.ros.node import MotionNode
 
 Array = NDArray[np.float64]
 
 LOAD_STEP = 1e-6
 """Motion of a resting robot up to which its feed-forward efforts are kept [rad or m]."""
+
+REPORTED = (
+    "reference.positions", "reference.velocities", "feedback.positions", "feedback.velocities",
+    "error.positions", "error.velocities", "output.positions", "output.velocities",
+    "output.effort",
+)  # fmt: skip
+"""Arrays of ~/controller_state."""
 
 SENT = 256
 """Number of messages of which the stamps are kept."""
@@ -126,7 +134,10 @@ class JointOutputs:
             node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
-        self._report = JointTrajectoryControllerState(joint_names=list(joints))
+        self._report = MessageTemplate(
+            JointTrajectoryControllerState(joint_names=list(joints)),
+            {**dict.fromkeys(REPORTED, len(joints)), "speed_scaling_factor": 0},
+        )
         self._nan = np.full(len(joints), np.nan)
         self._loaded_at: Array = self._nan.copy()
         """Measured positions that the feed-forward efforts in the message were computed at."""
@@ -250,19 +261,15 @@ class JointOutputs:
 
     def report(self, state: JointStateReader, scaling: float, now_ns: int) -> None:
         """Publish ``~/controller_state``: reference, feedback, error and output."""
-        report = self._report
-        report.reference.positions = self.position.tolist()
-        report.reference.velocities = self.velocity.tolist()
-        report.feedback.positions = state.position.tolist()
-        report.feedback.velocities = state.velocity.tolist()
-        report.error.positions = (self.position - state.position).tolist()
-        report.error.velocities = (self.velocity - state.velocity).tolist()
-        report.output.positions = self._writer.position.tolist()
-        report.output.velocities = self._writer.velocity.tolist()
-        report.output.effort = self._writer.effort.tolist()
-        report.speed_scaling_factor = scaling
-        set_stamp(report, now_ns)
-        self._out.publish(report)
+        arrays, writer = self._report.arrays, self._writer
+        values: tuple[Array | float, ...] = (
+            self.position, self.velocity, state.position, state.velocity,
+            self.position - state.position, self.velocity - state.velocity,
+            writer.position, writer.velocity, writer.effort, scaling,
+        )  # fmt: skip
+        for array, value in zip(arrays.values(), values, strict=True):
+            array[:] = value
+        self._out.publish(self._report.bytes(now_ns))
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
         self._fill(positions, velocities, efforts)

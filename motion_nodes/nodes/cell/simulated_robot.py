@@ -14,9 +14,10 @@ from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.nodes.cell.floating_base import FloatingBaseTopics
 from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp
+from motion_nodes.ros.joint_topics import JointStateWriter
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_channels import JointChannels
+from motion_nodes.ros.messages.message_template import MessageTemplate
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
@@ -52,6 +53,7 @@ class SimulatedRobot:
         self._truth = Odometry()
         self._place = b""
         """Pose and twist in it."""
+        self._still: MessageTemplate | None = None
         self._truth.header.frame_id = "world"
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
@@ -115,10 +117,9 @@ class SimulatedRobot:
         """Publish ``ground_truth``: pose and twist of the base, at a time [ns]."""
         X_WB = self._cell.base_pose(self.name)
         twist = self._cell.base_twist(self.name)
-        set_stamp(self._truth, nanoseconds)
         place = X_WB.tobytes() + twist.tobytes()
-        if place == self._place:
-            self._truth_out.publish(self._truth)
+        if place == self._place and self._still is not None:
+            self._truth_out.publish(self._still.bytes(nanoseconds))
             return
         self._place = place
         pose, velocity = self._truth.pose.pose, self._truth.twist.twist
@@ -128,4 +129,5 @@ class SimulatedRobot:
         rotation.x, rotation.y, rotation.z, rotation.w = (float(v) for v in quat)
         velocity.linear.x, velocity.linear.y, velocity.linear.z = (float(v) for v in twist[:3])
         velocity.angular.x, velocity.angular.y, velocity.angular.z = (float(v) for v in twist[3:])
-        self._truth_out.publish(self._truth)
+        self._still = MessageTemplate(self._truth)
+        self._truth_out.publish(self._still.bytes(nanoseconds))
