@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.kernels.formulas.shapes import BOX
 from motion_nodes.kernels.rmp.rmp_codegen import rmp_calls
 from motion_nodes.kernels.rmp.rmp_integration import SOLVABLE
 from motion_nodes.kernels.rmp.rmp_memory import (
@@ -18,6 +19,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     ObstacleArrays,
     empty_obstacles,
     new_memory,
+    obstacle_bounds,
     obstacle_field,
     padded,
     rmp_layout,
@@ -137,7 +139,8 @@ class Evaluator:
             self._put(name, getattr(self.bounds, name))
         self._put("parameters", parameter_numbers(self.model, settings))
         self._capsules = pack_capsules(settings.body_cylinders)
-        self._point_to("capsules", self._capsules)
+        self._capsule_bounds = obstacle_bounds(BOX.name, self._capsules)
+        self._point_to("capsules", self._capsules, self._capsule_bounds)
         radii = np.array([item.radius for item in settings.body_collision_controllers])
         self._guard_radii = radii[: len(self.model.guard_rows)]
         self._put("radius", self._guard_radii, sphere_places(self.model)[1])
@@ -153,8 +156,9 @@ class Evaluator:
     def set_obstacles(self, obstacles: ObstacleArrays) -> None:
         """Replace the obstacles."""
         self.obstacles = obstacles
+        self._bounds = {name: obstacle_bounds(name, rows) for name, rows in obstacles.rows.items()}
         for name, rows in obstacles.rows.items():
-            self._point_to(obstacle_field(name), rows)
+            self._point_to(obstacle_field(name), rows, self._bounds[name])
 
     def set_carried(self, spheres: Array) -> None:
         """Set the attached spheres, which avoid obstacles, too.
@@ -255,6 +259,8 @@ class Evaluator:
         at = self._at[field]
         return self._memory[at : at + math.prod(shape)].reshape(shape)
 
-    def _point_to(self, field: str, rows: NDArray[Any]) -> None:
+    def _point_to(self, field: str, rows: NDArray[Any], bounds: Array | None = None) -> None:
         self._whole[self._at[field]] = rows.ctypes.data
         self._whole[self._at[field] + 1] = len(rows)
+        if bounds is not None:
+            self._whole[self._at[field] + 2] = bounds.ctypes.data

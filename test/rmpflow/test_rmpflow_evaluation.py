@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp.rmp_memory import empty_obstacles
+from motion_nodes.kernels.rmp.rmp_memory import (
+    ObstacleArrays,
+    empty_obstacles,
+    obstacle_bounds,
+)
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -244,3 +248,32 @@ def test_no_obstacles_are_infinitely_far():
     made = evaluator("franka")
     made.set_obstacles(empty_obstacles())
     assert np.isinf(made.clearances(np.zeros(9))).all()
+
+
+@pytest.mark.parametrize("spread", [1.0, 5.0])
+def test_clearances_are_those_of_all_obstacles(spread):
+    rng, made = np.random.default_rng(9), evaluator("franka")
+    objects = []
+    for item in rmp_cases.scene(rng, 60)[1:]:
+        X = item.X_WO.copy()
+        X[:3, 3] *= spread
+        objects.append(dataclasses.replace(item, X_WO=X))
+    packed = rmp_cases.packed(objects, WORLD, {})
+    made.set_obstacles(packed)
+    q, _ = rmp_cases.state(rng, rmp_cases.case("franka"))
+    found = [
+        (distances(packed, sphere[:3], np.zeros(3)).value - sphere[3]).min()
+        for sphere in made.sphere_positions(q)
+    ]
+    assert made.clearances(q) == pytest.approx(np.array(found), abs=1e-9)
+
+
+def test_obstacles_are_within_their_bounds():
+    rng = np.random.default_rng(10)
+    packed = rmp_cases.packed(rmp_cases.scene(rng, 17)[1:], WORLD, {})
+    for p in rng.uniform(-2.0, 2.0, (50, 3)):
+        for name, rows in packed.rows.items():
+            bounds = obstacle_bounds(name, rows)[:, : len(rows)]
+            least = np.linalg.norm(bounds[:3].T - p, axis=1) - bounds[3]
+            found = distances(ObstacleArrays({name: rows}), p, np.zeros(3)).value
+            assert (found >= least - 1e-9).all()

@@ -90,7 +90,7 @@ def gate(ops: Ops, z: Any) -> Any:
     return ops.divide(1.0, 1.0 + exponential(ops, z))
 
 
-def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any]) -> tuple[Any, Any]:
+def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> tuple[Any, Any]:
     """Return acceleration and metric of a sphere at a distance from an obstacle.
 
     Args:
@@ -98,11 +98,13 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any]) -> tuple[Any, Any]:
         x: signed distance [m]; below 0 counts as 0.
         xd: its time derivative [m/s].
         p: coefficients in the order of ``rmp_leaves.collision_coefficients``.
+        push: from :func:`repulsion`, if it is known.
     """
-    damping, per_damping, damping_eps, per_gate, repulsion = p[:5]
-    per_repulsion, per_radius, metric, per_metric, metric_eps = p[5:]
+    damping, per_damping, damping_eps, per_gate = p[:4]
+    per_radius, metric, per_metric, metric_eps = p[6:]
+    if push is None:
+        push = repulsion(ops, x, p)
     x = ops.maximum(x, 0.0)
-    push = repulsion * exponential(ops, -(x * per_repulsion))
     # The gate of the approach and both quotients share one division, the slowest operation.
     a, b = x * per_damping + damping_eps, x * per_metric + metric_eps
     inverse = ops.divide(1.0, (1.0 + exponential(ops, xd * per_gate)) * a * b)
@@ -110,6 +112,11 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any]) -> tuple[Any, Any]:
     fade = ops.maximum(1.0 - x * per_radius, 0.0)
     weight = fade * fade * metric * (inverse * a)
     return push - brake, weight
+
+
+def repulsion(ops: Ops, x: Any, p: Sequence[Any]) -> Any:
+    """Return the acceleration away from an obstacle at rest; arguments as for :func:`collision`."""
+    return p[4] * exponential(ops, -(ops.maximum(x, 0.0) * p[5]))
 
 
 def cspace_target(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:

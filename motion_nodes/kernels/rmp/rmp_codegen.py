@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from motion_nodes.kernels import native
 from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import Program, Value
+from motion_nodes.kernels.ir_value import IrValue
 from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 from motion_nodes.kernels.python_form import DECLARATIONS, Run, builtin, python_function
@@ -22,7 +23,7 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     sphere_places,
     sphere_runs,
 )
-from motion_nodes.kernels.rmp.rmp_pairs import pairs_text
+from motion_nodes.kernels.rmp.rmp_pairs import pairs_text, reductions
 from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
 from motion_nodes.kernels.rmp.rmp_self_collision import links_text
 from motion_nodes.kernels.robot_codegen import load_code
@@ -73,6 +74,7 @@ def rmp_text(model: RmpModel) -> str:
             DECLARATIONS,
             "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)",
             *declarations(lanes),
+            *reductions(lanes),
         ]
     )
 
@@ -109,13 +111,19 @@ def _evaluate(model: RmpModel, at: FieldLayout, lanes: Lanes) -> str:
     blocks = memory.whole("blocks") * (BLOCK // lanes.count)
     for shape in obstacle_shapes():
         field = obstacle_field(shape)
-        obstacles = (memory.pointer(field), memory.whole(field, 1))
+        obstacles = _table(memory, field)
         flow.call("void", f"rmp_{shape}", memory.memory, 0, blocks, *obstacles)
     guard_blocks = (guards // lanes.count, total // lanes.count)
-    capsules = (memory.pointer("capsules"), memory.whole("capsules", 1))
+    capsules = _table(memory, "capsules")
     flow.call("void", "rmp_box", memory.memory, *guard_blocks, *capsules)
     flow.call("void", "rmp_collect", memory.memory)
     write(second)
     flow.call("void", "rmp_links", memory.memory)
     write(third)
     return flow.function("rmp_evaluate", linkage="")
+
+
+def _table(memory: Fields, field: str) -> tuple[IrValue, IrValue, IrValue]:
+    """Return address and count of obstacles, and the address of their bounds."""
+    bounds = memory.at(field, 2).of("ptr").load()
+    return memory.pointer(field), memory.whole(field, 1), bounds

@@ -20,12 +20,13 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     dot,
     minus,
     plus,
+    scaled,
     times_vector,
     transposed,
 )
-from motion_nodes.kernels.formulas.motion import MotionOps, Moving, moving
+from motion_nodes.kernels.formulas.motion import TINY, MotionOps, Moving, moving
 from motion_nodes.kernels.formulas.ops import Ops
-from motion_nodes.kernels.formulas.shapes import ShapeFormula, signed_distance
+from motion_nodes.kernels.formulas.shapes import BALL, ShapeFormula, signed_distance
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ def distance(
     R = [list(obstacle[3 * i : 3 * i + 3]) for i in range(3)]
     offset = minus(p, obstacle[9:12])
     relative = minus(v, plus(obstacle[16:19], cross(obstacle[19:22], offset)))
+    if shape is BALL:
+        return _from_ball(ops, offset, relative, obstacle[15])
     if shape.rotated:
         back = transposed(R)
         offset, relative = times_vector(back, offset), times_vector(back, relative)
@@ -67,3 +70,15 @@ def distance(
     rate = dot(n, relative)
     n = times_vector(R, n) if shape.rotated else n
     return Distance(found.value.value - obstacle[15], n, rate, curvature)
+
+
+def _from_ball(ops: Ops, offset: Vector, relative: Vector, radius: Any) -> Distance:
+    """Return the distance from a ball; the same as of its formula, in fewer operations."""
+    length = ops.root(dot(offset, offset))
+    inside = ops.less(length, TINY)
+    per_length = ops.choose(inside, 0.0, ops.divide(1.0, ops.maximum(length, TINY)))
+    n = scaled(per_length, offset)
+    n[0] = ops.choose(inside, 1.0, n[0])
+    rate = dot(n, relative)
+    curvature = (dot(relative, relative) - rate * rate) * per_length
+    return Distance(ops.choose(inside, 0.0, length) - radius, n, rate, curvature)

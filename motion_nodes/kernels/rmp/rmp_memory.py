@@ -33,6 +33,9 @@ WRENCH = 32
 """Values of metric and force per row: 27, padded to full registers."""
 OBSTACLE = 22
 """Values per obstacle, see :class:`ObstacleArrays`."""
+BOUNDED_BY = {BALL.name: 0, BOX.name: 3, CYLINDER.name: 2, CONE.name: 2}
+"""Number of sizes whose norm is the max distance of the core from the origin, which is inside, by
+shape; registered shapes may be of any size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,16 +122,16 @@ def sphere_places(model: RmpModel) -> tuple[int, int, int]:
 def rmp_layout(model: RmpModel) -> FieldLayout:
     """Return the complete layout.
 
-    Integers: addresses and counts of obstacles (of each shape, and base capsules), and the number
-    of sphere blocks in use; tables of self-collision avoidance, see
+    Integers: addresses and counts of obstacles, and addresses of their bounds (of each shape, and
+    base capsules), and the number of sphere blocks in use; tables of self-collision avoidance, see
     :class:`motion_nodes.kernels.rmp.rmp_self_collision.LinkTables`. Then inputs, working memory,
     results.
     """
     n, joints = model.active, model.arrays.joint_count
     spheres, runs = sphere_places(model)[2], len(sphere_runs(model))
     return FieldLayout(
-        **{obstacle_field(name): 2 for name in obstacle_shapes()},
-        capsules=2,
+        **{obstacle_field(name): 3 for name in obstacle_shapes()},
+        capsules=3,
         blocks=1,
         link_pairs=2,
         link_sizes=1,
@@ -181,6 +184,28 @@ class ObstacleArrays:
 def empty_obstacles() -> ObstacleArrays:
     """Return no obstacles."""
     return ObstacleArrays({name: np.empty((0, OBSTACLE)) for name in obstacle_shapes()})
+
+
+def obstacle_bounds(shape: str, rows: Array) -> Array:
+    """Return spheres that contain obstacles.
+
+    Args:
+        shape: name of their shape; registered shapes may be of any size.
+        rows: shape (k, OBSTACLE).
+
+    Returns:
+        Center and radius, one component after the other, padded to full blocks by spheres that
+        nothing is near to, shape (4, padded(k)).
+    """
+    bounds = np.full((4, padded(len(rows))), FAR)
+    bounds[3] = -10.0 * FAR
+    count = BOUNDED_BY.get(shape)
+    bounds[:3, : len(rows)] = rows[:, 9:12].T
+    bounds[3, : len(rows)] = FAR
+    if count is not None:
+        size = np.linalg.norm(rows[:, 12 : 12 + count], axis=1)
+        bounds[3, : len(rows)] = size + rows[:, 15]
+    return bounds
 
 
 def obstacle_shapes() -> dict[str, ShapeFormula]:
