@@ -22,6 +22,7 @@ Geometries = Mapping[str, LinkGeometry]
 
 _ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
 _GAPPY = 0.25  # the same for a rim of rollers with gaps
+_RIM = 0.9  # min distance of the rim's points from the axis, relative to the radius
 _LEVEL = 0.15  # max sine of the angle between axes
 _ON_FLOOR = 0.03  # max height of a wheel's lowest point above the robot's [m]
 
@@ -81,7 +82,7 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         radius = _radius(points - X[:3, 3], axis, _GAPPY if rim else _ROUND)
         if radius is None or points[:, 2].min() > lowest + 0.3 * radius:
             continue
-        along = (points - X[:3, 3]) @ axis
+        along = _along_rim(points - X[:3, 3], axis, radius)
         centre = X[:3, 3] + 0.5 * (along.min() + along.max()) * axis
         above = tree.parent_joint.get(rigid[joint.parent])
         upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
@@ -138,6 +139,13 @@ def _radius(points: Array, axis: Array, uneven: float) -> float | None:
     sector = np.floor((angle + math.pi) / (2.0 * math.pi) * 16.0).astype(int) % 16
     reach = np.array([distance[sector == k].max(initial=0.0) for k in range(16)])
     return radius if radius > 0.0 and reach.min() > (1.0 - uneven) * radius else None
+
+
+def _along_rim(points: Array, axis: Array, radius: float) -> Array:
+    """Return where the rim's points are along the axis [m]: hubs may stand out on one side."""
+    along = points @ axis
+    distance = np.linalg.norm(points - np.outer(along, axis), axis=1)
+    return np.asarray(along[distance > _RIM * radius])
 
 
 def link_poses(tree: KinematicTree, base: str, q: Array | None = None) -> dict[str, Array]:

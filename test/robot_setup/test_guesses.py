@@ -130,6 +130,7 @@ def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path
     """As in the files of Stretch; a drum of an unstated effort limit and much friction."""
     shape = "<{}><geometry>{}</geometry></{}>"
     box, drum = '<box size="0.1 0.1 0.03"/>', '<cylinder radius="0.05" length="0.03"/>'
+    hub = '<origin xyz="0 0 {}"/><geometry><cylinder radius="0.01" length="0.06"/></geometry>'
     wheel = INERTIAL + shape.format("collision", box, "collision")
     wheel += shape.format("visual", drum, "visual")
     stiff = '<dynamics damping="20" friction="10"/>'
@@ -138,7 +139,9 @@ def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path
     parts = [link("base_link", body), link("ball", INERTIAL + ball)]
     parts.append(joint("ball_joint", "base_link", "ball", kind="fixed", xyz="-0.15 0 -0.01"))
     for side, y in (("left", 0.17), ("right", -0.17)):
-        parts.append(link(side, wheel))
+        parts.append(
+            link(side, f"{wheel}<visual>{hub.format(-0.04 if y > 0.0 else 0.04)}</visual>")
+        )
         place = f'0.05 {y} 0" rpy="-1.5708 0 0'
         parts.append(joint(f"{side}_joint", "base_link", side, kind="continuous", xyz=place,
                            axis="0 0 1", inside=stiff))  # fmt: skip
@@ -147,6 +150,7 @@ def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path
     made = new_robot(file, output=tmp_path / "made", spheres_accuracy=0.05).robot
     assert isinstance(made.base, DifferentialSpec)
     assert made.base.wheel_radius == pytest.approx(0.05, rel=0.02)
+    assert made.base.wheel_separation == pytest.approx(0.34, rel=0.02)
     steps = {step.name: step for step in try_robot(made)}
     assert all(step.passed for step in steps.values()), steps
 
