@@ -20,6 +20,13 @@ settings.register_profile(
 settings.load_profile("any load")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files without real-time tests in a run of those alone: imports take time."""
+    if config.option.markexpr != "real_time" or collection_path.suffix != ".py":
+        return None
+    return None if "real_time" in collection_path.read_text(encoding="utf-8") else True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Return what ``-n auto`` means."""
