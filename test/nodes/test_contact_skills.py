@@ -200,6 +200,16 @@ def test_wiping_fails_with_its_reason(part: str) -> None:
         assert script.calls[-2:] == ["abort", "show board"], "the joints are held, the scene whole"
 
 
+def test_a_force_is_measured_only_when_it_is_steady() -> None:
+    # Right after the change of the control the estimate jumps.
+    script = ScriptedArm(lambda t: -6.0 if t < 0.75 else 0.0)
+    run(script, "wipe", object="sponge", surface="board")
+    assert script.settings["payload.mass"] == 0.0
+    assert script.exerted == pytest.approx(WIPE_FORCE)
+    with pytest.raises(SkillFailed, match="not steady"):
+        run(ScriptedArm(lambda t: 40.0 * t), "wipe", object="sponge", surface="board")
+
+
 def test_wiping_that_is_interrupted_leaves_the_arm_held() -> None:
     script = ScriptedArm()
     work = skills_of(script).work_of(

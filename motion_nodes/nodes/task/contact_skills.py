@@ -14,7 +14,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.arm_skills import LOST_DISTANCE, LOST_WIDTH, ArmSkills
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
-from motion_nodes.nodes.task.reachability import RETREAT, raised
+from motion_nodes.nodes.task.contact_reachability import RETREAT, ContactReachability
+from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -35,6 +36,8 @@ SETTLE_TIME = 0.5
 """Time at rest before the zero of a force is measured [s]."""
 SETTLE_AGAIN = 0.2
 """Time until the force is measured with a changed payload [s]."""
+STEADY_TIME, STEADY_FORCE, STEADY_TIMEOUT = 0.2, 0.5, 4.0
+"""Time [s] after which the median of a force is close enough [N] to the last one; timeout [s]."""
 TOUCH = 0.5
 """Share of the force from which a surface is touched."""
 TOUCH_TIMEOUT = 6.0
@@ -67,6 +70,10 @@ class ContactSkills(ArmSkills):
         """
         super().__init__(*args, **options)
         self._compliance = compliance
+        motions = self._motions
+        self._reach: ContactReachability = ContactReachability(
+            motions.arm, self._world, motions.positions
+        )
 
     def _wipe(
         self, object: str, surface: str, state: WorldState, phase: Callable[[str], None]
@@ -134,12 +141,28 @@ class ContactSkills(ArmSkills):
             yield
 
     def _settled_force(self, seconds: float) -> Work:
-        """Return the force at the tool after a time at rest [s], shape (3,) [N]."""
+        """Return the steady force at the tool after a time at rest [s], shape (3,) [N].
+
+        Measurements that arrive late or irregularly make the estimate jump for a moment.
+
+        Raises:
+            SkillFailed: it is not measured, or not steady.
+        """
         yield from self._compliance.wait(seconds)
-        force = self._compliance.force
-        if force is None:
-            raise SkillFailed("the force at the tool is not measured")
-        return force
+        end, before = self._objects.now() + STEADY_TIMEOUT, None
+        while self._objects.now() < end:
+            samples = []
+            for _ in self._compliance.wait(STEADY_TIME):
+                if (force := self._compliance.force) is not None:
+                    samples.append(force)
+                yield
+            if not samples:
+                raise SkillFailed("the force at the tool is not measured")
+            found = np.median(samples, axis=0)
+            if before is not None and float(np.abs(found - before).max()) < STEADY_FORCE:
+                return found
+            before = found
+        raise SkillFailed(f"the force at the tool is not steady within {STEADY_TIMEOUT:g} s")
 
     def _open_drawer(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         motions, compliance, handle = self._motions, self._compliance, state.objects[object]
@@ -192,10 +215,12 @@ class ContactSkills(ArmSkills):
         phase("move")
         yield from self._held_item(object, state)
         yield from self._carry(motions.to_state("home"))
-        yield from compliance.wait(SETTLE_TIME)
-        tare = compliance.force
-        if tare is None and not self._objects.detects(object):
-            raise SkillFailed("a pull is not felt: the force at the tool is not measured")
+        try:
+            tare = yield from self._settled_force(SETTLE_TIME)
+        except SkillFailed as error:
+            if not self._objects.detects(object):
+                raise SkillFailed(f"a pull is not felt: {error}") from error
+            tare = None
         phase("offer")
         end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
         while not self._taken(object):

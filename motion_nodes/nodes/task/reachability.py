@@ -13,17 +13,12 @@ from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
-from motion_nodes.tasks.contact_poses import backed
 from motion_nodes.tasks.grasps import GraspPose, grasps_of
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 
 APPROACH = 0.10
 """Length of the straight motion before a grasp and after it [m]."""
-RETREAT = 0.05
-"""Length of the straight motion after a handle is released [m]: the fingers are clear of it."""
-PULL_SEEDS, EASY_PULL = 10, 0.3
-"""Number of random initial guesses of a pull, and its ease beyond which no other one is tried."""
 SAMPLES = 6
 """Number of poses that are checked along a straight motion."""
 CLOSE = 0.02
@@ -31,8 +26,6 @@ CLOSE = 0.02
 MAX_CHANGE = 0.7
 """Max change of a joint between two of them [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
-PUSHED = 0.25
-"""Share of the lift of a surface that friction along a stroke may take, with a friction of 1."""
 TURNS = (0.0, 0.5 * np.pi, -0.5 * np.pi, np.pi, 0.25 * np.pi, -0.25 * np.pi)
 """Turns about the vertical axis that are tried for what is free to turn [rad]."""
 
@@ -140,105 +133,7 @@ class Reachability:
             yield
         raise SkillFailed(f"'{target.name}' cannot be pushed there: out of reach, or in collision")
 
-    def pull(self, grasps: Iterable[GraspPose], distance: float, target: ObjectState) -> Work:
-        """Return a grasp of a handle that can be pulled, and joint positions before its approach.
-
-        Args:
-            grasps: best first; the pull is against their approach.
-            distance: of the pull [m]; the retreat follows it.
-            target: the handle.
-
-        Raises:
-            SkillFailed: none is within reach.
-        """
-        around, best, ease = self._without(target.name), None, 0.0
-        for grasp in grasps:
-            for seed in self._seeds(PULL_SEEDS):
-                path = self._pull_path(seed, grasp.X_WG, distance, around)
-                found = self._ease(path, grasp.X_WG[:3, 2]) if path else -np.inf
-                if path and (best is None or found > ease):
-                    best, ease = (grasp, path[0]), found
-                yield
-                if ease > EASY_PULL:
-                    return best
-        if best is None:
-            raise SkillFailed(f"'{target.name}' cannot be pulled: out of reach, or in collision")
-        return best
-
-    def strokes(self, strokes: list[list[Array]], X_OT: Array, surface: ObjectState) -> Work:
-        """Return the parts of strokes that are within reach and collision-free.
-
-        They go to and fro; those along which the object would jump (:meth:`_pushes`) are pulled
-        one by one.
-
-        Args:
-            strokes: poses of the held object, shape (4, 4) each; see
-                :func:`~motion_nodes.tasks.contact_poses.strokes_over`.
-            X_OT: pose of the tool in the object, shape (4, 4).
-            surface: what is wiped, which the object may touch.
-
-        Returns:
-            Lists of poses of the tool, each with joint positions [rad] above its first pose.
-        """
-        around, q = self._without(surface.name), None
-        first, last = strokes[0][0], strokes[-1][-1]
-        along = strokes[0][-1][:3, 3] - first[:3, 3]
-        if self._pushes(strokes, X_OT, around, (last - first)[:3, 3] - along) > 0.0:
-            strokes = strokes[::-1]
-        pushed = self._pushes(strokes, X_OT, around, along)
-        yield
-        single = abs(pushed) > PUSHED
-        parts: list[tuple[list[Array], Array]] = []
-        previous = np.eye(4)
-        for k, pose in _in_order(strokes, single=single, back=pushed > 0.0):
-            X_BT = pose @ X_OT
-            if single and k == 0:
-                q = None
-            if q is not None:
-                q = self._follow(q, previous, X_BT, around)
-            if q is None:
-                above = self._start(raised(X_BT), X_BT, around)
-                if above is not None and self._arm.collision_free(above, self._world):
-                    q = self._follow(above, raised(X_BT), X_BT, around)
-                    parts.append(([], above))
-            if q is not None:
-                parts[-1][0].append(X_BT)
-            previous = X_BT
-            yield
-        return parts
-
     # ---- inside
-
-    def _pushes(
-        self, strokes: list[list[Array]], X_OT: Array, around: World, along: Array
-    ) -> float:
-        """Return the upward over the lifting acceleration of the tool by forces of a surface.
-
-        Friction mu against a motion along a direction takes mu times this share of the lift that
-        the normal force gives the tool. From 1 on the surface does not keep the tool off: it digs
-        in and jumps, like a chalk that is pushed. Pulled the other way, it is lifted off softly.
-        The inertia of the joints is taken to be equal: mobility J J^T.
-
-        Args:
-            strokes: poses of the object; the share is that in the middle.
-            X_OT: pose of the tool in the object, shape (4, 4).
-            around: the world without what is wiped.
-            along: direction of the motion, of any length, shape (3,).
-
-        Returns:
-            Dimensionless; 0 without a direction, or where nothing is within reach.
-        """
-        length = float(np.linalg.norm(along))
-        poses = [pose for stroke in strokes for pose in stroke]
-        middle = len(poses) // 2
-        q = self._positions()
-        seed = self._arm.state("home") if q is None else q
-        for pose in (poses[middle], *poses) if length > 1e-9 else ():
-            found = self._solution(pose @ X_OT, seed, around)
-            if found is not None:
-                J = self._arm.jacobian(found)[:3]
-                return float((J[2] @ J.T @ along) / (length * (J[2] @ J[2])))
-        return 0.0
 
     def _seeds(self, count: int) -> Iterator[Array]:
         """Return initial guesses [rad]: measured and named positions, and random ones."""
@@ -250,36 +145,6 @@ class Reachability:
         limits, random = self._arm.limits, np.random.default_rng(0)
         for _ in range(count):
             yield random.uniform(limits.lower, limits.upper)
-
-    def _pull_path(self, seed: Array, X_WG: Array, distance: float, around: World) -> list[Array]:
-        """Return joint positions before, at and after a pull [rad]; empty if it is not possible."""
-        begin = backed(X_WG, APPROACH)
-        q = self._solution(begin, seed, around, attempts=1)
-        if q is None or not self._arm.collision_free(q, self._world):
-            return []
-        reached = self._follow(q, begin, X_WG, around)
-        end = backed(X_WG, distance + RETREAT)
-        last = None if reached is None else self._follow(reached, X_WG, end, around)
-        return [] if reached is None or last is None else [q, reached, last]
-
-    def _ease(self, path: list[Array], along: Array) -> float:
-        """Return how well the arm pulls: about 0.2 is usual, less is near a singularity or limit.
-
-        Args:
-            path: joint positions [rad], shape (n,) each.
-            along: unit vector of the pull, shape (3,).
-
-        Returns:
-            Smallest speed along it, without rotation, of unit joint velocities [m/rad], plus the
-            smallest distance from a joint limit [rad].
-        """
-        limits, slowest, nearest = self._arm.limits, np.inf, np.inf
-        for q in path:
-            J = self._arm.jacobian(q)
-            inverse_mobility = np.linalg.inv(J @ J.T + 1e-6 * np.eye(6))[:3, :3]
-            slowest = min(slowest, float(along @ inverse_mobility @ along) ** -0.5)
-            nearest = min(nearest, float(np.minimum(q - limits.lower, limits.upper - q).min()))
-        return slowest + nearest
 
     def _start(self, begin: Array, end: Array, world: World) -> Array | None:
         """Return joint positions at the begin of a straight motion; None if it is not possible.
@@ -330,21 +195,6 @@ class Reachability:
                 -float(np.trace(g.X_WG.T @ tool)),
             ),
         )
-
-
-def _in_order(
-    strokes: list[list[Array]], *, single: bool, back: bool
-) -> Iterator[tuple[int, Array]]:
-    """Return poses of strokes with their numbers in the stroke.
-
-    Args:
-        strokes: in their order.
-        single: whether all go in one direction; else they go to and fro.
-        back: whether the first one is reversed.
-    """
-    for stroke in strokes:
-        yield from enumerate(stroke[::-1] if back else stroke)
-        back = back if single else not back
 
 
 def _turned(pose: Array) -> Iterator[Array]:

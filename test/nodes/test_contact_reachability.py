@@ -11,8 +11,9 @@ import pytest
 import motion_nodes as mn
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
+from motion_nodes.nodes.task.contact_reachability import RETREAT, ContactReachability
 from motion_nodes.nodes.task.contact_skills import PULL
-from motion_nodes.nodes.task.reachability import APPROACH, RETREAT, Reachability
+from motion_nodes.nodes.task.reachability import APPROACH
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, strokes_over
@@ -36,7 +37,7 @@ def parts_of(size: tuple[float, float], heading: float) -> list[np.ndarray]:
     """Return the positions of the parts over a board before the robot, shape (k, 3) each."""
     X = from_xyz_rpy((0.5, 0.0, 0.03), (0.0, 0.0, heading))
     board = ObjectState("board", X, Box((*size, 0.06)))
-    reach = Reachability(ARM, World(), lambda: ARM.state("ready"))
+    reach = ContactReachability(ARM, World(), lambda: ARM.state("ready"))
     parts = result(reach.strokes(strokes_over(board, SPONGE), X_OT, board))
     return [np.array(part)[:, :3, 3] for part, _ in parts]
 
@@ -63,7 +64,7 @@ def test_a_handle_is_not_pulled_from_a_singular_posture() -> None:
     # The first posture that is found is nearly singular: the arm would pull without moving.
     X = from_xyz_rpy((0.5485, -0.3762, 0.3999), (0.0, 0.0, -0.4346))
     handle = ObjectState("handle", X, Box((0.012, 0.12, 0.016)))
-    reach = Reachability(ARM, World(), lambda: ARM.state("home"))
+    reach = ContactReachability(ARM, World(), lambda: ARM.state("home"))
     grasp, q = result(reach.pull(handle_grasps(handle, 0.08), PULL, handle))
     np.testing.assert_allclose(ARM.fk(q), backed(grasp.X_WG, APPROACH), atol=1e-3)
     for away in np.linspace(-APPROACH, PULL + RETREAT, 8):
