@@ -120,8 +120,8 @@ def test_teleop_twist_keyboard(suite, client):
     jetbot.until(
         lambda: jetbot.told[0] > jetbot.told[1] > 0.0, "a curve", every(2, key(0.3, -0.8))
     )  # o held
-    key(0.0, 0.0)()  # k, long before the timeout
-    jetbot.until(jetbot.stands, "the stop")
+    # k held, long before the timeout.
+    jetbot.until(jetbot.stands, "the stop", every(2, key(0.0, 0.0)))
 
 
 def test_states_of_another_robot_and_a_missing_wheel(suite, client):
