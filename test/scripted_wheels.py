@@ -34,7 +34,7 @@ class ScriptedWheels:
     @property
     def told(self) -> tuple[float, ...]:
         """Velocities commanded last."""
-        return tuple(self.commands.newest.velocity)
+        return tuple(self.commands.newest.velocity) if self.commands.newest else ()
 
     def roll(self) -> None:
         """Turn on since the last call, and say so."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,13 @@ class Cell:
     def wait(self, condition: Callable[[], Any], what: str) -> Any:
         return wait_within(condition, what, PAGE_LIMIT)
 
+    def settle(self) -> None:
+        """Wait until no more targets come."""
+        counts = [-1]
+        while counts[-1] != len(self.targets):
+            counts.append(len(self.targets))
+            time.sleep(0.5)
+
     def pixel(self, p_W: Array) -> tuple[int, int]:
         """Where a point of the world is on the page, by the page's own camera."""
         return pixel_of(self.page, self.viewer._server, p_W)
@@ -112,6 +120,7 @@ def test_a_target_is_jogged_and_entered(cell: Cell) -> None:
     page, target = cell.page, cell.live.target
     page.tab("Target")
     page.open_folder("Pose")
+    cell.settle()  # the last drag
     before, count = target.current(), len(cell.targets)
     page.click("+Z")
     cell.wait(lambda: len(cell.targets) == count + 1, "the jogged target is commanded")
