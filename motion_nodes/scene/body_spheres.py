@@ -150,14 +150,19 @@ def _inside(solid: Solid, spacing: float) -> Array:
     """Return the points of a grid that are inside."""
     grid = _grid(solid, spacing)
     if isinstance(solid, TriangleMesh):
-        return grid[surface_of(solid).inside(grid) > 0.5]
+        return grid[surface_of(solid).inside_grid(*_axes(solid, spacing)).ravel()]
     return grid[signed_distance(solid, grid)[0] <= 0.0]
 
 
 def _grid(solid: Solid, spacing: float) -> Array:
     """Return the points of a grid in the bounding box of a solid, shape (g, 3)."""
-    axes = [_ticks(a, b, spacing) for a, b in zip(*_bounds(solid), strict=True)]
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    axes = np.meshgrid(*_axes(solid, spacing), indexing="ij")
+    return np.stack(axes, axis=-1).reshape(-1, 3)
+
+
+def _axes(solid: Solid, spacing: float) -> list[Array]:
+    """Return the coordinates of a grid in the bounding box of a solid."""
+    return [_ticks(a, b, spacing) for a, b in zip(*_bounds(solid), strict=True)]
 
 
 def _ticks(low: float, high: float, spacing: float) -> Array:

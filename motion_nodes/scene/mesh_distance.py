@@ -6,6 +6,7 @@ from __future__ import annotations
 import weakref
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
@@ -48,6 +49,43 @@ class Surface:
             total[part] = 2.0 * np.arctan2(volume, flat).sum(axis=1)
         return (np.abs(total) > 2.0 * np.pi).astype(np.float64)
 
+    def inside_grid(self, x: Array, y: Array, z: Array) -> NDArray[np.bool_]:
+        """Return which points of a grid are inside, shape (len(x), len(y), len(z)).
+
+        The winding number of a point is the sum of the signed crossings of the surface above it,
+        which are found once for each vertical line.
+
+        Args:
+            x: coordinates of the grid's points, ascending [m].
+            y: likewise.
+            z: likewise.
+        """
+        if not self.closed:
+            return np.zeros((len(x), len(y), len(z)), bool)
+        # Lines through corners and edges would cross two triangles, or none.
+        X, Y = np.meshgrid(_beside(x), _beside(y), indexing="ij")
+        lines = np.stack((X.ravel(), Y.ravel()), axis=1)
+        a, b, c = (self.corners[:, k, :2] for k in range(3))
+        area = _cross(b - a, c - a)
+        kept = area != 0.0
+        a, b, c, area, heights = a[kept], b[kept], c[kept], area[kept], self.corners[kept, :, 2]
+        steps = np.zeros((len(lines), len(z) + 1))
+        for part in _parts(len(lines), len(area)):
+            p = lines[part, None]
+            weights = np.stack(
+                (
+                    _cross(c - b, p - b) / area,
+                    _cross(a - c, p - c) / area,
+                    _cross(b - a, p - a) / area,
+                )
+            )
+            line, triangle = np.nonzero((weights >= 0.0).all(axis=0))
+            height = (weights[:, line, triangle].T * heights[triangle]).sum(axis=1)
+            below = np.searchsorted(z, height)
+            np.add.at(steps, (line + part.start, below), np.sign(area[triangle]))
+        above = steps[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+        return np.asarray((np.abs(above) > 0.5).reshape(len(x), len(y), len(z)))
+
     def nearest(self, points: Array) -> tuple[Array, Array]:
         """Return the closest point of the surface, and the normal of its triangle, (m, 3) each."""
         nearest, normals = np.full_like(points, np.nan), np.full_like(points, np.nan)
@@ -61,6 +99,16 @@ class Surface:
             nearest[part] = candidates[np.arange(len(best)), best]
             normals[part] = normal[best]
         return nearest, normals
+
+
+def _cross(u: Array, v: Array) -> Array:
+    """Return the cross products of vectors in the plane."""
+    return np.asarray(u[..., 0] * v[..., 1] - u[..., 1] * v[..., 0])
+
+
+def _beside(ticks: Array) -> Array:
+    """Return coordinates slightly beside those of a grid."""
+    return np.asarray(ticks + 1.7e-7 * np.sqrt(2.0 + np.arange(len(ticks))) * np.ptp(ticks))
 
 
 def surface_of(mesh: TriangleMesh) -> Surface:

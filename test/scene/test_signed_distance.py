@@ -10,6 +10,7 @@ from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.body_spheres import COUNT, cover
+from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
 from motion_nodes.scene.signed_distance import signed_distance
 
@@ -64,6 +65,21 @@ def test_inside_of_a_closed_mesh_that_is_not_convex() -> None:
     distance = signed_distance(mesh, np.stack((inside, notch)))[0]
     assert distance[0] == pytest.approx(-0.03)
     assert distance[1] == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
+    mesh, rng = l_shaped_mesh(0.3), np.random.default_rng(4)
+    corners = mesh.vertices @ random_pose(rng)[:3, :3].T if turned else mesh.vertices
+    surface = surface_of(triangle_mesh(corners, mesh.triangles))
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    # Lines of the grid go along edges where nothing is turned.
+    axes = [np.linspace(a, b, 13 + 4 * k) for k, (a, b) in enumerate(zip(low, high, strict=True))]
+    points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    apart = np.linalg.norm(surface.nearest(points)[0] - points, axis=1) > 1e-6
+    expected = surface.inside(points) > 0.5
+    assert 0.1 < expected[apart].mean() < 0.9
+    np.testing.assert_array_equal(surface.inside_grid(*axes).ravel()[apart], expected[apart])
 
 
 def test_an_open_surface_has_no_inside() -> None:
