@@ -44,7 +44,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         InvalidDescription: for an unusable description.
     """
     placements = config.within_namespace
-    floor_height = _floor_height(config)
+    robots = [load_description(place.robot) for place in placements]
+    floor_height = _floor_height(config, robots)
     words = [place.word for place in placements]
     specs: list[NodeSpec] = []
     if config.simulated:
@@ -54,12 +55,13 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             cell["floor_height"] = floor_height
             cell["scene_bodies"] = config.scene_bodies
             cell |= {"objects": config.objects} if config.objects else {}
-            cell |= {"surface_grippers": _suction_links(placements)} if config.suction else {}
+            cell |= (
+                {"surface_grippers": _suction_links(placements, robots)} if config.suction else {}
+            )
             if config.cameras:
                 cell["cameras"] = [prefixed(config.namespace, word) for word in config.cameras]
         specs.append(_spec(config, executable, executable, "", cell))
-    for place in placements:
-        robot = load_description(place.robot)
+    for place, robot in zip(placements, robots, strict=True):
         if config.backend == "hardware" and (config.hardware.driver or driver_name(robot)):
             settings: dict[str, Value] = {"robot": place.robot, **config.hardware.parameters()}
             specs.append(_spec(config, "robot_driver", "robot_driver", place.namespace, settings))
@@ -71,8 +73,8 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
             "host": config.viewer_host,
         }
         walking = [
-            place.namespace or load_description(place.robot).name
-            for place in placements
+            place.namespace or robot.name
+            for place, robot in zip(placements, robots, strict=True)
             if config.policy_of(place.namespace)
         ]
         if config.simulated:
@@ -84,22 +86,24 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     return specs
 
 
-def _suction_links(placements: Sequence[Placement]) -> tuple[str, ...]:
+def _suction_links(placements: Sequence[Placement], robots: Sequence[Robot]) -> tuple[str, ...]:
     """Return the tool of each arm, as [NAMESPACE/]LINK.
 
     Raises:
         InvalidConfig: no robot has a tool.
     """
-    robots = [(place, load_description(place.robot)) for place in placements]
-    links = [under(p.namespace, r.tool_frame) for p, r in robots if r.tool_frame is not None]
+    links = [
+        under(place.namespace, robot.tool_frame)
+        for place, robot in zip(placements, robots, strict=True)
+        if robot.tool_frame is not None
+    ]
     if not links:
         raise InvalidConfig("suction needs a robot with a tool frame (frames.tool in robot.yaml)")
     return tuple(links)
 
 
-def _floor_height(config: BringupConfig) -> float:
+def _floor_height(config: BringupConfig, robots: Sequence[Robot]) -> float:
     """Return the height of the floor in the world [m]; robots with wheels or legs stand at 0."""
-    robots = [load_description(place.robot) for place in config.placements]
     if config.floor_height is not None or any(robot.kind != "arm" for robot in robots):
         return config.floor_height or 0.0
     return floor_below(robots)

@@ -232,7 +232,7 @@ class _Trial:
         limits = self._robot.base.linear.x  # type: ignore[union-attr]
         twist = Twist2(0.7 * limits.max_velocity, 0.0, 0.0)
         odometry, truth = self._driven(twist, _DISTANCE / twist.vx)
-        expected = twist.vx * min(_DISTANCE / twist.vx, _LONGEST_DRIVE)
+        expected = min(_DISTANCE, twist.vx * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(f"the wheels turned for {odometry:.2f} of {expected:.2f} m; {_WEAK}")
         if truth < (1.0 - 2.0 * _DRIVE_ERROR) * odometry or abs(truth - odometry) > (
@@ -247,16 +247,18 @@ class _Trial:
     def turned(self) -> tuple[float, float]:
         """Turn; return the angle by the wheels, and in truth [rad]."""
         robot = self._robot
-        limits = robot.base.angular.z  # type: ignore[union-attr]
-        forward = robot.kind == "ackermann"
-        speed = 0.5 * limits.max_velocity
+        forward, speed = robot.kind == "ackermann", self._turn_speed
         vx = 0.5 * robot.base.linear.x.max_velocity if forward else 0.0  # type: ignore[union-attr]
         return self._driven(Twist2(vx, 0.0, speed), _ANGLE / speed, turning=True)
 
+    @property
+    def _turn_speed(self) -> float:
+        """Yaw rate of a turn [rad/s]."""
+        return 0.5 * self._robot.base.angular.z.max_velocity  # type: ignore[union-attr]
+
     def _turn(self) -> str:
         odometry, truth = self.turned()
-        speed = 0.5 * self._robot.base.angular.z.max_velocity  # type: ignore[union-attr]
-        expected = speed * min(_ANGLE / speed, _LONGEST_DRIVE)
+        expected = min(_ANGLE, self._turn_speed * _LONGEST_DRIVE)
         if odometry < _LEAST * expected:
             raise MotionError(
                 f"the wheels turned for {math.degrees(odometry):.0f} of "

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 from lxml import etree
-from robot_setup.test_guesses import mecanum_base, wheels_in
+from robot_setup.test_base_guesses import mecanum_base, wheels_in
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.model.tree import Array
