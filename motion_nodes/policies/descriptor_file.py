@@ -77,7 +77,6 @@ def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
     own = data.get("motion_nodes") or {}
     if not isinstance(own, dict):
         raise InvalidDescription(f"{where}: motion_nodes: a block of fields is needed.")
-    limit = own.get("max_command")
     return PolicySpec(
         source=where,
         joints=joints,
@@ -99,9 +98,8 @@ def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
         if own.get("gait_period") is None
         else finite_in(own["gait_period"], f"{where}: motion_nodes.gait_period"),
         balances=_yes_or_no(own.get("balances", False), f"{where}: motion_nodes.balances"),
-        max_command=None
-        if limit is None
-        else array_in(limit, f"{where}: motion_nodes.max_command"),
+        max_command=_optional_array(own, "max_command", where),
+        command_gain=_optional_array(own, "command_gain", where),
     )
 
 
@@ -232,6 +230,11 @@ def _bound(own: Mapping[str, Any], field: str, where: str) -> float:
     if not bound > 0.0:
         raise InvalidDescription(f"{where}: motion_nodes.{field}: {bound:g} must be above zero.")
     return bound
+
+
+def _optional_array(own: Mapping[str, Any], field: str, where: str) -> Array | None:
+    value = own.get(field)
+    return None if value is None else array_in(value, f"{where}: motion_nodes.{field}")
 
 
 def _block(data: Mapping[str, Any], field: str, where: str) -> dict[Any, Any]:

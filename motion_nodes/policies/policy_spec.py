@@ -139,6 +139,9 @@ class PolicySpec:
     """Bound of the magnitude of every raw action, before it is stored as the previous one."""
     max_command: Array | None = None
     """Range of the command in training: max magnitudes, shape (width of the command,)."""
+    command_gain: Array | None = None
+    """Factors of the command before it is observed, shape (width of the command,), for policies
+    that follow only a share of it; None: 1."""
     gait_period: float | None = None
     """Period of the gait [s], for policies that observe its phase; None: it has no phase."""
     balances: bool = False
@@ -173,6 +176,13 @@ class PolicySpec:
         return tuple(name for term in self.actions for name in term.joints)
 
     @property
+    def command_limit(self) -> Array | None:
+        """Max magnitudes of the command, which the gain brings to the range of training."""
+        if self.max_command is None or self.command_gain is None:
+            return self.max_command
+        return self.max_command / self.command_gain
+
+    @property
     def command_width(self) -> int:
         """Number of values of the command; 0: the policy has none."""
         whole = sum(term.width for term in self.observations if term.name in COMMANDS)
@@ -194,6 +204,13 @@ class PolicySpec:
                 f"gait_period needs a command of {TWIST_WIDTH} values (vx, vy, wz), not of "
                 f"{self.command_width}."
             )
+        for values in (self.command_gain, self.max_command):
+            if self.command_gain is not None and values is not None:
+                if values.shape != (self.command_width,) or not (values > 0.0).all():
+                    return (
+                        f"with command_gain, it and max_command must be {self.command_width} "
+                        f"values above zero, as many as the command has, not {values.tolist()}."
+                    )
         names = self.commanded_joints
         twice = [name for name in names if names.count(name) > 1]
         if twice:

@@ -136,6 +136,9 @@ class PolicyRunner:
             InvalidCommand: a value that is observed is missing, has another width or is not finite.
         """
         self._check_inputs(inputs)
+        if self.spec.command_gain is not None:
+            command = self.spec.command_gain * np.asarray(inputs.command, dtype=np.float64)
+            inputs = dataclasses.replace(inputs, command=command)
         if self._gait is not None:
             inputs = dataclasses.replace(inputs, phase=self._gait.advance(inputs.command))
         parts = [term.values(inputs, self._previous) for term in self._terms]

@@ -17,6 +17,9 @@ from motion_nodes.policies.runner import PolicyRunner
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
 
+SMOOTHING = 0.5
+"""Time over which velocities are averaged, unless the policy has a gait's period [s]."""
+
 
 class WalkResult(NamedTuple):
     """What a robot did under one command."""
@@ -26,7 +29,8 @@ class WalkResult(NamedTuple):
     velocity: Array
     """Mean of the same, measured in the base frame without its tilt, shape (3,)."""
     error: Array
-    """RMS difference from the command, smoothed over half a second, shape (3,)."""
+    """RMS difference from the command, averaged over :data:`SMOOTHING` or the gait's period, shape
+    (3,)."""
     fell: bool
 
 
@@ -50,7 +54,7 @@ class PolicyTrial:
             max_rate: max rates of change of the command [m/s^2, m/s^2, rad/s^2].
         """
         robot = next(p.robot for p in world.placements if p.name == name)
-        limit = runner.spec.max_command
+        limit = runner.spec.command_limit
         self._world, self._name, self._runner = world, name, runner
         self._dt = runner.spec.physics_dt
         self._shaper = CommandShaper(np.ones(3) if limit is None else limit, max_rate)
@@ -84,7 +88,7 @@ class PolicyTrial:
             if self.fell:
                 break
         judged = np.array(seen[round(1.0 / self._dt) :] or seen[-1:])
-        window = np.ones(round(0.5 / self._dt))
+        window = np.ones(round((self._runner.spec.gait_period or SMOOTHING) / self._dt))
         window = window[: len(judged)] / min(len(window), len(judged))
         smooth = np.array([np.convolve(column, window, "valid") for column in judged.T])
         error = np.sqrt(((smooth - wanted[:, None]) ** 2).mean(axis=1))

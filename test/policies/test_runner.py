@@ -106,6 +106,15 @@ def test_joints_are_matched_by_name_in_any_order(tmp_path):
     assert not b.commanded[-1]
 
 
+def test_a_gain_multiplies_the_observed_command(tmp_path):
+    terms = [{"name": "command_lin_vel", "shape": [2]}, {"name": "command_ang_vel", "shape": [1]}]
+    own = {"command_gain": [1.25, 2.0, 1.1]}
+    runner = runner_of(tmp_path, np.zeros((12, 3)), terms=terms, motion_nodes=own)
+    inputs = PolicyInputs(Q0, np.zeros(12), command=[0.4, -0.2, 0.5])
+    np.testing.assert_allclose(runner.observe(inputs), [0.5, -0.4, 0.55])
+    assert inputs.command == [0.4, -0.2, 0.5]
+
+
 def test_histories_begin_full_and_are_oldest_first(tmp_path):
     terms = [{"name": "generated_commands", "shape": [2],
               "overloads": {"history_length": 3, "scale": 2.0, "clip": [-5.0, 5.0]}}]  # fmt: skip

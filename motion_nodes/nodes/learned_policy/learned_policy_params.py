@@ -72,7 +72,7 @@ class LearnedPolicyParams(RobotParams):
     )
     max_command: tuple[float, ...] = param(
         DEFAULT_MAX,
-        doc="Max magnitudes of the command vx, vy, wz; default: the range of training.",
+        doc="Max magnitudes of the command vx, vy, wz; default: the range of the policy.",
         unit="m/s, m/s, rad/s",
         gt=0.0,
         le=100.0,
@@ -117,7 +117,7 @@ class LearnedPolicyParams(RobotParams):
 def policy_defaults(runner: PolicyRunner) -> dict[str, Any]:
     """Return defaults of parameters that the policy's description gives."""
     defaults: dict[str, Any] = {"update_rate": 1.0 / runner.spec.physics_dt}
-    limit = runner.spec.max_command
+    limit = runner.spec.command_limit
     if limit is not None and limit.size == TWIST_WIDTH:
         defaults["max_command"] = tuple(limit.tolist())
     return defaults
