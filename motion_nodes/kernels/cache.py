@@ -32,6 +32,8 @@ _LOG = logging.getLogger(__name__)
 _SUFFIX = ".code"
 _MAGIC = b"motion_nodes code 1\n"
 _MAX_ENTRIES = 2000
+MESHES = "mesh-"
+"""Prefix of entries derived from meshes, which are dropped before compiled code."""
 SHARED_MEMORY = Path("/dev/shm")
 """Can be written in containers whose file systems are read-only; the middleware needs it, too."""
 
@@ -138,6 +140,11 @@ def read_entry(key: str) -> bytes | None:
     return None
 
 
+def has_entry(key: str) -> bool:
+    """Return whether something is stored under a key, damaged or not."""
+    return any((folder / f"{key}{_SUFFIX}").exists() for folder in readable_folders())
+
+
 def write_entry(key: str, payload: bytes) -> None:
     """Store a payload under a key; failures are logged once and otherwise ignored."""
     folder = writable_folder()
@@ -158,9 +165,12 @@ def write_entry(key: str, payload: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries beyond the maximum count."""
-    entries = [(_modified(path), path) for path in folder.glob(f"*{_SUFFIX}")]
-    for _, path in sorted(entries)[: max(0, len(entries) - _MAX_ENTRIES)]:
+    """Remove the oldest entries beyond the maximum count, those of meshes first."""
+    entries = [
+        (not path.name.startswith(MESHES), _modified(path), path)
+        for path in folder.glob(f"*{_SUFFIX}")
+    ]
+    for *_, path in sorted(entries)[: max(0, len(entries) - _MAX_ENTRIES)]:
         with contextlib.suppress(OSError):
             path.unlink()
 

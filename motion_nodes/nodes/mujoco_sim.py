@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from geometry_msgs.msg import TransformStamped
+import numpy as np
+from geometry_msgs.msg import TransformStamped, WrenchStamped
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.placement import parse_placements
@@ -54,7 +55,7 @@ class MujocoSimParams(SimulationParams):
     objects: tuple[str, ...] = param(
         (),
         doc="Objects that move freely, each as NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW] in m, kg and "
-        "rad, with the shapes box, sphere, cylinder and drawer: "
+        "rad, with the shapes box, sphere, cylinder, drawer and mesh (file, scale): "
         "cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025.",
         read_only=True,
     )
@@ -89,6 +90,8 @@ class MujocoSimParams(SimulationParams):
 
 OBJECT_PERIOD = 0.05
 """Period of ~/objects [s]."""
+PUSH_TIME = 0.2
+"""Time for which a force on an object acts [s]."""
 
 
 class MujocoSimNode(SimulationNode[MujocoSimParams]):
@@ -155,6 +158,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
         self._lasers = LaserTopics(self, self._world, by_robot)
         if self._world.objects:
             self._moved = self.poll(TransformStamped, "~/move_object", qos.REQUESTS)
+            self._pushed = self.poll(WrenchStamped, "~/push_object", qos.REQUESTS)
         if self.params.scene_bodies:
             places = parse_placements(self.params.robots)
             robots = list(zip(places, self._world.placements, strict=True))
@@ -192,6 +196,7 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
             self._scenes.tick()
         if self._world.objects:
             self._move_objects()
+            self._push_objects()
         super().tick(dt)
         self._contacts.tick()
         if self._cameras is not None:
@@ -212,6 +217,16 @@ class MujocoSimNode(SimulationNode[MujocoSimParams]):
                 self._world.place_object(message.child_frame_id, X)
             except (MotionError, ValueError) as error:
                 self.warn("move_object", f"~/move_object: {error}")
+
+    def _push_objects(self) -> None:
+        """Apply requested forces; each acts until the next message, or for PUSH_TIME."""
+        for message in self._pushed.all():
+            f, t = message.wrench.force, message.wrench.torque
+            try:
+                wrench = np.array((f.x, f.y, f.z, t.x, t.y, t.z))
+                self._world.push_object(message.header.frame_id, wrench, PUSH_TIME)
+            except MotionError as error:
+                self.warn("push_object", f"~/push_object: {error}")
 
     def parameters_changed(self, params: MujocoSimParams) -> None:
         """Apply real-time factor, latency, and the settings of surface grippers."""

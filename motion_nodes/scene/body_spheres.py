@@ -15,6 +15,8 @@ import numpy as np
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.scene import mesh_distance
+from motion_nodes.scene.mesh_cache import entry_of, stored_arrays
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.signed_distance import signed_distance
@@ -42,6 +44,7 @@ def cover(solid: Solid) -> Cover:
 
     The bounding box of the solid is divided into nearly cubic cells, and each cell gets a sphere
     that contains its part of the solid. Of several divisions the one with the least excess is used.
+    Those of meshes are stored on disk, because large ones take most of a second.
 
     Raises:
         InvalidCommand: a half space cannot be covered.
@@ -52,8 +55,28 @@ def cover(solid: Solid) -> Cover:
         )
     known = _covers.get(solid)
     if known is None:
-        known = _covers[solid] = min(_covers_of(solid), key=lambda cover: cover.excess)
+        known = _covers[solid] = (
+            _mesh_cover(solid) if isinstance(solid, TriangleMesh) else _best_cover(solid)
+        )
     return known
+
+
+def cover_entry(mesh: TriangleMesh) -> str:
+    """Return the key on disk of the cover of a mesh."""
+    return entry_of("cover", mesh, __file__, mesh_distance.__file__)
+
+
+def _mesh_cover(mesh: TriangleMesh) -> Cover:
+    def compute() -> list[Array]:
+        best = _best_cover(mesh)
+        return [best.spheres, np.full((1, 4), best.excess)]
+
+    spheres, excess = stored_arrays(cover_entry(mesh), compute)
+    return Cover(frozen(spheres), float(excess[0, 0]))
+
+
+def _best_cover(solid: Solid) -> Cover:
+    return min(_covers_of(solid), key=lambda cover: cover.excess)
 
 
 _covers: weakref.WeakKeyDictionary[Solid, Cover] = weakref.WeakKeyDictionary()
@@ -189,13 +212,14 @@ def _round_surface(solid: Cylinder | Cone, spacing: float) -> Array:
 
 def _triangle_surface(corners: Array, spacing: float) -> Array:
     """Return samples of triangle surfaces that cover every surface point, shape (m, 3)."""
+    a, b, c = (corners[:, k] for k in range(3))
+    edges = np.stack([np.linalg.norm(x, axis=1) for x in (b - a, c - b, a - c)])
+    counts = np.maximum(1, np.ceil(edges.max(axis=0) / spacing)).astype(int)
     points = []
-    for a, b, c in corners:
-        longest = max(np.linalg.norm(b - a), np.linalg.norm(c - b), np.linalg.norm(a - c))
-        n = max(1, math.ceil(longest / spacing))
+    for n in np.unique(counts):
         i, j = np.triu_indices(n + 1)
         weights = np.stack((i, j - i, n - j), axis=1) / n
-        points.append(weights @ np.stack((a, b, c)))
+        points.append((weights @ corners[counts == n]).reshape(-1, 3))
     joined = np.concatenate(points)
     # One point per grid cell suffices; removed points have a neighbour.
     cell = (joined / (0.5 * spacing)).round().astype(np.int64)

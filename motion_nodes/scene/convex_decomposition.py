@@ -9,18 +9,15 @@ tolerance, or the max number of hulls is reached.
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-import io
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels import cache
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.mesh_cache import entry_of, stored_arrays
 from motion_nodes.scene.shapes import TriangleMesh
 
 if TYPE_CHECKING:
@@ -122,17 +119,13 @@ def convex_parts(
     Returns:
         Corners [m], shape (c, 3) each.
     """
-    sha = hashlib.sha256(Path(__file__).read_bytes() + repr((tolerance, parts)).encode())
-    sha.update(mesh.vertices.tobytes() + mesh.triangles.tobytes())
-    key = f"hulls-{sha.hexdigest()}"
-    if (stored := cache.read_entry(key)) is not None:
-        with np.load(io.BytesIO(stored), allow_pickle=False) as file:
-            return [file[f"arr_{k}"] for k in range(len(file.files))]
-    found = _decomposed(mesh, tolerance, parts)
-    buffer = io.BytesIO()
-    np.savez(buffer, *found)
-    cache.write_entry(key, buffer.getvalue())
-    return found
+    key = parts_entry(mesh, tolerance, parts)
+    return stored_arrays(key, lambda: _decomposed(mesh, tolerance, parts))
+
+
+def parts_entry(mesh: TriangleMesh, tolerance: float = TOLERANCE, parts: int = PARTS) -> str:
+    """Return the key on disk of the convex parts of a mesh."""
+    return entry_of("hulls", mesh, __file__, options=(tolerance, parts))
 
 
 def _decomposed(mesh: TriangleMesh, tolerance: float, parts: int) -> list[Array]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ from motion_nodes.kernels import cache
 from motion_nodes.model.tree import Array
 from motion_nodes.scene import convex_decomposition, mesh_file
 from motion_nodes.scene.convex_decomposition import convex_parts, fills_its_hull
+from motion_nodes.scene.mesh_cache import stored_arrays
+from motion_nodes.scene.shapes import TriangleMesh
 
 
 def mesh_hulls(
@@ -45,17 +48,29 @@ def mesh_hulls(
         raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
     sha = hashlib.sha256(repr((path.suffix.lower(), scale, whole)).encode() + _version())
     sha.update(content)
-    key = f"mesh-hulls-{sha.hexdigest()}"
-    stored = cache.read_entry(key)
-    if stored is None:
-        mesh = mesh_file.read_mesh(path, scale)
-        if whole or fills_its_hull(mesh):
-            hulls = [np.unique(mesh.vertices[mesh.triangles].reshape(-1, 3), axis=0)]
-        else:
-            hulls = convex_parts(mesh)
-        cache.write_entry(key, _packed(hulls))
-        return hulls
-    return _unpacked(stored)
+    key = f"{cache.MESHES}file-{sha.hexdigest()}"
+    return stored_arrays(key, lambda: _hulls(mesh_file.read_mesh(path, scale), whole))
+
+
+def hulls_of(mesh: TriangleMesh) -> list[Array]:
+    """Return points whose convex hulls together contain a mesh; see :func:`mesh_hulls`.
+
+    Returns:
+        Points [m], shape (p, 3) each.
+    """
+    known = _known.get(mesh)
+    if known is None:
+        known = _known[mesh] = [mesh.vertices] if mesh.convex else _hulls(mesh, whole=False)
+    return known
+
+
+_known: weakref.WeakKeyDictionary[TriangleMesh, list[Array]] = weakref.WeakKeyDictionary()
+
+
+def _hulls(mesh: TriangleMesh, whole: bool) -> list[Array]:
+    if whole or fills_its_hull(mesh):
+        return [np.unique(mesh.vertices[mesh.triangles].reshape(-1, 3), axis=0)]
+    return convex_parts(mesh)
 
 
 @functools.cache
@@ -65,16 +80,3 @@ def _version() -> bytes:
     for source in (__file__, convex_decomposition.__file__, mesh_file.__file__):
         sha.update(Path(source).read_bytes())
     return sha.digest()
-
-
-def _packed(hulls: list[Array]) -> bytes:
-    """Return hulls as their number, their numbers of points and all points."""
-    counts = np.array([len(hulls), *map(len, hulls)], "<i8")
-    return counts.tobytes() + np.concatenate(hulls).astype("<f8").tobytes()
-
-
-def _unpacked(content: bytes) -> list[Array]:
-    number = int(np.frombuffer(content, "<i8", 1)[0])
-    counts = np.frombuffer(content, "<i8", number, 8)
-    points = np.frombuffer(content, "<f8", offset=8 * (1 + number)).reshape(-1, 3)
-    return np.split(points, np.cumsum(counts)[:-1])

@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import InvalidConfig
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Sphere, frozen
+from motion_nodes.scene.mesh_cache import shared_mesh
+from motion_nodes.scene.mesh_file import read_mesh
+from motion_nodes.scene.mesh_hulls import hulls_of
+from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.sim.drawers import HANDLE, add_drawer
+from motion_nodes.sim.mesh_mass import mass_properties
+from motion_nodes.sim.mjcf_meshes import solid_corners
 from motion_nodes.sim.mjcf_shapes import contact_reference, geom_size, quat_wxyz, set_primitive
 from motion_nodes.sim.placement import rigid_pose
 
@@ -23,7 +31,8 @@ _RGBA = (0.2, 0.55, 0.8, 1.0)
 _WORD = re.compile(
     r"(?P<name>[^:=@]+):=(?P<shape>\w+):(?P<size>[^:@]+):(?P<mass>[^:@]+)@(?P<at>.+)"
 )
-_SHAPES = {"box": (Box, 3), "sphere": (Sphere, 1), "cylinder": (Cylinder, 2), "drawer": (Box, 3)}
+_SHAPES = {"box": (Box, 3), "sphere": (Sphere, 1), "cylinder": (Cylinder, 2), "drawer": (Box, 3),
+           "mesh": (Mesh, 1)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -36,12 +45,13 @@ class FreeBody:
 
     name: str
     """Unique among the objects."""
-    geometry: Box | Sphere | Cylinder
-    """Shape with its sizes [m]."""
+    geometry: Box | Sphere | Cylinder | Mesh
+    """Shape with its sizes [m]; a mesh by the path of its file, relative to the working folder."""
     mass: float
     """[kg]"""
     X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
-    """Initial pose of the shape's centre in the world, shape (4, 4)."""
+    """Initial pose of the shape's centre, of a mesh the origin of its file, in the world, shape
+    (4, 4)."""
     friction: float = 0.8
     """Coefficient of sliding friction; that of links with one in robot.yaml prevails."""
     rgba: tuple[float, float, float, float] = _RGBA
@@ -52,7 +62,7 @@ class FreeBody:
 
     def __post_init__(self) -> None:
         """Validate shape, mass and pose."""
-        size = geom_size(self.geometry)
+        size = self._size()
         if not (np.isfinite(size).all() and 0.0 < min(size) and max(size) < 1e3):
             raise InvalidConfig(
                 f"sizes of object '{self.name}' must be above 0 to 1000 m, got {self.geometry}."
@@ -71,13 +81,36 @@ class FreeBody:
             )
         object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of object '{self.name}'"))
 
+    @functools.cached_property
+    def solid(self) -> Box | Sphere | Cylinder | TriangleMesh:
+        """Its shape; that of a mesh is read from its file.
+
+        Raises:
+            InvalidDescription: the file cannot be read.
+        """
+        shape = self.geometry
+        if not isinstance(shape, Mesh):
+            return shape
+        return shared_mesh(read_mesh(Path(shape.filename), shape.scale))
+
+    def _size(self) -> Sequence[float]:
+        if not isinstance(self.geometry, Mesh):
+            return geom_size(self.geometry)
+        try:
+            solid = self.solid
+        except InvalidDescription as error:
+            raise InvalidConfig(f"object '{self.name}': {error}") from error
+        assert isinstance(solid, TriangleMesh)
+        return [float(x) for x in np.ptp(solid.vertices, axis=0)]
+
 
 def parse_free_body(word: str) -> FreeBody:
     """Return the object of a word ``NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]``.
 
     Shapes are ``box`` (length, width, height), ``sphere`` (radius) and ``cylinder`` (radius,
-    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; and ``drawer``
-    (depth, width, height), placed by the centre of its handle, x towards the cabinet.
+    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; ``drawer``
+    (depth, width, height), placed by the centre of its handle, x towards the cabinet; and ``mesh``
+    (file, and optionally a scale), such as ``cup:=mesh:cup.stl,0.001:0.2@0.5,0,0``.
 
     Raises:
         InvalidConfig: names the invalid part.
@@ -86,11 +119,15 @@ def parse_free_body(word: str) -> FreeBody:
     if found is None or found["shape"] not in _SHAPES:
         raise InvalidConfig(
             f"'{word}' is no object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, sphere, "
-            "cylinder or drawer, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
+            "cylinder, drawer or mesh, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
         )
     kind, count = _SHAPES[found["shape"]]
+    file, sizes = "", found["size"]
+    if kind is Mesh:
+        file, _, scale = sizes.partition(",")
+        sizes = scale or "1"
     try:
-        size, at = ([float(x) for x in found[part].split(",")] for part in ("size", "at"))
+        size, at = ([float(x) for x in numbers.split(",")] for numbers in (sizes, found["at"]))
         mass = float(found["mass"])
     except ValueError:
         raise InvalidConfig(f"'{word}': sizes, mass and place must be numbers") from None
@@ -100,6 +137,8 @@ def parse_free_body(word: str) -> FreeBody:
         )
     X = from_xyz_rpy(at[:3], (0.0, 0.0, at[3] if len(at) == 4 else 0.0))
     name = found["name"].strip()
+    if kind is Mesh:
+        return FreeBody(name, Mesh(str(Path(file.strip()).absolute()), (size[0],) * 3), mass, X)
     if found["shape"] == "drawer":
         return FreeBody(name, HANDLE, mass, X, drawer=(size[0], size[1], size[2]))
     geometry = Box((size[0], size[1], size[2])) if kind is Box else kind(*size)
@@ -118,18 +157,50 @@ def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
             name=f"{PREFIX}{body.name}", pos=X[:3, 3], quat=quat_wxyz(X[:3, :3])
         )
         made.add_freejoint(name=f"{PREFIX}{body.name}")
-        made.mass, made.inertia, made.explicitinertial = body.mass, _inertia(body), True
-        made.ipos, made.iquat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
-        geom = made.add_geom(name=f"{PREFIX}{body.name}/0", rgba=body.rgba)
-        set_primitive(geom, body.geometry)
-        geom.friction[0] = body.friction
-        geom.solref = contact_reference(spec.option.timestep)
-        geom.condim = 4 if isinstance(body.geometry, Box) else 6  # 6: rolling friction
+        made.mass, made.explicitinertial = body.mass, True
+        made.ipos, made.iquat, made.inertia = _inertia(body)
+        for k, (geometry, corners) in enumerate(_pieces(body.solid)):
+            geom = made.add_geom(name=f"{PREFIX}{body.name}/{k}", rgba=body.rgba)
+            if geometry is not None:
+                set_primitive(geom, geometry)
+            else:
+                geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, geom.name
+                shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+                spec.add_mesh(name=geom.name, uservert=corners.ravel(), inertia=shell)
+            geom.friction[0] = body.friction
+            geom.solref = contact_reference(spec.option.timestep)
+            geom.condim = 4 if isinstance(body.solid, Box) else 6  # 6: rolling friction
 
 
-def _inertia(body: FreeBody) -> Array:
+def _pieces(
+    solid: Box | Sphere | Cylinder | TriangleMesh,
+) -> Iterator[tuple[Box | Sphere | Cylinder | None, Array]]:
+    """Return a primitive, or the corners of a mesh's convex hulls [m], shape (c, 3)."""
+    if isinstance(solid, TriangleMesh):
+        yield from ((None, solid_corners(corners)) for corners in hulls_of(solid))
+    else:
+        yield solid, np.empty((0, 3))
+
+
+def _inertia(body: FreeBody) -> tuple[Array, Array, Array]:
+    """Return centre of mass [m], orientation (wxyz) and moments of the principal axes [kg m^2]."""
+    solid = body.solid
+    if not isinstance(solid, TriangleMesh):
+        return np.zeros(3), np.array((1.0, 0.0, 0.0, 0.0)), _principal_moments(solid, body.mass)
+    try:
+        centre, inertia = mass_properties(solid.vertices[solid.triangles], body.mass)
+    except ValueError as error:
+        raise InvalidConfig(
+            f"the mesh of object '{body.name}' encloses no volume: it must be closed, with its "
+            "triangles counterclockwise from outside"
+        ) from error
+    moments, axes = np.linalg.eigh(inertia)
+    axes[:, 2] *= np.sign(np.linalg.det(axes))
+    return centre, quat_wxyz(axes), moments
+
+
+def _principal_moments(solid: Box | Sphere | Cylinder, m: float) -> Array:
     """Return the principal moments of inertia of a solid [kg m^2], shape (3,)."""
-    solid, m = body.geometry, body.mass
     if isinstance(solid, Box):
         x, y, z = np.square(solid.size)
         return np.array((y + z, x + z, x + y)) * m / 12.0

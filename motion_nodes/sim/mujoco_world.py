@@ -15,16 +15,14 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, SimulationDiverged, UnknownRobot
 from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
-from motion_nodes.sim.drawers import handle_in_drawer
 from motion_nodes.sim.drive_targets import DriveTargets
-from motion_nodes.sim.free_bodies import PREFIX as FREE
+from motion_nodes.sim.free_bodies import FreeBody
+from motion_nodes.sim.free_objects import FreeObjects
 from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
-from motion_nodes.sim.mjcf_shapes import quat_wxyz
-from motion_nodes.sim.placement import RobotPlacement, rigid_pose, root_to_base
+from motion_nodes.sim.placement import RobotPlacement, root_to_base
 from motion_nodes.sim.scene_bodies import SceneBody
 from motion_nodes.sim.scene_cell import SceneCell
 from motion_nodes.sim.surface_gripper import (
@@ -32,7 +30,6 @@ from motion_nodes.sim.surface_gripper import (
     GripState,
     SurfaceGripper,
     UnknownGripper,
-    UnknownObject,
 )
 
 _MOST_SUBSTEPS = 4
@@ -79,10 +76,8 @@ class MujocoWorld(RobotBackend):
         super().__init__(placements)
         spec, self.model = build_model(placements, config or WorldConfig())
         self._scene = SceneCell(spec, self.placements)
-        self._shapes = {item.name: item.geometry for item in (config.objects if config else ())}
-        self.objects = tuple(self._shapes)
-        self._handles = {item.name: handle_in_drawer(item.drawer[0]) for item in
-                         (config.objects if config else ()) if item.drawer is not None}  # fmt: skip
+        self._free = FreeObjects(config.objects if config else ())
+        self.objects = tuple(self._free.bodies)
         """Names of the objects that move freely."""
         self.grippers = {
             item.name: GripperRun(item) for item in (config.surface_grippers if config else ())
@@ -171,6 +166,7 @@ class MujocoWorld(RobotBackend):
             raise SimulationDiverged(self._diverged)
         if count < 1:
             return
+        self._free.apply_pushes(self.data)
         if any(gripper.state is not GripState.OPEN for gripper in self.grippers.values()):
             for _ in range(count):
                 self._integrate(1)
@@ -201,11 +197,7 @@ class MujocoWorld(RobotBackend):
         Raises:
             UnknownObject: no object has the name.
         """
-        if name not in self.objects:
-            raise UnknownObject(name, self.objects)
-        body, X = self.data.body(f"{FREE}{name}"), np.eye(4)
-        X[:3, :3], X[:3, 3] = body.xmat.reshape(3, 3), body.xpos
-        return X @ self._handles[name] if name in self._handles else X
+        return self._free.pose(name, self.data)
 
     def place_object(self, name: str, X_WO: Array) -> None:
         """Put an object at rest at a pose in the world, shape (4, 4); grippers lose it.
@@ -214,26 +206,31 @@ class MujocoWorld(RobotBackend):
             UnknownObject: no object has the name.
             InvalidConfig: the pose is not rigid, or the object is a drawer.
         """
-        if name not in self.objects:
-            raise UnknownObject(name, self.objects)
-        if name in self._handles:
-            raise InvalidConfig(f"'{name}' is a drawer, which is not moved; pull it open")
-        X = rigid_pose(X_WO, f"pose of object '{name}'")
+        self._free.place(name, X_WO, self.data)
         for gripper in self.grippers.values():
             gripper.drop(name, self.model, self.data)
-        joint = self.data.joint(f"{FREE}{name}")
-        joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
-        joint.qvel[:] = 0.0
 
-    def object_shape(self, name: str) -> Box | Sphere | Cylinder:
-        """Return the shape of an object.
+    def push_object(self, name: str, wrench: Array, duration: float) -> None:
+        """Let a force and a torque act on the centre of mass of an object for a time.
+
+        Args:
+            name: of the object.
+            wrench: force [N] and torque [N m] in the axes of the world, shape (6,).
+            duration: in simulated time; a further call replaces it [s].
+
+        Raises:
+            UnknownObject: no object has the name.
+            InvalidCommand: a component is not finite or too large.
+        """
+        self._free.push(name, wrench, self.time + duration)
+
+    def free_body(self, name: str) -> FreeBody:
+        """Return an object as it was configured, with its shape.
 
         Raises:
             UnknownObject: no object has the name.
         """
-        if name not in self._shapes:
-            raise UnknownObject(name, self.objects)
-        return self._shapes[name]
+        return self._free.body(name)
 
     def _check_gripper(self, gripper: SurfaceGripper) -> None:
         robot = next((p.robot for p in self.placements if p.name == gripper.robot), None)
@@ -316,6 +313,7 @@ class MujocoWorld(RobotBackend):
     def _reset_state(self) -> None:
         """Reset joints to home, bases to their placements, and the time to zero."""
         self._diverged = ""
+        self._free.reset()
         mujoco.mj_resetData(self.model, self.data)
         set_home(self.model, self.data, self.placements)
         for gripper in self.grippers.values():

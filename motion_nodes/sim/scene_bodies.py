@@ -2,8 +2,8 @@
 """Objects of planning scenes as bodies of a MuJoCo model.
 
 World objects are mocap bodies: they are placed by their pose and not moved by contacts. Attached
-bodies are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so meshes
-that are not convex are rejected; a cone becomes an inscribed convex mesh.
+bodies are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so a mesh
+that is not convex becomes the hulls of the exact checks; a cone becomes an inscribed convex mesh.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.scene.mesh_hulls import hulls_of
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.scenery import SCENERY
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
-from motion_nodes.scene.voxels import OCTOMAP, Voxels
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.voxels import OCTOMAP
+from motion_nodes.sim.mjcf_meshes import solid_corners
 from motion_nodes.sim.mjcf_shapes import (
     ROBOTS,
     SURROUNDINGS,
@@ -35,8 +37,6 @@ PREFIX = "scene/"
 """Prefix of the names of these bodies."""
 MAX_BODIES = 1000
 """Max number of bodies in a cell, which lengthens a step by 0.1 to 0.2 ms."""
-CONVEX_TOLERANCE = 1e-3
-"""Max distance of a convex mesh's vertices beyond the plane of a face, relative to its size."""
 OBJECT_GROUP = 0
 """Geom group of these bodies; visible by default in MuJoCo's viewers."""
 _CONE_SIDES = 32
@@ -112,7 +112,7 @@ def add_body(
         robot_bodies: names in the model of its robot's links, by link.
 
     Raises:
-        InvalidCommand: a mesh that is not convex.
+        InvalidCommand: a shape that MuJoCo does not have.
     """
     if body.link:
         parent = spec.body(robot_bodies[body.link])
@@ -126,13 +126,14 @@ def add_body(
         made = spec.worldbody.add_body(
             name=name, mocap=True, pos=X_WO[:3, 3], quat=quat_wxyz(X_WO[:3, :3])
         )
-    for index, part in enumerate(body.parts):
+    pieces = [(part.X_OS, piece) for part in body.parts for piece in _pieces(part.solid)]
+    for index, (X_OS, piece) in enumerate(pieces):
         geom = made.add_geom(name=f"{name}/{index}", group=OBJECT_GROUP, rgba=body.rgba)
-        geom.pos = part.X_OS[:3, 3]
-        geom.quat = quat_wxyz(part.X_OS[:3, :3])
+        geom.pos = X_OS[:3, 3]
+        geom.quat = quat_wxyz(X_OS[:3, :3])
         geom.solref = contact_reference(spec.option.timestep)
         geom.contype, geom.conaffinity = contact_types(body)
-        _shape(spec, geom, part, f"{name}/{index}")
+        _shape(spec, geom, piece, f"{name}/{index}")
 
 
 def contact_types(body: SceneBody) -> tuple[int, int]:
@@ -148,7 +149,7 @@ def check_body(name: str, body: SceneBody) -> None:
         body: the body.
 
     Raises:
-        InvalidCommand: a plane attached to a link, or a mesh that is not convex.
+        InvalidCommand: a plane attached to a link, or a shape that MuJoCo refuses.
     """
     if body.link and any(isinstance(part.solid, HalfSpace) for part in body.parts):
         raise InvalidCommand("a plane cannot be attached to a link")
@@ -168,13 +169,27 @@ def body_name(prefix: str, name: str) -> str:
     return f"{PREFIX}{prefix}/{name}" if prefix else f"{PREFIX}{name}"
 
 
+def load_hulls(body: SceneBody) -> None:
+    """Load or compute the convex hulls of a body's meshes, so that adding it does not delay."""
+    for part in body.parts:
+        if isinstance(part.solid, TriangleMesh):
+            hulls_of(part.solid)
+
+
 def _touching(allowed: AllowedCollisions, name: str, links: Iterable[str]) -> frozenset[str]:
     return frozenset(link for link in links if allowed.allows(link, name))
 
 
-def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> None:
+def _pieces(solid: Solid) -> list[Solid | Array]:
+    """Return a solid as solids that MuJoCo has, and corners of convex hulls [m], shape (c, 3)."""
+    if isinstance(solid, TriangleMesh):
+        return [solid_corners(corners) for corners in hulls_of(solid)]
+    return [_cone_vertices(solid) if isinstance(solid, Cone) else solid]
+
+
+def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, solid: Solid | Array, name: str) -> None:
     """Set type and size of a geom."""
-    solid, kind = part.solid, mujoco.mjtGeom
+    kind = mujoco.mjtGeom
     if isinstance(solid, Box | Sphere | Cylinder):
         types = {Box: kind.mjGEOM_BOX, Sphere: kind.mjGEOM_SPHERE, Cylinder: kind.mjGEOM_CYLINDER}
         geom.type = types[type(solid)]
@@ -187,16 +202,12 @@ def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> 
         geom.type = kind.mjGEOM_PLANE
         geom.size[:] = (0.0, 0.0, 1.0)
     else:
-        geom.type = kind.mjGEOM_MESH
-        geom.meshname = name
-        if isinstance(solid, Voxels):
-            raise InvalidCommand("voxels are no body of the simulation")
-        vertices = _cone_vertices(solid) if isinstance(solid, Cone) else _convex_vertices(solid)
-        spec.add_mesh(
-            name=name,
-            uservert=vertices.ravel(),
-            inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX,
-        )
+        if not isinstance(solid, np.ndarray):
+            raise InvalidCommand(f"{type(solid).__name__.lower()} is no shape of the simulation")
+        geom.type, geom.meshname = kind.mjGEOM_MESH, name
+        # Shell: these bodies need no mass, and the volume of a plate may be nothing.
+        shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+        spec.add_mesh(name=name, uservert=solid.ravel(), inertia=shell)
 
 
 def _cone_vertices(cone: Cone) -> Array:
@@ -205,26 +216,3 @@ def _cone_vertices(cone: Cone) -> Array:
     ring = np.column_stack((cone.radius * np.cos(angles), cone.radius * np.sin(angles)))
     base = np.column_stack((ring, np.full(_CONE_SIDES, -0.5 * cone.height)))
     return np.vstack((base, (0.0, 0.0, 0.5 * cone.height)))
-
-
-def _convex_vertices(mesh: TriangleMesh) -> Array:
-    """Return the vertices of a convex mesh [m], shape (v, 3).
-
-    Raises:
-        InvalidCommand: the mesh is not convex; its hull would block free space.
-    """
-    vertices = mesh.vertices[np.unique(mesh.triangles)] if not mesh.convex else mesh.vertices
-    if not mesh.convex:
-        a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
-        normals = np.cross(b - a, c - a)
-        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-        offsets = np.einsum("ij,ij->i", normals, a)
-        size = float(np.ptp(vertices, axis=0).max())
-        for normal, offset in zip(normals, offsets, strict=True):
-            heights = vertices @ normal - offset
-            if heights.max() > CONVEX_TOLERANCE * size and heights.min() < -CONVEX_TOLERANCE * size:
-                raise InvalidCommand(
-                    "its mesh is not convex; only convex meshes can be simulated. Decompose it "
-                    "into convex parts"
-                )
-    return np.asarray(vertices)

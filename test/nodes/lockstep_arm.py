@@ -339,5 +339,5 @@ class LockstepArm:
         pass
 
     def _truth(self, name: str) -> ObjectState:
-        shape = self.world.object_shape(name)
+        shape = self.world.free_body(name).geometry
         return ObjectState(name, self.world.object_pose(name), shape, self.world.time)

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
+import trimesh
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.scene.world import World
+from motion_nodes.tasks.grasps import grasps_of
 
 
 def marker(name: str, x: float, number: int = 0) -> Marker:
@@ -22,12 +26,13 @@ def marker(name: str, x: float, number: int = 0) -> Marker:
 
 
 class Observer:
-    """Objects of a detector whose messages the test gives."""
+    """Objects of a detector whose messages the test gives; ``shown`` is what it publishes."""
 
     def __init__(self) -> None:
         self.warnings: dict[str, str] = {}
         self.message: MarkerArray | None = None
-        ignored = SimpleNamespace(publish=lambda message: None)
+        self.shown: list[Any] = []
+        ignored = SimpleNamespace(publish=self.shown.append)
         node: Any = SimpleNamespace(
             poll=lambda *args: SimpleNamespace(newest=lambda: self.message),
             advertise=lambda *args: ignored,
@@ -58,3 +63,33 @@ def test_two_detections_of_one_name_are_both_refused_and_named() -> None:
     # Names that are new are refused, too, and one that is unique again is used.
     assert observer.see(marker("cube", 0.4), marker("cup", 0.3), marker("cup", 0.3, 1)) == {"cube"}
     assert observer.objects.ambiguous == ("cup",)
+
+
+def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_path: Path) -> None:
+    """An L: its surface faces itself where its box does not, and its origin is a corner."""
+    outline = np.array(((0, 0), (0.12, 0), (0.12, 0.03), (0.03, 0.03), (0.03, 0.12), (0, 0.12)))
+    path = tmp_path / "ell.stl"
+    solid = trimesh.creation.extrude_triangulation(
+        outline, np.array([(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)]), 0.04
+    )
+    solid.apply_scale(1000.0)
+    solid.export(path)
+    seen = marker("ell", 0.4)
+    seen.type, seen.mesh_resource = Marker.MESH_RESOURCE, f"file://{path}"
+    seen.scale.x = seen.scale.y = seen.scale.z = 0.001
+    observer = Observer()
+    assert observer.see(seen) == {"ell"}
+    state = observer.objects.detected("ell")
+    assert state is not None
+    np.testing.assert_allclose(state.shape.size, (0.12, 0.12, 0.04), atol=1e-6)
+    np.testing.assert_allclose(state.X_WO[:3, 3], (0.46, 0.06, 0.02), atol=1e-6)
+    widths = {round(grasp.width, 3) for grasp in grasps_of(state, 0.08)}
+    assert widths == {0.03}
+    (shown,) = observer.shown
+    assert len(shown.meshes[0].triangles) == len(solid.faces)
+    assert shown.pose.position.x == pytest.approx(0.4)
+    # A file that is not there is named, and the object is left out.
+    gone = marker("cup", 0.3)
+    gone.type, gone.mesh_resource = Marker.MESH_RESOURCE, "file:///nowhere/cup.stl"
+    assert observer.see(gone) == set()
+    assert "/nowhere/cup.stl" in observer.warnings["marker cup"]

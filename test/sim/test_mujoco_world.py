@@ -474,7 +474,7 @@ def test_a_drawer_slides_by_friction_and_damping_and_stays_in_its_cabinet(
     np.testing.assert_allclose(closed, from_xyz_rpy((2.0, 0.1, 0.3), (0.0, 0.0, 0.4)), atol=1e-9)
 
     def pulled(force: float, seconds: float) -> float:
-        world.data.body("object:drawer").xfrc_applied[:3] = force * out
+        world.push_object("drawer", np.array((*(force * out), 0.0, 0.0, 0.0)), seconds)
         for _ in range(round(seconds / world.time_step)):
             world.step()
         moved = (world.object_pose("drawer") - closed)[:3, 3]

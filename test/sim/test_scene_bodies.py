@@ -6,6 +6,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+import trimesh
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -13,7 +14,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.scenery import floor_of
-from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
 from motion_nodes.scene.world import World
 from motion_nodes.sim.cell_contacts import ContactLog
 from motion_nodes.sim.drive_targets import JointTargets
@@ -28,6 +29,12 @@ CUBE_FACES = [
     (0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1),
     (2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3),
 ]  # fmt: skip
+
+
+def torus(major: float, minor: float) -> TriangleMesh:
+    """A ring of 1024 triangles, flat on its frame's x-y plane [m]."""
+    made = trimesh.creation.torus(major, minor, major_sections=32, minor_sections=16)
+    return triangle_mesh(made.vertices, made.faces)
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +71,12 @@ class Cell:
         q = self.placement.robot.home.copy()
         q[1] += 0.8
         return self.go(q, seconds)
+
+    def ray(self, start: np.ndarray, direction: np.ndarray) -> float:
+        """Return the height at which a ray meets a body; 0 or less: the floor, or nothing."""
+        model, data = self.physics.model, self.physics.data
+        distance = mujoco.mj_ray(model, data, start, direction, None, 1, -1, np.zeros(1, np.int32))
+        return float(start[2] - distance) if distance >= 0.0 else 0.0
 
     @property
     def hand_height(self) -> float:
@@ -265,42 +278,49 @@ def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot)
 
 
 @pytest.mark.parametrize(
-    ("item", "reason"),
+    "mesh",
     [
-        (  # an L of two cubes
-            world_object(
-                "bent",
-                triangle_mesh(
-                    CUBE + [(x + 0.2, y, z + 0.2) for x, y, z in CUBE],
-                    CUBE_FACES + [tuple(i + 8 for i in face) for face in CUBE_FACES],
-                ),
-                from_xyz_rpy(AWAY),
+        pytest.param(torus(0.3, 0.1), id="ring"),
+        pytest.param(
+            triangle_mesh(
+                CUBE + [(x + 0.2, y, z + 0.2) for x, y, z in CUBE],
+                CUBE_FACES + [tuple(i + 8 for i in face) for face in CUBE_FACES],
             ),
-            "not convex",
+            id="two cubes",
         ),
-        (
-            world_object(
-                "flat", triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [(0, 1, 2)]),
-                from_xyz_rpy(AWAY),
-            ),
-            "",
-        ),
+        pytest.param(triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0)], [(0, 1, 2)]), id="flat"),
     ],
-)  # fmt: skip
-def test_what_physics_cannot_have_is_named_and_the_rest_is_there(
-    cell: Cell, item, reason: str
-) -> None:
-    cell.add(item, world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)))
-    assert reason in cell.physics.body_faults[f"scene/{item.name}"]
-    assert set(cell.physics.bodies) == {"scene/box"}
-    cell.physics.step(10)
+)
+def test_a_mesh_in_physics_is_where_its_surface_is(cell: Cell, mesh: TriangleMesh) -> None:
+    """Rays from above hit it at the height of the mesh, and pass where it has a hole."""
+    X_WO = from_xyz_rpy((-2.0, 0.0, 1.0), (0.0, 0.0, 0.4))
+    cell.add(world_object("item", mesh, X_WO))
+    assert cell.physics.body_faults == {}
+    cell.physics.step()
+    surface = trimesh.Trimesh(mesh.vertices, mesh.triangles, process=False)
+    surface.apply_transform(X_WO)
+    low, high = surface.bounds
+    rng, down = np.random.default_rng(0), np.array([0.0, 0.0, -1.0])
+    starts = np.column_stack((rng.uniform(low[:2], high[:2], (300, 2)), np.full(300, 3.0)))
+    tops = np.full(300, -np.inf)
+    at, ray, _ = surface.ray.intersects_location(starts, np.tile(down, (300, 1)))
+    np.maximum.at(tops, ray, at[:, 2])
+    seen = np.array([cell.ray(start, down) for start in starts])
+    hit = np.isfinite(tops)
+    assert (seen[hit] >= tops[hit] - 1e-4).all()
+    # The hulls contain the mesh, and exceed it by 1 % of its size.
+    away = surface.nearest.on_surface(np.column_stack((starts[:, :2], seen))[seen > 0.0])[1]
+    assert away.max(initial=0.0) < 0.012 * np.ptp(mesh.vertices, axis=0).max()
+    assert (seen > 0.0).mean() < hit.mean() + 0.05
 
 
-def test_a_carried_plane_is_named(cell: Cell) -> None:
+def test_a_carried_plane_is_named_and_the_rest_is_there(cell: Cell) -> None:
     part = Part(HalfSpace(), np.eye(4))
     cell.world.attach(AttachedBody("plane", "panda_hand", np.eye(4), (part,)))
-    cell.update()
+    cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)))
     assert "plane" in cell.physics.body_faults["scene/plane"]
+    assert set(cell.physics.bodies) == {"scene/box"}
+    cell.physics.step(10)
 
 
 def test_there_is_a_bound_on_the_number_of_bodies(cell: Cell) -> None:

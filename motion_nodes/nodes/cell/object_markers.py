@@ -7,7 +7,7 @@ from typing import Any
 
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.model.tree import Box, Mesh, Sphere
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
@@ -33,9 +33,12 @@ class ObjectMarkers:
         self._out.publish(self._message)
 
     def _marker(self, name: str) -> Marker:
-        marker, shape = Marker(ns=name), self._world.object_shape(name)
+        marker, shape = Marker(ns=name), self._world.free_body(name).geometry
         marker.header.frame_id = FRAME
-        if isinstance(shape, Box):
+        if isinstance(shape, Mesh):
+            marker.type, size = Marker.MESH_RESOURCE, shape.scale
+            marker.mesh_resource = f"file://{shape.filename}"
+        elif isinstance(shape, Box):
             marker.type, size = Marker.CUBE, shape.size
         elif isinstance(shape, Sphere):
             marker.type, size = Marker.SPHERE, (2.0 * shape.radius,) * 3

@@ -20,10 +20,11 @@ from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
 from motion_nodes.scene.scene import Scene
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
-from motion_nodes.sim.scene_bodies import SceneBody, bodies_of, body_name
+from motion_nodes.sim.scene_bodies import SceneBody, bodies_of, body_name, load_hulls
 
 PERIOD = 0.02
 """Period of scene updates [s]."""
@@ -71,6 +72,9 @@ class SceneFollowing:
             if any(group.tip is not None for group in placed.robot.groups.values())
         ]
         self._scenes: list[Scene] = [Scene()] * len(self._followed)
+        self._meshes = MeshPreparation()
+        self._waiting = False
+        """Whether bodies are left out because their meshes are being prepared."""
         self._pending: dict[str, SceneBody] | None = None
         """All bodies, until the loop has applied them."""
         self._faults: dict[str, str] = {}
@@ -94,6 +98,7 @@ class SceneFollowing:
     def destroy(self) -> None:
         """Stop and unsubscribe."""
         self.stop()
+        self._meshes.close()
         for _, _, follower in self._followed:
             follower.destroy()
 
@@ -137,7 +142,13 @@ class SceneFollowing:
     def _update(self) -> None:
         """Read the scenes; changed bodies replace those that the loop has not applied yet."""
         scenes = [follower.scene for _, _, follower in self._followed]
-        if all(a is b for a, b in zip(scenes, self._scenes, strict=True)):
+        unchanged = all(a is b for a, b in zip(scenes, self._scenes, strict=True))
+        if unchanged and not self._waiting:
+            return
+        ready = self._meshes.ready(
+            large_meshes(part for scene in scenes for part in all_parts(scene))
+        )
+        if unchanged and not ready:
             return
         bodies: dict[str, SceneBody] = {}
         for (place, placed, _), scene in zip(self._followed, scenes, strict=True):
@@ -145,7 +156,15 @@ class SceneFollowing:
             # Objects of the simulation are there already.
             for name in self._cell.objects:
                 bodies.pop(body_name(place.namespace, name), None)
-        self._scenes, self._pending = scenes, bodies
+        if not ready:
+            bodies = {name: body for name, body in bodies.items() if self._prepared(body)}
+        for body in bodies.values():
+            load_hulls(body)
+        self._scenes, self._pending, self._waiting = scenes, bodies, not ready
+
+    def _prepared(self, body: SceneBody) -> bool:
+        """Return whether the meshes of a body can be simulated without a delay."""
+        return self._meshes.ready(large_meshes(body.parts))
 
 
 def _follower(node: MotionNode[Any], place: Placement, placed: RobotPlacement) -> SceneFollower:

@@ -177,7 +177,7 @@ class SurfaceGripperTopics:
         body, X_WL = world.data.body(gripper.body), np.eye(4)
         X_WL[:3, :3], X_WL[:3, 3] = body.xmat.reshape(3, 3), body.xpos
         X_LO = inverse(X_WL) @ world.object_pose(name)
-        parts = world_object(name, world.object_shape(name)).parts
+        parts = world_object(name, world.free_body(name).solid).parts
         held = AttachedBody(name, gripper.link, X_LO, parts, frozenset(self._touching()))
         return attached_message(held)
 

@@ -46,6 +46,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.message_order import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages, SceneWarnings
+from motion_nodes.scene.mesh_preparation import MeshPreparation, all_parts, large_meshes
 from motion_nodes.scene.scene import Scene, WorldObject, difference
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.voxels import OCTOMAP
@@ -108,6 +109,7 @@ class PlanningSceneOwner:
             )
         ]
         self._arrivals, self._early = Arrivals(self._topics), EarlyAttachments()
+        self._meshes, self._unprepared = MeshPreparation(), False
         self._published = self.world.scene
         self._published_positions: Array = np.full(len(robot.joint_names), np.nan)
         self._published_at = -np.inf
@@ -170,6 +172,8 @@ class PlanningSceneOwner:
             expired = self._early.given_up()
             if expired:
                 self._change(*expired, waiting=False)  # which rejects them
+            if self._unprepared:
+                self._prepare_meshes()
             self._publish_changes()
 
     def scene_with(self, change: PlanningScene, state: RobotState | None = None) -> Scene:
@@ -234,6 +238,7 @@ class PlanningSceneOwner:
 
     def destroy(self) -> None:
         """Destroy the subscriptions; the node destroys its publishers."""
+        self._meshes.close()
         for topic in self._topics:
             topic.destroy()
 
@@ -259,11 +264,20 @@ class PlanningSceneOwner:
         after, findings = self.messages.apply(before, *messages, early=early)
         if after is not before:
             self.world.replace(after)
+            self._prepare_meshes()
         for text in findings.refused:
             self._node.warn("scene", f"planning scene: rejected: {text}")
         for text in findings.warnings:
             self._node.warn("scene", f"planning scene: {text}")
         return findings
+
+    def _prepare_meshes(self) -> None:
+        """Have prepared what nodes compute of meshes, before one is attached; with the lock held.
+
+        Loops of followers would stall when they compute it.
+        """
+        meshes = large_meshes(all_parts(self.world.scene))
+        self._unprepared = not self._meshes.ready(meshes)
 
     def _publish_changes(self) -> None:
         """Publish the difference from the last published scene; with the lock held."""

@@ -20,6 +20,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.nodes.task.detected_meshes import DetectedMeshes
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_of
@@ -80,6 +81,9 @@ class ObservedObjects:
         self._written_at = -1.0
         self._composites: dict[str, CompositeObject] = {}
         """Objects of the scene that are no single box, cylinder or sphere, also held ones."""
+        self._meshes = DetectedMeshes()
+        self._seen_meshes: dict[str, CompositeObject] = {}
+        """Detected objects that are meshes."""
         self._kept: dict[str, ObjectState] = {}
         """Objects that are hidden or held, or not in the scene again yet, as they were before."""
         self._shown_at = -math.inf
@@ -190,8 +194,8 @@ class ObservedObjects:
         self._kept.pop(name, None)
 
     def _composite(self, name: str) -> CompositeObject | None:
-        """Return the shape of an object that is no primitive; what a detector sees is one."""
-        return None if self.detects(name) else self._composites.get(name)
+        """Return the shape of an object that is no primitive; None for others."""
+        return (self._seen_meshes if self.detects(name) else self._composites).get(name)
 
     def _state_of(self, item: WorldObject, now: float) -> ObjectState | None:
         """Return the state of an object of the scene; None if it has no bounds."""
@@ -226,9 +230,14 @@ class ObservedObjects:
 
     def _state(self, marker: Marker) -> ObjectState:
         pose = pose_of(marker.pose, f"the pose of '{marker.ns}'")[0]
-        shape = _shape(marker)
         stamp = 1e-9 * stamp_ns(marker) or self.now()
-        return ObjectState(marker.ns, self._X_BW @ pose, shape, stamp, _movable(shape))
+        self._seen_meshes.pop(marker.ns, None)
+        shape = _shape(marker)
+        if shape is not None:
+            return ObjectState(marker.ns, self._X_BW @ pose, shape, stamp, _movable(shape))
+        known = self._seen_meshes[marker.ns] = self._meshes.of(marker)
+        X_BB, box = self._X_BW @ pose @ known.X_OB, known.box
+        return ObjectState(marker.ns, X_BB, box, stamp, _movable(box), mesh=known.mesh)
 
     def _moved(self, name: str, pose: Array) -> bool:
         before = self._written.get(name)
@@ -240,10 +249,13 @@ def _movable(shape: Shape) -> bool:
     return max(size) <= FIXED
 
 
-def _shape(marker: Marker) -> Shape:
+def _shape(marker: Marker) -> Shape | None:
+    """Return the shape of a marker; None for a mesh."""
     x, y, z = marker.scale.x, marker.scale.y, marker.scale.z
     if not all(np.isfinite((x, y, z))) or min(x, y, z) <= 0.0:
         raise MotionError(f"its size is {x}, {y}, {z} m")
+    if marker.type == Marker.MESH_RESOURCE:
+        return None
     if marker.type == Marker.SPHERE:
         return Sphere(0.5 * x)
     return Cylinder(0.5 * x, z) if marker.type == Marker.CYLINDER else Box((x, y, z))

@@ -16,6 +16,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.scene.mesh_cache import shared_mesh
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import (
     Cone,
@@ -155,9 +156,10 @@ def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
     bounds.check_numbers(vertices, bounds.SIZE, f"vertices of {what}", "xyz")
     triangles = [triangle.vertex_indices for triangle in message.triangles]
     try:
-        return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), IDENTITY
+        mesh = triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64))
     except InvalidCommand as error:
         raise InvalidCommand(f"{what}: {error}") from None
+    return shared_mesh(mesh), IDENTITY
 
 
 def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
