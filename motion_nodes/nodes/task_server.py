@@ -16,9 +16,12 @@ from motion_nodes.api.robot_model import RobotModel
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
 from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.mobile_base import MobileBase
+from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.skill_robot import TaskRobot
 from motion_nodes.nodes.task.task_actions import TaskActionServer
@@ -33,7 +36,8 @@ from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_prefix
+from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.tasks.base_poses import parse_places
 from motion_nodes.tasks.served_task import MAX_TEXT_SHOWN, ServedTask
 from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
@@ -62,10 +66,22 @@ class TaskServerParams(FramedParams):
     )
     placement: tuple[float, ...] = param(
         (0.0, 0.0, 0.0),
-        doc="Pose of the robot's base in the frame of the detector: x, y, yaw.",
+        doc="Pose of the robot's base, of a mobile one its odometry frame, in the frame of the "
+        "detector: x, y, yaw.",
         unit="m and rad",
         read_only=True,
     )
+    places: tuple[str, ...] = param(
+        (),
+        doc="Places that a mobile base drives to, each as NAME:=X,Y[,YAW] in the frame of the "
+        "detector: kitchen:=2.0,1.5,1.57.",
+        unit="m and rad",
+        read_only=True,
+    )
+    stand_off: float = param(
+        0.8, doc="Distance of a mobile base from an object that it drives to.", unit="m",
+        ge=0.1, le=10.0,
+    )  # fmt: skip
     grip_effort: float = param(
         30.0, doc="Max effort of each finger that holds an object; 0: that of the drives.",
         unit="N or N m", ge=0.0, le=1e4,
@@ -91,6 +107,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._motions: ArmMotions | None = None
         self._frames: TransformTree | None = None
         self._follower: SceneFollower | None = None
+        self._base: MobileBase | None = None
         self._actions: TaskActionServer | None = None
         self.task = ServedTask()
         """The newest task."""
@@ -114,14 +131,22 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         )
         x, y, yaw = params.placement
         X_WB = from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))
-        self._objects = ObservedObjects(self, follower, robot, X_WB, params.detector)
-        skills = ContactSkills(
-            self._motions, self._objects, follower.world, self._hand_links(),
-            check_grasp=lambda: self.params.check_grasp,
-            compliance=CompliantMotions(self, self._remote),
+        base = self._base = self._mobile_base(frames, prefix, X_WB)
+        base_pose = (lambda: X_WB) if base is None else base.pose
+        self._objects = ObservedObjects(self, follower, robot, base_pose, params.detector)
+        options = {
+            "check_grasp": lambda: self.params.check_grasp,
+            "compliance": CompliantMotions(self, self._remote),
+        }
+        parts = (self._motions, self._objects, follower.world, self._hand_links())
+        skills = ContactSkills(*parts, **options) if base is None else MobileSkills(
+            *parts, base=base, stand_off=lambda: self.params.stand_off, **options
         )  # fmt: skip
         skills.warm_up()
-        self._robot = TaskRobot(self._objects, skills, self._motions.cancel)
+        places = parse_places(params.places) if base is not None else {}
+        self._robot = TaskRobot(
+            self._objects, skills, self._cancel_motions, places, has_base=base is not None
+        )
         self._planner = RulePlanner()
         self.task = ServedTask()
         self._published = ""
@@ -170,11 +195,13 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             self._actions = None
         if self._motions is not None:
             self._motions.destroy()
+        if self._base is not None:
+            self._base.destroy()
         if self._follower is not None:
             self._follower.destroy()
         if self._frames is not None:
             self._frames.destroy()
-        self._motions = self._follower = self._frames = None
+        self._motions = self._follower = self._frames = self._base = None
 
     def waiting_for(self) -> str:
         """Return what is missing: the planning scene."""
@@ -194,6 +221,22 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             report.note("WARN", runner.reason)
 
     # ---- inside
+
+    def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> MobileBase | None:
+        """Return the client of the base's navigator; None for a robot without a base."""
+        robot = self.robot
+        if robot.base is None:
+            return None
+        frames = (
+            frame_id(prefix, robot.description.frames.odom), frame_id(prefix, robot.base_frame),
+        )  # fmt: skip
+        return MobileBase(self, self._remote, tree, frames, X_WO)
+
+    def _cancel_motions(self) -> None:
+        if self._motions is not None:
+            self._motions.cancel()
+        if self._base is not None:
+            self._base.cancel()
 
     def _take(self, text: str) -> None:
         """Begin the task of a message; one that is refused is reported in the status."""

@@ -12,6 +12,7 @@ import pytest
 import trimesh
 from visualization_msgs.msg import Marker, MarkerArray
 
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import grasps_of
@@ -30,6 +31,7 @@ class Observer:
 
     def __init__(self) -> None:
         self.warnings: dict[str, str] = {}
+        self.base: np.ndarray | None = np.eye(4)
         self.message: MarkerArray | None = None
         self.shown: list[Any] = []
         ignored = SimpleNamespace(publish=self.shown.append)
@@ -41,7 +43,7 @@ class Observer:
         )
         follower: Any = SimpleNamespace(world=World())
         robot: Any = SimpleNamespace(base_frame="base")
-        self.objects = ObservedObjects(node, follower, robot, np.eye(4), "/objects")
+        self.objects = ObservedObjects(node, follower, robot, lambda: self.base, "/objects")
         self.time = 0.0
 
     def see(self, *markers: Marker) -> set[str]:
@@ -93,3 +95,18 @@ def test_a_mesh_keeps_its_shape_in_the_scene_and_is_grasped_by_its_surface(tmp_p
     gone.type, gone.mesh_resource = Marker.MESH_RESOURCE, "file:///nowhere/cup.stl"
     assert observer.see(gone) == set()
     assert "/nowhere/cup.stl" in observer.warnings["marker cup"]
+
+
+def test_objects_stay_where_they_are_while_the_base_moves() -> None:
+    observer = Observer()
+    observer.see(marker("cube", 2.0))
+    observer.base = from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, 0.5 * np.pi))
+    observer.see(marker("cube", 2.0))
+    seen = observer.objects.detected("cube")
+    assert seen is not None
+    np.testing.assert_allclose(seen.X_WO[:2, 3], (0.0, -1.0), atol=1e-9)
+    assert len(observer.shown) == 2  # the planning scene is that of the base
+    # Without odometry, detections mean nothing.
+    observer.base = None
+    observer.see(marker("cup", 1.0))
+    assert observer.objects.detected("cup") is None

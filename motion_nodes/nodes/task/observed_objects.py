@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ class ObservedObjects:
         node: MotionNode[Any],
         follower: SceneFollower,
         robot: Robot,
-        X_WB: Array,
+        base_pose: Callable[[], Array | None],
         topic: str,
     ) -> None:
         """Subscribe.
@@ -63,11 +64,12 @@ class ObservedObjects:
             node: the node.
             follower: of the planning scene.
             robot: the robot; poses of objects are relative to its base.
-            X_WB: pose of its base in the frame of the detector, shape (4, 4).
+            base_pose: returns the pose of its base in the frame of the detector, shape (4, 4);
+                None: not known.
             topic: of the detector; empty: none.
         """
         self._node, self._follower = node, follower
-        self._frame, self._X_BW = robot.base_frame, inverse(X_WB)
+        self._frame, self._base_pose = robot.base_frame, base_pose
         self._markers = node.poll(MarkerArray, topic, qos.NEWEST) if topic else None
         self._objects_out = node.advertise(CollisionObject, "collision_object", qos.REQUESTS)
         self._attached_out = node.advertise(
@@ -214,7 +216,10 @@ class ObservedObjects:
         return ObjectState(name, X_WB, known.box, now, movable, known.solids, known.mesh)
 
     def _read(self, message: MarkerArray) -> None:
-        self._detected = {}
+        X_WB = self._base_pose()
+        if X_WB is None:
+            return
+        X_BW, self._detected = inverse(X_WB), {}
         counts = Counter(marker.ns for marker in message.markers)
         self.ambiguous = tuple(sorted(name for name, count in counts.items() if count > 1))
         for name in self.ambiguous:
@@ -223,21 +228,21 @@ class ObservedObjects:
             if counts[marker.ns] > 1:
                 continue
             try:
-                self._detected[marker.ns] = self._state(marker)
+                self._detected[marker.ns] = self._state(marker, X_BW)
             except MotionError as error:
                 self._node.warn(f"marker {marker.ns}", f"detected object ignored: {error}")
         self._once_detected |= self._detected.keys()
 
-    def _state(self, marker: Marker) -> ObjectState:
-        pose = pose_of(marker.pose, f"the pose of '{marker.ns}'")[0]
+    def _state(self, marker: Marker, X_BW: Array) -> ObjectState:
+        X_BO = X_BW @ pose_of(marker.pose, f"the pose of '{marker.ns}'")[0]
         stamp = 1e-9 * stamp_ns(marker) or self.now()
         self._seen_meshes.pop(marker.ns, None)
         shape = _shape(marker)
         if shape is not None:
-            return ObjectState(marker.ns, self._X_BW @ pose, shape, stamp, _movable(shape))
+            return ObjectState(marker.ns, X_BO, shape, stamp, _movable(shape))
         known = self._seen_meshes[marker.ns] = self._meshes.of(marker)
-        X_BB, box = self._X_BW @ pose @ known.X_OB, known.box
-        return ObjectState(marker.ns, X_BB, box, stamp, _movable(box), mesh=known.mesh)
+        box = known.box
+        return ObjectState(marker.ns, X_BO @ known.X_OB, box, stamp, _movable(box), mesh=known.mesh)
 
     def _moved(self, name: str, pose: Array) -> bool:
         before = self._written.get(name)

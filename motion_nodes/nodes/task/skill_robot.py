@@ -56,7 +56,7 @@ class WorkExecution:
 
 
 class TaskRobot:
-    """One arm with a gripper."""
+    """One arm with a gripper, on a mobile base or not."""
 
     def __init__(
         self,
@@ -64,14 +64,16 @@ class TaskRobot:
         skills: ArmSkills,
         cancel: Callable[[], None],
         places: Mapping[str, tuple[float, float, float]] | None = None,
+        has_base: bool = False,
     ) -> None:
-        """Create it from its parts."""
+        """Create it from its parts; ``places`` are those that a mobile base can drive to."""
         self._objects, self._skills, self._cancel = objects, skills, cancel
-        self._places = dict(places or {})
+        self._places, self._has_base = dict(places or {}), has_base
 
     def observe(self) -> WorldState:
         """Return the present state."""
-        return WorldState(self._objects.states(self.now()), self._places, self._objects.held)
+        objects = self._objects.states(self.now())
+        return WorldState(objects, self._places, self._objects.held, self._has_base)
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
         """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""

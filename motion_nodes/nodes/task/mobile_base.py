@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of a mobile manipulator: where it is, and drives through its navigator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from nav2_msgs.action import NavigateToPose
+
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.errors import MotionError
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.remote_work import RemoteAction, Work, require_success
+from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
+from motion_nodes.ros.messages.planar_messages import pose2_of, stamped_pose
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.transform_tree import TransformTree
+
+
+class MobileBase:
+    """Client of the navigator of one robot."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        jobs: ExecutorQueue,
+        tree: TransformTree,
+        frames: tuple[str, str],
+        X_WO: Array,
+    ) -> None:
+        """Create the client.
+
+        Args:
+            node: the node.
+            jobs: queue of its executor.
+            tree: transforms of /tf.
+            frames: odometry frame and base frame, as they are on /tf.
+            X_WO: pose of the odometry frame in the frame of the detector, shape (4, 4).
+        """
+        self._tree, (self._odom, self._base) = tree, frames
+        self._X_WO = np.asarray(X_WO)
+        self._drive = RemoteAction(node, jobs, NavigateToPose, "navigate_to_pose")
+
+    def pose(self) -> Array | None:
+        """Return the pose of the base in the frame of the detector, (4, 4); None if unknown."""
+        self._tree.update()
+        try:
+            return np.asarray(self._X_WO @ self._tree.pose(self._odom, self._base)[0])
+        except MotionError:
+            return None
+
+    def in_odom(self, place: tuple[float, float, float]) -> Pose2:
+        """Return a place in the frame of the detector as a pose in the odometry frame."""
+        return pose2_of(inverse(self._X_WO)).compose(Pose2(*place))
+
+    def beside(self, offset: tuple[float, float, float]) -> Pose2 | None:
+        """Return a pose given in the base frame as one in the odometry frame, if it is known."""
+        here = self.pose()
+        if here is None:
+            return None
+        return pose2_of(inverse(self._X_WO) @ here).compose(Pose2(*offset))
+
+    def drive(self, goal: Pose2) -> Work:
+        """Drive to a pose in the odometry frame.
+
+        Raises:
+            SkillFailed: with the reason of the navigator.
+        """
+        request = NavigateToPose.Goal(pose=stamped_pose(goal, self._odom, 0))
+        require_success((yield from self._drive.execute(request)), "drive")
+
+    def cancel(self) -> None:
+        """Cancel the drive under way, if there is one."""
+        self._drive.cancel()
+
+    def destroy(self) -> None:
+        """Destroy the client."""
+        self._drive.destroy()

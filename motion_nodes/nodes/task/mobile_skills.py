@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Skills of a mobile manipulator: those of its arm, and drives of its base."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.mobile_base import MobileBase
+from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.tasks.base_poses import stand_pose
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import WorldState
+
+ARRIVED = 0.5
+"""Time at rest after a drive until objects are observed again [s]."""
+
+
+class MobileSkills(ContactSkills):
+    """Skills of an arm on a base."""
+
+    def __init__(
+        self, *args: Any, base: MobileBase, stand_off: Callable[[], float], **options: Any
+    ) -> None:
+        """Create the skills; arguments as for :class:`ContactSkills`.
+
+        Args:
+            args: positional arguments.
+            base: that carries the arm.
+            stand_off: returns the distance of the base frame from an object it drives to [m].
+            options: other arguments.
+        """
+        super().__init__(*args, **options)
+        self._base, self._stand_off = base, stand_off
+
+    def _navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
+        base, target = self._base, state.objects.get(location)
+        if target is None and location not in state.places:
+            raise SkillFailed(f"'{location}' is no object and no place")
+        phase("fold")
+        yield from self._carry(self._motions.to_state("home"))
+        # The navigator checks the outline of this state only.
+        if target is None:
+            goal = base.in_odom(state.places[location])
+        else:
+            goal = base.beside(stand_pose(target.X_WO[:3, 3], self._stand_off()))
+        if goal is None:
+            raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
+        phase("drive")
+        yield from base.drive(goal)
+        end = time.monotonic() + ARRIVED
+        while time.monotonic() < end:
+            yield
+        phase("check")
+        # What is held moved with the base: detections on the way are older than its pose.
+        yield from self._measure()

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the base of a mobile manipulator stands, and its named places."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.tree import Array
+
+_PLACE = re.compile(r"(?P<name>[^:=]+):=(?P<at>[^:=]+)")
+
+
+def stand_pose(target: Array, distance: float) -> tuple[float, float, float]:
+    """Return a pose that faces a point from a distance, without a detour around it.
+
+    Args:
+        target: position of the point in the base frame [m], shape (3,).
+        distance: of the base frame from the point; a base that is closer only turns [m].
+
+    Returns:
+        x, y [m], yaw [rad] in the base frame.
+    """
+    x, y = float(target[0]), float(target[1])
+    away = math.hypot(x, y)
+    yaw = math.atan2(y, x) if away > 0.0 else 0.0
+    forward = max(0.0, away - distance)
+    return forward * math.cos(yaw), forward * math.sin(yaw), yaw
+
+
+def parse_places(words: Sequence[str]) -> dict[str, tuple[float, float, float]]:
+    """Return named places of ``NAME:=X,Y[,YAW]`` in m and rad.
+
+    Raises:
+        InvalidConfig: names the invalid word.
+    """
+    places: dict[str, tuple[float, float, float]] = {}
+    for word in filter(None, words):
+        found = _PLACE.fullmatch(word.strip())
+        try:
+            numbers = [float(x) for x in found["at"].split(",")] if found else []
+        except ValueError:
+            numbers = []
+        if found is None or len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
+            raise InvalidConfig(
+                f"'{word}' is no place; write NAME:=X,Y[,YAW], such as kitchen:=2.0,1.5,1.57",
+                field="places",
+            )
+        name = found["name"].strip()
+        if name in places:
+            raise InvalidConfig(f"two places are named '{name}'", field="places")
+        places[name] = (numbers[0], numbers[1], numbers[2] if len(numbers) == 3 else 0.0)
+    return places

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives of a mobile manipulator to objects and places, without DDS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatus
+
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.tree import Box
+from motion_nodes.nodes.task import mobile_base
+from motion_nodes.nodes.task.mobile_base import MobileBase
+from motion_nodes.nodes.task.mobile_skills import MobileSkills
+from motion_nodes.ros.messages.moveit_messages import pose_of
+from motion_nodes.tasks.base_poses import parse_places, stand_pose
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+X_WO = from_xyz_rpy((1.0, -2.0, 0.0), (0.0, 0.0, 0.5))
+X_OB = from_xyz_rpy((0.4, 0.3, 0.1), (0.0, 0.0, -1.1))
+CUBE = from_xyz_rpy((4.0, 1.0, 0.7))
+
+
+class Navigator:
+    """Stands for the action of the navigator: it remembers goals, and arrives or refuses."""
+
+    goals: list[Any]
+    refusal = ""
+
+    def __init__(self, *_: Any) -> None:
+        Navigator.goals = []
+
+    def execute(self, goal: Any) -> Iterator[None]:
+        Navigator.goals.append(goal)
+        yield
+        ended = GoalStatus.STATUS_ABORTED if self.refusal else GoalStatus.STATUS_SUCCEEDED
+        return ended, SimpleNamespace(error_msg=self.refusal)
+
+
+class Robot:
+    """Skills whose arm does nothing, on a base at ``X_OB`` in odom."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(mobile_base, "RemoteAction", Navigator)
+        monkeypatch.setattr(Navigator, "refusal", "")
+        self.known = True
+        tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)
+        node: Any = SimpleNamespace()
+        self.base = MobileBase(node, node, tree, ("odom", "base"), X_WO)
+        self.states: list[str] = []
+        motions: Any = SimpleNamespace(
+            arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state
+        )
+        self.skills = MobileSkills(
+            motions, node, node, frozenset(), lambda: True, compliance=node,
+            base=self.base, stand_off=lambda: 0.8,
+        )  # fmt: skip
+
+    def navigate(self, location: str) -> list[str]:
+        phases: list[str] = []
+        cube = ObjectState("cube", inverse(X_WO @ X_OB) @ CUBE, Box((0.1, 0.1, 0.1)))
+        state = WorldState({"cube": cube}, {"dock": (3.0, 1.0, 0.2)}, has_base=True)
+        list(self.skills.work_of(PlanStep("navigate", {"location": location}), state,
+                                 phases.append))  # fmt: skip
+        return phases
+
+    def goal(self) -> np.ndarray:
+        """Return the goal in the world, shape (4, 4)."""
+        (goal,) = Navigator.goals
+        assert goal.pose.header.frame_id == "odom"
+        return X_WO @ pose_of(goal.pose.pose, "the goal")[0]
+
+    def _pose(self, parent: str, child: str) -> tuple[np.ndarray, None]:
+        if not self.known:
+            raise MotionError("nothing is known")
+        assert (parent, child) == ("odom", "base")
+        return X_OB, None
+
+    def _to_state(self, name: str) -> Iterator[None]:
+        self.states.append(name)
+        yield
+
+
+def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch) -> None:
+    robot = Robot(monkeypatch)
+    assert robot.navigate("cube") == ["fold", "drive", "check"]
+    assert robot.states == ["home"]
+    X = robot.goal()
+    seen = inverse(X) @ CUBE
+    np.testing.assert_allclose(seen[:2, 3], (0.8, 0.0), atol=1e-6)
+    # On the straight line from where it was.
+    begin, end = (X_WO @ X_OB)[:2, 3], CUBE[:2, 3]
+    way, line = X[:2, 3] - begin, end - begin
+    assert way[0] * line[1] == pytest.approx(way[1] * line[0], abs=1e-6)
+
+
+def test_places_are_in_the_frame_of_the_detector(monkeypatch) -> None:
+    robot = Robot(monkeypatch)
+    robot.navigate("dock")
+    np.testing.assert_allclose(robot.goal(), from_xyz_rpy((3.0, 1.0, 0.0), (0, 0, 0.2)), atol=1e-6)
+
+
+def test_drives_that_fail_say_why(monkeypatch) -> None:
+    robot = Robot(monkeypatch)
+    with pytest.raises(SkillFailed, match="moon"):
+        robot.navigate("moon")
+    robot.known = False
+    with pytest.raises(SkillFailed, match="odometry"):
+        robot.navigate("cube")
+    robot.known = True
+    monkeypatch.setattr(Navigator, "refusal", "a gap of 0.3 m is too narrow")
+    with pytest.raises(SkillFailed, match="too narrow"):
+        robot.navigate("cube")
+
+
+def test_a_base_that_is_close_only_turns() -> None:
+    assert stand_pose(np.array((0.0, 0.5, 0.3)), 0.8) == pytest.approx((0.0, 0.0, 0.5 * np.pi))
+    assert stand_pose(np.array((3.0, 4.0, 0.3)), 1.0) == pytest.approx(
+        (2.4, 3.2, np.arctan2(4.0, 3.0))
+    )
+
+
+@pytest.mark.parametrize("word", ["dock", "dock:=1", "dock:=1,x", "dock:=1,2,3,4", "dock:=nan,1"])
+def test_places_that_are_none(word: str) -> None:
+    assert parse_places(["", "dock:=1,2", "door:=1,2,0.5"]) == {
+        "dock": (1.0, 2.0, 0.0), "door": (1.0, 2.0, 0.5)
+    }  # fmt: skip
+    with pytest.raises(InvalidConfig):
+        parse_places([word])
