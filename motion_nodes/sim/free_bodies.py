@@ -16,6 +16,7 @@ from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Sphere, frozen
 from motion_nodes.scene.mesh_cache import shared_mesh
+from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.mesh_hulls import hulls_of
 from motion_nodes.scene.shapes import TriangleMesh
@@ -187,12 +188,15 @@ def _inertia(body: FreeBody) -> tuple[Array, Array, Array]:
     solid = body.solid
     if not isinstance(solid, TriangleMesh):
         return np.zeros(3), np.array((1.0, 0.0, 0.0, 0.0)), _principal_moments(solid, body.mass)
+    surface = surface_of(solid)
     try:
-        centre, inertia = mass_properties(solid.vertices[solid.triangles], body.mass)
+        if not surface.closed:
+            raise ValueError("it has an edge that is not between two triangles")
+        centre, inertia = mass_properties(surface.corners, body.mass)
     except ValueError as error:
         raise InvalidConfig(
-            f"the mesh of object '{body.name}' encloses no volume: it must be closed, with its "
-            "triangles counterclockwise from outside"
+            f"the mesh of object '{body.name}' encloses no volume: {error}; it must be closed, "
+            "with its triangles counterclockwise from outside"
         ) from error
     moments, axes = np.linalg.eigh(inertia)
     axes[:, 2] *= np.sign(np.linalg.det(axes))

@@ -11,7 +11,7 @@ from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.ik.problem import IkSettings
 from motion_nodes.model.poses import from_xyz_rpy, inverse, rotation_about
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.nodes.task.remote_work import Work, beside
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import GraspPose, grasps_of
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -56,7 +56,10 @@ class Reachability:
         Raises:
             SkillFailed: no candidate is reachable.
         """
-        grasps = grasps_of(target, max_width)
+        if target.mesh is None:
+            grasps = grasps_of(target, max_width)
+        else:  # sampled in tenths of a second, for which the loop would stand still
+            grasps = yield from beside(lambda: grasps_of(target, max_width))
         if not grasps:
             raise SkillFailed(
                 f"'{target.name}' does not fit between the fingers, which open to "

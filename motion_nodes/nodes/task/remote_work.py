@@ -7,8 +7,10 @@ no thread is needed. rclpy's clients are accessed in the executor only.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -135,6 +137,22 @@ class RemoteService:
     def send(self, request: Any) -> None:
         """Send a request whose response is not needed."""
         self._jobs.ask(lambda: self._client.call_async(request))
+
+
+def beside(compute: Callable[[], Any]) -> Work:
+    """Compute something in a thread, and return its result or raise its error."""
+    done: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(compute())
+        except Exception as error:
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="task-work", daemon=True).start()
+    while not done.done():
+        yield
+    return done.result()
 
 
 def _until(condition: Any, reason: str, timeout: float = RESPONSE_TIMEOUT) -> Work:
