@@ -134,7 +134,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         base = self._base = self._mobile_base(frames, prefix, X_WB)
         base_pose = (lambda: X_WB) if base is None else base.pose
         self._objects = ObservedObjects(self, follower, robot, base_pose, params.detector)
-        options = {
+        options: dict[str, Any] = {
             "check_grasp": lambda: self.params.check_grasp,
             "compliance": CompliantMotions(self, self._remote),
         }

@@ -44,8 +44,10 @@ def large_meshes(parts: Iterable[Part]) -> list[TriangleMesh]:
 
 def all_parts(scene: Scene) -> Iterator[Part]:
     """Return the shapes of all objects of a planning scene, also of attached ones."""
-    for item in (*scene.objects.values(), *scene.attached.values()):
+    for item in scene.objects.values():
         yield from item.parts
+    for body in scene.attached.values():
+        yield from body.parts
 
 
 class MeshPreparation:

@@ -42,10 +42,11 @@ class MobileSkills(ContactSkills):
         phase("fold")
         yield from self._carry(self._motions.to_state("home"))
         # The navigator checks the outline of this state only.
-        if target is None:
-            goal = base.in_odom(state.places[location])
-        else:
-            goal = base.beside(stand_pose(target.X_WO[:3, 3], self._stand_off()))
+        goal = (
+            base.in_odom(state.places[location])
+            if target is None
+            else base.beside(stand_pose(target.X_WO[:3, 3], self._stand_off()))
+        )
         if goal is None:
             raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
         phase("drive")
