@@ -20,8 +20,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
 from motion_nodes.nodes.task.contact_skills import ContactSkills
-from motion_nodes.nodes.task.mobile_base import MobileBase
 from motion_nodes.nodes.task.mobile_skills import MobileSkills
+from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
 from motion_nodes.nodes.task.skill_robot import TaskRobot
 from motion_nodes.nodes.task.task_actions import TaskActionServer
@@ -107,7 +107,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._motions: ArmMotions | None = None
         self._frames: TransformTree | None = None
         self._follower: SceneFollower | None = None
-        self._base: MobileBase | None = None
+        self._base: NavigatedBase | None = None
         self._actions: TaskActionServer | None = None
         self.task = ServedTask()
         """The newest task."""
@@ -222,7 +222,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
     # ---- inside
 
-    def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> MobileBase | None:
+    def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> NavigatedBase | None:
         """Return the client of the base's navigator; None for a robot without a base."""
         robot = self.robot
         if robot.base is None:
@@ -230,7 +230,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         frames = (
             frame_id(prefix, robot.description.frames.odom), frame_id(prefix, robot.base_frame),
         )  # fmt: skip
-        return MobileBase(self, self._remote, tree, frames, X_WO)
+        return NavigatedBase(self, self._remote, tree, frames, X_WO)
 
     def _cancel_motions(self) -> None:
         if self._motions is not None:

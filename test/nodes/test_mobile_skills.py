@@ -14,9 +14,9 @@ from action_msgs.msg import GoalStatus
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.task import mobile_base
-from motion_nodes.nodes.task.mobile_base import MobileBase
+from motion_nodes.nodes.task import navigated_base
 from motion_nodes.nodes.task.mobile_skills import MobileSkills
+from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.base_poses import parse_places, stand_pose
 from motion_nodes.tasks.task_plan import PlanStep
@@ -48,12 +48,12 @@ class Robot:
     """Skills whose arm does nothing, on a base at ``X_OB`` in odom."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(mobile_base, "RemoteAction", Navigator)
+        monkeypatch.setattr(navigated_base, "RemoteAction", Navigator)
         monkeypatch.setattr(Navigator, "refusal", "")
         self.known = True
         tree: Any = SimpleNamespace(update=lambda: None, pose=self._pose)
         node: Any = SimpleNamespace()
-        self.base = MobileBase(node, node, tree, ("odom", "base"), X_WO)
+        self.base = NavigatedBase(node, node, tree, ("odom", "base"), X_WO)
         self.states: list[str] = []
         motions: Any = SimpleNamespace(
             arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state

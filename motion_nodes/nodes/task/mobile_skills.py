@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from motion_nodes.nodes.task.contact_skills import ContactSkills
-from motion_nodes.nodes.task.mobile_base import MobileBase
+from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.base_poses import stand_pose
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -22,7 +22,7 @@ class MobileSkills(ContactSkills):
     """Skills of an arm on a base."""
 
     def __init__(
-        self, *args: Any, base: MobileBase, stand_off: Callable[[], float], **options: Any
+        self, *args: Any, base: NavigatedBase, stand_off: Callable[[], float], **options: Any
     ) -> None:
         """Create the skills; arguments as for :class:`ContactSkills`.
 

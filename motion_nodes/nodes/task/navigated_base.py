@@ -19,7 +19,7 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
 
 
-class MobileBase:
+class NavigatedBase:
     """Client of the navigator of one robot."""
 
     def __init__(
