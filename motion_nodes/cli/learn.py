@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,6 +48,10 @@ def learn(
         typer.Option(help="Do not train: evaluate this checkpoint (.npz) or policy (.onnx)."),
     ] = None,
     episodes: Annotated[int, typer.Option(help="Episodes of the evaluation.")] = 100,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Show the learning curve on a browser page at this TCP port; 0: any."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Learn a task with the Franka in MuJoCo by PPO, and export the policy as ONNX.
@@ -67,7 +73,7 @@ def learn(
         policy: Callable[[Any], Any] = _load(Path(evaluate), task)
     else:
         directory = Path(output or f"learned/{task}")
-        policy = _train(task, directory, minutes, steps, seed, envs, workers, resume, as_json)
+        policy = _train(task, directory, minutes, steps, seed, envs, workers, resume, as_json, port)
     _evaluate(task, policy, episodes, as_json)
 
 
@@ -81,6 +87,7 @@ def _train(
     workers: int,
     resume: bool,
     quiet: bool,
+    port: int | None,
 ) -> Policy:
     """Train with a progress bar, and export the policy."""
     import math
@@ -102,22 +109,45 @@ def _train(
         minutes = task_entry(task).minutes if steps is None else math.inf
     budget = Budget(60.0 * minutes, math.inf if steps is None else steps)
     config = task_config(task, seed=seed, num_envs=envs)
-    trainer = open_run(directory, EnvFactory(task), task, config, resume=resume)
     columns = (TextColumn(task), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with (
-        ThreadPoolExecutor(workers) as executor,
-        Progress(*columns, console=Console(stderr=True, quiet=quiet)) as bar,
-    ):
+    with contextlib.ExitStack() as stack:
+        show = stack.enter_context(_page(task, directory, port))
+        trainer = open_run(directory, EnvFactory(task), task, config, resume=resume)
+        executor = stack.enter_context(ThreadPoolExecutor(workers))
+        bar = stack.enter_context(Progress(*columns, console=Console(stderr=True, quiet=quiet)))
         shown = bar.add_task("", total=1.0)
-        run(
-            trainer,
-            directory,
-            budget,
-            executor,
-            lambda progress, spent: bar.update(shown, completed=spent, description=_line(progress)),
-        )
+
+        def report(progress: TrainingProgress, spent: float) -> None:
+            bar.update(shown, completed=spent, description=_line(progress))
+            show(progress)
+
+        run(trainer, directory, budget, executor, report)
     export_policy(trainer.policy, make_task(task), directory / "policy.onnx")
     return trainer.policy
+
+
+@contextlib.contextmanager
+def _page(
+    task: str, directory: Path, port: int | None
+) -> Iterator[Callable[[TrainingProgress], None]]:
+    """Serve the curve of a run, also of what was before a resume; yield what adds to it."""
+    if port is None:
+        yield lambda _: None
+        return
+    from motion_nodes.learning.learning_curve import read_csv
+    from motion_nodes.learning.training_run import CURVE
+    from motion_nodes.view.learning_page import LearningPage
+
+    rows = read_csv(directory / CURVE) if (directory / CURVE).exists() else []
+    with LearningPage(f"learning {task}", port) as page:
+        print(f"Open {page.url} in a browser.", file=sys.stderr, flush=True)
+
+        def show(progress: TrainingProgress) -> None:
+            rows.append(progress)
+            columns = [[getattr(r, n) for r in rows] for n in ("steps", "mean_return", "success")]
+            page.show(*columns, _line(progress))
+
+        yield show
 
 
 def _line(progress: TrainingProgress) -> str:

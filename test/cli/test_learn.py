@@ -3,6 +3,7 @@
 
 import csv
 import json
+import re
 
 import numpy as np
 import pytest
@@ -20,8 +21,9 @@ def call(capsys, *words):
 def test_train_resume_and_evaluate(tmp_path, capsys):
     run = tmp_path / "run"
     short = ("reach", "--envs", 8, "-o", run, "--episodes", 4, "--json")
-    code, _ = call(capsys, *short, "--steps", 500)
+    code, out = call(capsys, *short, "--steps", 500, "--port", 0)
     assert code == 0
+    assert re.search(r"^Open http://127.0.0.1:\d+/\?token=\S+ in a browser.$", out.err, re.M)
     files = {file.name for file in run.iterdir()}
     assert files == {
         *("checkpoint.npz", "curve.csv", "curve.svg", "policy.onnx", "IO_descriptors.yaml"),
@@ -59,6 +61,8 @@ def test_train_resume_and_evaluate(tmp_path, capsys):
         ("reach", "--workers", 0),
         ("reach", "--episodes", 0),
         ("reach", "--seed", -1),
+        ("reach", "--port", -1),
+        ("reach", "--port", 70_000),
         ("reach", "--resume"),
         ("reach", "--evaluate", "missing.npz"),
         ("reach", "--evaluate", "missing.onnx"),
