@@ -144,8 +144,12 @@ def _page(
 
         def show(progress: TrainingProgress) -> None:
             rows.append(progress)
-            columns = [[getattr(r, n) for r in rows] for n in ("steps", "mean_return", "success")]
-            page.show(*columns, _line(progress))
+            page.show(
+                [row.steps for row in rows],
+                [row.mean_return for row in rows],
+                [row.success for row in rows],
+                _line(progress),
+            )
 
         yield show
 

@@ -90,6 +90,12 @@ def _inputs(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
             level = "warning"
             text += "; topics of robots give vectors in the body frame, they are converted"
         found.append(CheckFinding(level, "inputs", text))
+    spec = runner.spec
+    if spec.command_gain is not None:
+        text = f"the command is multiplied by {spec.command_gain.tolist()} before it is observed"
+        if spec.command_limit is not None:
+            text += f", and limited to {spec.command_limit.round(3).tolist()}"
+        found.append(CheckFinding("note", "command", text))
     needs = runner.sources
     if "odometry" in needs:
         text = "linear velocities come from odometry, which real legged robots rarely measure well"

@@ -15,7 +15,8 @@ from motion_nodes.view.page_token import page_token
 from motion_nodes.view.plot_panel import COLOURS, HEIGHT
 from motion_nodes.view.status_text import plain
 
-CURVES = ("mean return of episodes", "share of successful episodes")
+CURVES = {"mean return of episodes": None, "share of successful episodes": (0.0, 1.0)}
+"""Names of the plots, and their ranges; None: that of the values."""
 
 
 class LearningPage:
@@ -38,7 +39,8 @@ class LearningPage:
         gui = self._server.gui
         self.status = gui.add_markdown("Waiting for the first update.")
         self.plots = [
-            _plot(gui, name, colour) for name, colour in zip(CURVES, COLOURS, strict=False)
+            _plot(gui, name, bounds, colour)
+            for (name, bounds), colour in zip(CURVES.items(), COLOURS, strict=False)
         ]
 
     @property
@@ -76,7 +78,9 @@ class LearningPage:
         self.close()
 
 
-def _plot(gui: viser.GuiApi, name: str, colour: str) -> viser.GuiUplotHandle:
+def _plot(
+    gui: viser.GuiApi, name: str, bounds: tuple[float, float] | None, colour: str
+) -> viser.GuiUplotHandle:
     """Add an empty plot over the steps."""
     grid = uplot.Axis_Grid(stroke="#8884", width=1)
     return gui.add_uplot(
@@ -84,6 +88,9 @@ def _plot(gui: viser.GuiApi, name: str, colour: str) -> viser.GuiUplotHandle:
         (uplot.Series(label="steps"), uplot.Series(label=name, stroke=colour, width=2)),
         height=HEIGHT,
         title=name,
-        scales={"x": uplot.Scale(time=False)},
+        scales={
+            "x": uplot.Scale(time=False),
+            "y": uplot.Scale(auto=True) if bounds is None else uplot.Scale(range=bounds),
+        },
         axes=(uplot.Axis(stroke="#888", grid=grid), uplot.Axis(stroke="#888", size=48, grid=grid)),
     )

@@ -69,6 +69,13 @@ def test_planted_mistakes_are_found(tmp_path):
     assert "height_scan" in notes
 
 
+def test_a_gain_of_the_command_is_noted(tmp_path):
+    own = {"max_command": [1.0, 0.6, 1.0], "command_gain": [1.25, 2.0, 1.0]}
+    (note,) = (n for n in topics(policy_in(tmp_path, motion_nodes=own), "note") if "command:" in n)
+    assert "[1.25, 2.0, 1.0]" in note
+    assert "[0.8, 0.3, 1.0]" in note
+
+
 def test_recordings_replay_to_a_millionth_and_divergence_is_found(tmp_path):
     runner = load_policy(policy_in(tmp_path), GO2)
     rng = np.random.default_rng(1)
