@@ -11,7 +11,7 @@ from typing import Any
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from ros_processes import Suite, SuiteProcess
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 
 from fuzz.attacker import Attacker, states_of
 from fuzz.endpoints import OWN_SERVICES, find_endpoints
@@ -24,6 +24,8 @@ from motion_nodes.model.placement import parse_placements
 
 PHASES = {"messages": 0.8, "parameters": 0.1, "lifecycle": 0.03, "time": 0.07}
 """Share of the messages of each phase. Velocities and accelerations are watched in the first."""
+STOP_PERIOD = 10
+"""Of so many parts of 100 messages one includes those that stop the robots, which are resumed then."""
 PROGRESS_PERIOD = 30.0
 """Time between two reports of progress [s]."""
 READY = 240.0
@@ -148,12 +150,22 @@ class Campaign:
                 told = time.monotonic()
                 self._say(f"... {phase}: {done} of {count}, {len(self.findings.failures)} failures")
             part = min(100, count - done)
-            attacker.attack(endpoints, part, self._rate)
+            stops = (done // 100) % STOP_PERIOD == STOP_PERIOD - 1
+            chosen = [each for each in endpoints if stops or not each.stops]
+            attacker.attack(chosen, part, self._rate)
             done += part
+            if stops and phase == "messages":
+                self._resume(attacker, endpoints)
             # Services of the nodes are served by one thread each process: ask one of them.
             self._probe(attacker, nodes[(done // 100) % len(nodes)])
         rate = (attacker.tally.count - sent) / max(time.monotonic() - begin, 1e-9)
         self.findings.figures.setdefault("messages per second", {})[phase] = round(rate, 1)
+
+    def _resume(self, attacker: Attacker, endpoints: Sequence[Any]) -> None:
+        name = next(each.name for each in endpoints if each.name.endswith("/resume"))
+        answer = attacker.call(Trigger, name, Trigger.Request())
+        if answer is None or not answer.success:
+            self._fail(f"{name}, message {attacker.tally.count}: {answer}")
 
     def _probe(self, attacker: Attacker, node: str) -> None:
         label, waited = states_of(attacker, [node])[node]

@@ -22,6 +22,8 @@ RESET = "joint_trajectory_controller/reset"
 """Takes the reference to where the robot is, in one step, as it is meant to."""
 TIME = ("pause", "reset")
 """Services of the simulation that stop time or put it back; sent with /clock."""
+STOPS = ("stop", "stop_state")
+"""Topics and services of the latched stop, after which nothing moves."""
 PARAMETERS = ("set_parameters", "set_parameters_atomically")
 _QUIET = ("/rosout", "/parameter_events")
 
@@ -53,6 +55,11 @@ class Endpoint:
                                      and last in TIME):  # fmt: skip
             return "time"
         return "messages"
+
+    @property
+    def stops(self) -> bool:
+        """Whether messages to it stop the robots."""
+        return self.name.rpartition("/")[2] in STOPS
 
     @property
     def feedback(self) -> bool:
