@@ -24,13 +24,12 @@ from typing import Any
 
 import numpy as np
 import rclpy
-from harness import Cell, Child, CpuShare, Report, Spread, arguments, isolate, progress, ratio
-from harness.processes import ros_args, script_command
+from harness import Child, CpuShare, Report, Row, Spread, benchmark, progress, ratio
+from harness.processes import looped, ros_args, script_command
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.ros import qos
-from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.joint_topics import JointStateWriter
 
 STATE_RATE = 250.0  # [Hz] Of the joint states
@@ -40,7 +39,7 @@ SETTLE = 2.0  # [s] From the node's start to the begin of the measurement
 @contextlib.contextmanager
 def feeding(node: Any, rate: float) -> Iterator[None]:
     """Stream references and joint states over the Franka's joints, from a loop of its own."""
-    robot, ticks, crashes = load_robot("franka"), itertools.count(), []
+    robot, ticks = load_robot("franka"), itertools.count()
     reference, state = (
         JointStateWriter(node.create_publisher(JointState, topic, qos.STREAM), robot.joint_names,
                          velocity=False)
@@ -56,14 +55,8 @@ def feeding(node: Any, rate: float) -> Iterator[None]:
         if tick % max(1, round(rate / STATE_RATE)) == 0:
             state.send(time.time_ns())
 
-    loop = RateLoop(rate, send, crashes.append)
-    loop.start()
-    try:
+    with looped(rate, send):
         yield
-    finally:
-        loop.stop()
-    if crashes:
-        raise crashes[0]
 
 
 def measure(command: list[str], rate: float, seconds: float) -> dict[str, Any]:
@@ -82,46 +75,37 @@ def measure(command: list[str], rate: float, seconds: float) -> dict[str, Any]:
             child.stop()
         ticks = np.array(json.loads(file.read_text()))
     inside = ticks[(ticks >= begin) & (ticks <= end)]
-    late = 100.0 * float((np.diff(inside) > 1.5e9 / rate).mean())
-    return {"cpu": cpu, "period": Spread.gaps(inside), "late": late,
+    return {"cpu": cpu, "period": Spread.of(1e-6 * np.diff(inside)),
+            "late": 100.0 * float((np.diff(inside) > 1.5e9 / rate).mean()),
             "rate": 1e9 * len(inside) / (end - begin)}  # fmt: skip
 
 
-def main() -> None:
+@benchmark("Control loop: CPU and period", ros=True, rates=[250.0, 500.0, 1000.0],
+           seconds=(3.0, "of each measurement"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Measure both ways at all rates."""
-    parser = arguments(__doc__)
-    parser.add_argument("--rates", type=float, nargs="+", default=[250.0, 500.0, 1000.0])
-    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement")
-    options = parser.parse_args()
-    isolate()
-    report = Report("Control loop: CPU and period")
-    rclpy.init(args=[])
-    node = rclpy.create_node("bench_control_loop")
-    rows: list[list[Cell]] = []
+    node, rows = rclpy.create_node("bench_control_loop"), list[Row]()
     for rate in options.rates:
         own = ros_args(robot="franka", update_rate=rate)
-        words = ("harness/marked_node.py", "articulation_controller", *own)
         commands = {
-            "motion_nodes": script_command(*words),
-            "usual way": script_command("peers/usual_controller.py", str(rate)),
+            "motion_nodes": ("harness/marked_node.py", "articulation_controller", *own),
+            "usual way": ("peers/usual_controller.py", str(rate)),
         }
         progress(f"control loop: {rate:.0f} Hz")
         with feeding(node, rate):
-            found = {n: measure(words, rate, options.seconds) for n, words in commands.items()}
+            found = {name: measure(script_command(*words), rate, options.seconds)
+                     for name, words in commands.items()}  # fmt: skip
         for name, r in found.items():
             period: Spread = r["period"]
-            rows.append([f"{name}, {rate:.0f} Hz", r["rate"], r["cpu"], 1e4 * r["cpu"] / r["rate"],
-                         ratio(r["cpu"], found["usual way"]["cpu"]), period.p50, period.p99,
-                         period.maximum, r["late"]])  # fmt: skip
+            rows.append({
+                "": f"{name}, {rate:.0f} Hz", "achieved [Hz]": r["rate"],
+                "CPU [% of a core]": r["cpu"], "CPU per tick [us]": 1e4 * r["cpu"] / r["rate"],
+                "CPU / usual": ratio(r["cpu"], found["usual way"]["cpu"]),
+                "period p50 [ms]": period.p50, "p99 [ms]": period.p99, "max [ms]": period.maximum,
+                "over 1.5 periods [%]": r["late"],
+            })  # fmt: skip
     node.destroy_node()
-    rclpy.shutdown()
-    report.table(
-        "The articulation controller, a reference for each tick",
-        ["", "achieved [Hz]", "CPU [% of a core]", "CPU per tick [us]", "CPU / usual",
-         "period p50 [ms]", "p99 [ms]", "max [ms]", "over 1.5 periods [%]"],
-        rows,
-    )  # fmt: skip
-    report.write(options.json)
+    report.table("The articulation controller, a reference for each tick", rows)
 
 
 if __name__ == "__main__":

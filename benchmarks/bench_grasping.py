@@ -10,14 +10,11 @@ or overloaded. Once with forces that follow load and slips, and once with a cons
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
-from harness import TEST, Report, arguments, progress
-
-sys.path.append(TEST)
 from control.grasping_arm import PLACE, POST, TOOL, GraspingArm, Item
+from harness import Report, Row, benchmark, median, progress
 
 import motion_nodes as mn
 from motion_nodes.control.grasp_force import GraspSettings, GraspState
@@ -34,8 +31,7 @@ MODES = {
 }
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(NamedTuple):
     """What became of one object."""
 
     gripped: bool
@@ -88,12 +84,10 @@ def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> 
     return Carried(gripped, not hand.held, noticed, grasp.force, grasp.slips)
 
 
-def main() -> None:
+@benchmark("Grasps by force", objects=100)
+def main(report: Report, options: Any) -> None:
     """Measure and print."""
-    parser = arguments(__doc__)
-    parser.add_argument("--objects", type=int, default=100)
-    options = parser.parse_args()
-    report, rows = Report("Grasps by force"), []
+    rows = list[Row]()
     for mode, (settings, max_effort) in MODES.items():
         rng, found = np.random.default_rng(5), []
         for k in range(options.objects):
@@ -101,22 +95,20 @@ def main() -> None:
             progress(f"{mode}: {k + 1} of {options.objects}, {found[-1]}")
         drops = [one for one in found if one.dropped]
         kept = [one for one in found if not one.dropped]
-        rows.append([
-            mode, len(found), sum(one.gripped for one in found), len(kept), len(drops),
-            sum(one.noticed for one in drops), sum(one.noticed for one in kept),
-            float(np.median([one.force for one in kept])) if kept else float("nan"),
-            sum(one.slips for one in found),
-        ])  # fmt: skip
+        rows.append({
+            "force": mode, "objects": len(found), "gripped": sum(one.gripped for one in found),
+            "carried": len(kept), "dropped": len(drops),
+            "drops noticed": sum(one.noticed for one in drops),
+            "false alarms": sum(one.noticed for one in kept),
+            "force at the end, median [N]": median(one.force for one in kept),
+            "slips": sum(one.slips for one in found),
+        })  # fmt: skip
     report.table(
-        f"Random objects of 0.05 to 1.2 kg, friction 0.2 to 1.0, gripped with {FORCE:g} N",
-        ["force", "objects", "gripped", "carried", "dropped", "drops noticed", "false alarms",
-         "force at the end, median [N]", "slips"],
-        rows,
+        f"Random objects of 0.05 to 1.2 kg, friction 0.2 to 1.0, gripped with {FORCE:g} N", rows,
         f"Carried along plans at {100 * SPEED:g} % of velocity and acceleration limits. The "
         f"controller assumes a friction of {GraspSettings().friction:g}. False alarms: "
         "objects that were carried, although reported as lost or overloaded.",
     )  # fmt: skip
-    report.write(options.json)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import gc
 import time
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from harness import Cell, Report, arguments, available, progress, ratio
+from harness import Report, Row, available, benchmark, median, progress, ratio
 from peers.ik import BUDGET, CONTENDERS, TOLERANCE, Solve
 
 import motion_nodes as mn
@@ -28,10 +29,8 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 
-ROBOTS = ("franka", "ur10e")
 PEER = "roboticstoolbox ik_LM (C++)"
 ROUND = 50
-COLUMNS = ("solver", "solved %", "median us", "p95 us", "max us", "median / ik_LM")
 
 
 class Judge:
@@ -63,7 +62,7 @@ class Judge:
 
 def rows(
     solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None, judge: Judge | None
-) -> list[list[Cell]]:
+) -> list[Row]:
     """Return the table's lines: how many poses are solved, and the times."""
     times = {name: np.empty(len(targets)) for name in solvers}
     solved = {name: np.zeros(len(targets), dtype=bool) for name in solvers}
@@ -83,11 +82,14 @@ def rows(
                 good = q is not None if judge is None else judge.accepts(q, X)
                 solved[name][i] = good and times[name][i] <= BUDGET
     peer = float(np.median(times[PEER])) if PEER in times else float("nan")
-    lines: list[list[Cell]] = []
+    lines: list[Row] = []
     for name, found in times.items():
-        median, *others = np.percentile(found, (50, 95, 100)).tolist()
-        share = f"{100.0 * solved[name].mean():.1f}"
-        lines.append([name, share, *(1e6 * t for t in (median, *others)), ratio(median, peer)])
+        middle, p95, most = np.percentile(found, (50, 95, 100)).tolist()
+        lines.append({
+            "solver": name, "solved %": f"{100.0 * solved[name].mean():.1f}",
+            "median us": 1e6 * middle, "p95 us": 1e6 * p95, "max us": 1e6 * most,
+            "median / ik_LM": ratio(middle, peer),
+        })  # fmt: skip
     return lines
 
 
@@ -111,21 +113,19 @@ def single(report: Report, name: str, count: int) -> None:
     )  # fmt: skip
     for title, poses, seed, by, note in cases:
         progress(f"{name}: {title}")
-        report.table(f"{name}: {title}", COLUMNS, rows(solvers, poses, seed, by), note)
+        report.table(f"{name}: {title}", rows(solvers, poses, seed, by), note)
 
 
 def among_boxes(report: Report, count: int = 100, boxes: int = 20) -> None:
     """Measure batches of poses of collision-free configurations."""
-    arm, table = mn.load_robot("franka")["arm"], []
+    arm, table = mn.load_robot("franka")["arm"], list[Row]()
     for seed in range(5):
         rng, world = np.random.default_rng(seed), mn.World()
         while len(world.scene.objects) < boxes:
             p = rng.uniform((-0.8, -0.8, 0.0), (0.8, 0.8, 1.0))
             if np.hypot(p[0], p[1]) >= 0.35:
-                X = mn.pose(xyz=p, rpy=rng.uniform(-3.0, 3.0, 3))
-                world.add(
-                    f"box{seed}_{rng.integers(1 << 40)}", mn.Box(*rng.uniform(0.05, 0.25, 3)), X
-                )
+                X, name = mn.pose(xyz=p, rpy=rng.uniform(-3.0, 3.0, 3)), rng.integers(1 << 40)
+                world.add(f"box{seed}_{name}", mn.Box(*rng.uniform(0.05, 0.25, 3)), X)
         Q = rng.uniform(arm.limits.lower, arm.limits.upper, (40 * count, len(arm.limits.lower)))
         poses = arm.fk_batch(Q[arm.collision_free_batch(Q, world)][:count])
         times, solved = [], []
@@ -134,21 +134,18 @@ def among_boxes(report: Report, count: int = 100, boxes: int = 20) -> None:
             found = arm.ik_batch(poses, world=world)
             times.append(1e3 * (time.perf_counter() - began))
             solved.append(100.0 * (found.solved & arm.collision_free_batch(found.q, world)).mean())
-        table.append([f"{seed}", len(poses), min(solved), min(times), float(np.median(times))])
+        table.append({"scene": f"{seed}", "poses": len(poses), "solved, least %": min(solved),
+                      "least ms": min(times), "median ms": median(times)})  # fmt: skip
     title = f"franka: batches of {count} poses that can be reached among {boxes} boxes"
-    report.table(title, ("scene", "poses", "solved, least %", "least ms", "median ms"), table)
+    report.table(title, table)
 
 
-def main() -> None:
+@benchmark("Inverse kinematics", poses=1000)
+def main(report: Report, options: Any) -> None:
     """Print all tables."""
-    parser = arguments(__doc__)
-    parser.add_argument("--poses", type=int, default=1000)
-    options = parser.parse_args()
-    report = Report("Inverse kinematics")
     among_boxes(report)
-    for name in ROBOTS if options.poses else ():
+    for name in ("franka", "ur10e") if options.poses else ():
         single(report, name, options.poses)
-    report.write(options.json)
 
 
 if __name__ == "__main__":

@@ -11,22 +11,22 @@ no batches in Python, so it loops there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pinocchio as pin
-from harness import Cell, Report, arguments, pin_to_core, ratio, take_turns
+from harness import Report, benchmark, pin_to_core, ratio, take_turns
 
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 
 FRAME = "panda_hand_tcp"
-Tasks = dict[str, dict[str, Callable[[], object]]]
-"""By what is computed: our way and pinocchio's."""
+Call = Callable[[], object]
 
 
-def tasks(batch: int) -> Tasks:
-    """Return contenders whose results agree."""
+def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
+    """Return our call and pinocchio's by what is computed; their results agree."""
     robot = load_robot("franka")
     ours, dynamics = Kinematics(robot.tree), InverseDynamics(robot.tree)
     model = pin.buildModelFromXML(robot.urdf)
@@ -42,7 +42,7 @@ def tasks(batch: int) -> Tasks:
         axes = pin.ReferenceFrame.LOCAL_WORLD_ALIGNED
         return pin.computeFrameJacobian(model, data, q, frame, axes)
 
-    def both() -> tuple[np.ndarray, object]:
+    def both() -> tuple[np.ndarray, Any]:
         J = jacobian(q)
         return J, pin.updateFramePlacement(model, data, frame)
 
@@ -53,47 +53,32 @@ def tasks(batch: int) -> Tasks:
     np.testing.assert_allclose(dynamics.efforts(q, v, a), expected, rtol=1e-7, atol=1e-7)
     batched = f"batch of {batch}, all calls"
     return {
-        "poses of all frames": {
-            "ours": lambda: ours.frames(q),
-            "pinocchio": lambda: pin.framesForwardKinematics(model, data, q),
-        },
-        "Jacobian": {"ours": lambda: ours.jacobian(q, FRAME), "pinocchio": lambda: jacobian(q)},
-        "pose and Jacobian": {"ours": lambda: ours.pose_and_jacobian(q, FRAME), "pinocchio": both},
-        "inverse dynamics": {
-            "ours": lambda: dynamics.efforts(q, v, a),
-            "pinocchio": lambda: pin.rnea(model, data, q, v, a),
-        },
-        f"poses of all frames, {batched}": {
-            "ours": lambda: ours.frames_batch(Q, X_all),
-            "pinocchio": lambda: [pin.framesForwardKinematics(model, data, q) for q in Q],
-        },
-        f"Jacobian, {batched}": {
-            "ours": lambda: ours.jacobian_batch(Q, FRAME, J_all),
-            "pinocchio": lambda: [jacobian(q) for q in Q],
-        },
+        "poses of all frames": (
+            lambda: ours.frames(q), lambda: pin.framesForwardKinematics(model, data, q)),
+        "Jacobian": (lambda: ours.jacobian(q, FRAME), lambda: jacobian(q)),
+        "pose and Jacobian": (lambda: ours.pose_and_jacobian(q, FRAME), both),
+        "inverse dynamics": (
+            lambda: dynamics.efforts(q, v, a), lambda: pin.rnea(model, data, q, v, a)),
+        f"poses of all frames, {batched}": (
+            lambda: ours.frames_batch(Q, X_all),
+            lambda: [pin.framesForwardKinematics(model, data, q) for q in Q]),
+        f"Jacobian, {batched}": (
+            lambda: ours.jacobian_batch(Q, FRAME, J_all), lambda: [jacobian(q) for q in Q]),
     }  # fmt: skip
 
 
-def main() -> None:
+@benchmark("Kinematics and inverse dynamics of the Franka", rounds=41,
+           batch=(256, "configurations in a batch"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Print the table."""
-    parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=41)
-    parser.add_argument("--batch", type=int, default=256, help="configurations in a batch")
-    options = parser.parse_args()
     pin_to_core()
-    report = Report("Kinematics and inverse dynamics of the Franka")
-    rows: list[list[Cell]] = []
-    for title, contenders in tasks(options.batch).items():
-        times = take_turns(contenders, options.rounds)
-        us = {name: 1e6 * found.median for name, found in times.items()}
-        rows.append([title, *us.values(), ratio(us["ours"], us["pinocchio"])])
-    report.table(
-        "One call from Python, medians",
-        ["", "motion_nodes [us]", "pinocchio [us]", "ours / pinocchio"],
-        rows,
-        "Pinocchio's poses are left in C++.",
-    )
-    report.write(options.json)
+    rows = []
+    for title, calls in contenders(options.batch).items():
+        times = take_turns(dict(zip(("ours", "pinocchio"), calls, strict=True)), options.rounds)
+        ours, peer = (1e6 * found.median for found in times.values())
+        rows.append({"": title, "motion_nodes [us]": ours, "pinocchio [us]": peer,
+                     "ours / pinocchio": ratio(ours, peer)})  # fmt: skip
+    report.table("One call from Python, medians", rows, "Pinocchio's poses are left in C++.")
 
 
 if __name__ == "__main__":

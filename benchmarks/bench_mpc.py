@@ -11,17 +11,13 @@ processor time of the thread.
 
 from __future__ import annotations
 
-import sys
 import time
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
-from bench_rmpflow_runs import ARRIVALS, KINDS, SCENES, Runs, arrival_row, scene_row
-from harness import TEST, Report, Spread, arguments, progress
-from judged_arm import FRAME, JUDGED, Verdict, judged
-
-sys.path.append(TEST)
-
+from bench_rmpflow_runs import KINDS, Run, Runs, arrival_rows, scene_rows
+from harness import Report, Row, Spread, benchmark, progress
+from rmpflow.judged_arm import FRAME
 from u_trap import BEYOND_U, U_WALLS
 
 from motion_nodes.model.poses import from_xyz_rpy
@@ -42,23 +38,13 @@ TRAPS = {
 LONGEST = 12.0  # [s]
 
 
-class Trapped(NamedTuple):
-    """How one run in a trap ended."""
-
-    seconds: float | None
-    stuck: bool
-    verdict: Verdict
-
-
-def trapped(runs: Runs, name: str, seed: int) -> Trapped:
+def trapped(runs: Runs, name: str, seed: int) -> Run:
     """Return how one run ended; walls and target are moved by up to 2 cm."""
     policy, rng = runs.policy, np.random.default_rng(seed)
     walls, target = TRAPS[name]
     shift = rng.uniform(-0.02, 0.02, 3)
-    boxes = {
-        k: world_object(k, Box(size), from_xyz_rpy(np.add(at, shift)))
-        for k, (size, at) in walls.items()
-    }
+    boxes = {k: world_object(k, Box(size), from_xyz_rpy(np.add(at, shift)))
+             for k, (size, at) in walls.items()}  # fmt: skip
     policy.reset()
     scene, follower = Scene(objects=boxes), Follower(policy)
     place = np.add(target, rng.uniform(-0.02, 0.02, 3))
@@ -67,8 +53,8 @@ def trapped(runs: Runs, name: str, seed: int) -> Trapped:
     for k in range(round(LONGEST / FRAME)):
         runs.arm.follow(follower, scene, k * FRAME)
         if follower.phase is Phase.ARRIVED:
-            return Trapped((k + 1) * FRAME, False, runs.arm.verdict)
-    return Trapped(None, follower.phase is Phase.STUCK, runs.arm.verdict)
+            return Run((k + 1) * FRAME, False, runs.arm.verdict)
+    return Run(None, follower.phase is Phase.STUCK, runs.arm.verdict)
 
 
 def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
@@ -82,16 +68,13 @@ def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
     home, rest = policy.default_cspace_target, np.zeros(7)
     for k in range(round(seconds / FRAME)):
         if k % 100 == 0:
-            goal = policy.robot.limits.select(policy.active_joints).clip(
-                home + rng.uniform(-0.6, 0.6, 7)
-            )
+            limits = policy.robot.limits.select(policy.active_joints)
+            goal = limits.clip(home + rng.uniform(-0.6, 0.6, 7))
             policy.set_end_effector_target(policy.tool_pose(goal)[:3, 3])
         if k % 10 == 0:
             at = places + np.sin(k * FRAME) * swing
-            boxes = [
-                world_object(f"b{i}", Box(tuple(size)), from_xyz_rpy(p))
-                for i, (p, size) in enumerate(zip(at, sizes, strict=True))
-            ]
+            boxes = [world_object(f"b{i}", Box(tuple(size)), from_xyz_rpy(p))
+                     for i, (p, size) in enumerate(zip(at, sizes, strict=True))]  # fmt: skip
             if moving or k == 0:
                 policy.set_scene(Scene(objects={box.name: box for box in boxes}))
         began = time.thread_time()
@@ -100,47 +83,32 @@ def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
     return times[5:]
 
 
-def main() -> None:
+@benchmark("Reactive MPC beside RMPflow", starts=50, scenes=50, traps=20)
+def main(report: Report, options: Any) -> None:
     """Measure and print."""
-    parser = arguments(__doc__)
-    parser.add_argument("--starts", type=int, default=50)
-    parser.add_argument("--scenes", type=int, default=50)
-    parser.add_argument("--traps", type=int, default=20)
-    options = parser.parse_args()
-    report = Report("Reactive MPC beside RMPflow")
-    policies = {name: Runs("franka", kind) for name, kind in POLICIES.items()}
-    arrivals, traps, scenes, steps = [], [], [], []
-    for name, runs in policies.items():
-        for kind in KINDS:
-            progress(f"{name}, {kind}")
-            found = [runs.arrival(seed, kind, "alone") for seed in range(options.starts)]
-            arrivals += [arrival_row(f"{name}, {kind}", found)] if found else []
+    arrivals, traps, scenes, steps = list[Row](), list[Row](), list[Row](), list[Row]()
+    for name, kind in POLICIES.items():
+        runs = Runs("franka", kind)
+        for start in KINDS:
+            progress(f"{name}, {start}")
+            found = [runs.arrival(seed, start, "alone") for seed in range(options.starts)]
+            arrivals += arrival_rows(f"{name}, {start}", found)
         for trap in TRAPS:
             progress(f"{name}, {trap}")
             ends = [trapped(runs, trap, seed) for seed in range(options.traps)]
-            took = Spread.of(end.seconds for end in ends if end.seconds is not None)
-            if ends:
-                verdicts = judged([end.verdict for end in ends])
-                traps.append([f"{name}, {trap}", len(ends), took.count, sum(e.stuck for e in ends),
-                              took.p50, took.maximum, *verdicts])  # fmt: skip
+            traps += arrival_rows(f"{name}, {trap}", ends)
         progress(f"{name}, scenes")
-        if options.scenes:
-            scenes.append(scene_row(name, [runs.scene(k) for k in range(options.scenes)]))
+        scenes += scene_rows(name, [runs.scene(k) for k in range(options.scenes)])
         for moving in (False, True):
             spread = Spread.of(1e3 * t for t in step_times(runs, moving=moving))
-            steps.append([f"{name}, {'moving' if moving else 'at rest'}", spread.count, spread.p50,
-                          spread.p99, spread.maximum])  # fmt: skip
-    columns = ["", "runs", "arrived", "reported stuck", "median [s]", "longest [s]", *JUDGED]
-    for title, head, rows in (
-        ("Franka, from random starts to random poses", ARRIVALS, arrivals),
-        ("Franka, traps", columns, traps),
-        ("Franka, two flying balls, two boxes, a table; 8 s each", SCENES, scenes),
-    ):
-        if rows:
-            report.table(title, head, rows)
-    report.table("Processor time of a step of 10 ms among 50 boxes [ms]",
-                 ["", "steps", "median", "99 %", "max"], steps)  # fmt: skip
-    report.write(options.json)
+            steps.append({
+                "": f"{name}, {'moving' if moving else 'at rest'}", "steps": spread.number,
+                "median": spread.p50, "99 %": spread.p99, "max": spread.maximum,
+            })  # fmt: skip
+    report.table("Franka, from random starts to random poses", arrivals)
+    report.table("Franka, traps", traps)
+    report.table("Franka, two flying balls, two boxes, a table; 8 s each", scenes)
+    report.table("Processor time of a step of 10 ms among 50 boxes [ms]", steps)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,13 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Cell, Report, Spread, arguments, progress, ratio, script_command
+from harness import Report, Row, Spread, benchmark, median, progress, ratio, script_command
 from planning_problems import Problem, ProblemSet, find_problems
 
 from motion_nodes.planning.path_verification import PathVerifier
@@ -43,8 +44,7 @@ CLASSIC = 35  # Problems of the classic planners
 UNHURRIED = 100.0  # [s] Where iterations are limited
 
 
-@dataclass
-class Answer:
+class Answer(NamedTuple):
     """Result of a planner for a problem; times in seconds, lengths in rad."""
 
     family: str
@@ -60,15 +60,20 @@ class Answer:
 
 def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRequest:
     """Return a problem as a request, its scene packed, as the peers' worlds are."""
-    checker = problems.checker(problem, True)
+    checker = problems.checker(problem)
     checker.kernel()
     goals = tuple(JointGoal(goal) for goal in problem.goals)
     return PlanRequest(checker, problem.start, goals, timeout)
 
 
+def families(names: Iterable[str]) -> list[str]:
+    """Return the families, then all together."""
+    return [*dict.fromkeys(names), "all"]
+
+
 def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Answer]:
     """Plan and shorten every `step`-th problem."""
-    planner, answers = RrtConnect(), []
+    planner, answers = RrtConnect(), list[Answer]()
     for number, problem in enumerate(problems.problems[::step]):
         request = request_of(problems, problem, LIMIT)
         if not answers:  # the first call compiles
@@ -102,71 +107,67 @@ def vamp(python: str, problems: ProblemSet, step: int, rounds: int) -> list[Answ
     return [Answer(**json.loads(line)) for line in lines]
 
 
-def table(report: Report, title: str, mine: list[Answer], theirs: list[Answer]) -> None:
-    """Print families and all together."""
-    rows: list[list[Cell]] = []
-    for family in [*dict.fromkeys(answer.family for answer in mine), "all"]:
-        a, b = ([x for x in part if family in (x.family, "all")] for part in (mine, theirs))
-        left, right = figures(a), figures(b)
-        ratios = [ratio(m, t) for m, t in zip(left[1:4], right[1:4], strict=True)]
-        rows.append([family, *left, *right, *ratios][: 16 if theirs else 7])
-    columns = ["solved %", "search us", "p95 us", "end to end us", "first rad", "short rad"]
-    heads = ["family", *columns, *(f"vamp: {column}" for column in columns)]
-    heads = [*heads, "ratio", "ratio p95", "ratio end to end"][: 16 if theirs else 7]
-    report.table(title, heads, rows, f"{verified(mine)} {seeds(theirs)}")
+def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
+    """Return lines about families and all together."""
+    rows: list[Row] = []
+    for family in families(answer.family for answer in mine):
+        a, b = (figures([x for x in part if family in (x.family, "all")])
+                for part in (mine, theirs))  # fmt: skip
+        rows.append({"family": family, **a})
+        if theirs:
+            rows[-1] |= {f"vamp: {name}": value for name, value in b.items()}
+            for head, name in (("ratio", "search us"), ("ratio p95", "p95 us"),
+                               ("ratio end to end", "end to end us")):  # fmt: skip
+                rows[-1][head] = ratio(a[name], b[name])
+    return rows
 
 
-def figures(answers: Sequence[Answer]) -> list[float]:
-    """Return solved [%], median and p95 of search, median end to end [us], mean lengths [rad]."""
+def figures(answers: Sequence[Answer]) -> dict[str, float]:
+    """Return solved ones, times of search and end to end, mean lengths."""
     solved = [x for x in answers if x.solved]
-    if not solved:
-        return [0.0 if answers else math.nan] + [math.nan] * 5
-    search, walls = (
-        1e6 * np.array([getattr(x, key) for x in solved]) for key in ("search", "wall")
-    )
-    lengths = [float(np.mean([getattr(x, key) for x in solved])) for key in ("first", "length")]
-    return [100.0 * len(solved) / len(answers), *np.percentile(search, (50, 95)).tolist(),
-            float(np.median(walls)), *lengths]  # fmt: skip
+    search, walls = (Spread.of(1e6 * getattr(x, name) for x in solved)
+                     for name in ("search", "wall"))  # fmt: skip
+    return {
+        "solved %": 100.0 * len(solved) / max(1, len(answers)), "search us": search.p50,
+        "p95 us": search.p95, "end to end us": walls.p50,
+        "first rad": sum(x.first for x in solved) / len(solved) if solved else math.nan,
+        "short rad": sum(x.length for x in solved) / len(solved) if solved else math.nan,
+    }  # fmt: skip
 
 
-def verified(answers: Sequence[Answer]) -> str:
-    """Return the numbers of verified and of rejected paths, as text."""
-    found = [x.valid for x in answers if x.valid is not None]
-    if not found:
-        return "Verification was not run (--verify)."
-    return (
-        f"Refused by verification: {found.count(False)} of {len(found)} paths; it is by the "
-        "URDF's geometry, which the problems' spheres do not contain."
-    )
-
-
-def seeds(answers: Sequence[Answer]) -> str:
-    """Return in how many problems vamp's seeds led to different first paths, as text."""
+def notes(mine: Sequence[Answer], theirs: Sequence[Answer]) -> str:
+    """Return what verification rejected, and whether vamp's seeds led to different paths."""
+    checked = [x.valid for x in mine if x.valid is not None]
+    text = "Verification was not run (--verify)."
+    if checked:
+        text = (f"Refused by verification: {checked.count(False)} of {len(checked)} paths; it is "
+                "by the URDF's geometry, which the problems' spheres do not contain.")  # fmt: skip
     lengths: dict[int, list[float]] = {}
-    for answer in answers:
+    for answer in theirs:
         lengths.setdefault(answer.problem, []).append(answer.first)
-    several = [rows for rows in lengths.values() if len(rows) > 1]
-    if not several:
-        return ""
-    count = sum(len(set(rows)) > 1 for rows in several)
-    return f"vamp: different first paths by seed in {count} of {len(several)} problems."
+    several = [len(set(each)) > 1 for each in lengths.values() if len(each) > 1]
+    if several:
+        text += (f" vamp: different first paths by seed in {sum(several)} of {len(several)} "
+                 "problems.")  # fmt: skip
+    return text
 
 
 def classic(report: Report, problems: ProblemSet) -> None:
     """Show how many problems with shelves the classic planners solve within a second."""
     shelves = [p for p in problems.problems if p.family.startswith("bookshelf")]
     places = np.linspace(0, len(shelves) - 1, CLASSIC).round().astype(int)
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for name in ("RRTConnect", "RRT", "RRTstar"):
         progress(name)
         planner = make_planner(name)
         planner.plan(request_of(problems, shelves[0], LIMIT))
         results = [planner.plan(request_of(problems, shelves[k], LIMIT)) for k in places]
-        solved = np.array([(x.time, x.cost) for x in results if x.path is not None]).reshape(-1, 2)
-        rows.append([name, f"{len(solved)} of {CLASSIC}", Spread.of(solved[:, 0]).p50,
-                     Spread.of(solved[:, 0]).maximum, Spread.of(solved[:, 1]).p50])  # fmt: skip
-    heads = ["planner", "solved", "median s", "max s", "median length rad"]
-    report.table(f"Classic planners, shelves, {LIMIT:g} s each", heads, rows)
+        solved = [x for x in results if x.path is not None]
+        times = Spread.of(x.time for x in solved)
+        rows.append({"planner": name, "solved": f"{len(solved)} of {CLASSIC}",
+                     "median s": times.p50, "max s": times.maximum,
+                     "median length rad": median(x.cost for x in solved)})  # fmt: skip
+    report.table(f"Classic planners, shelves, {LIMIT:g} s each", rows)
 
 
 def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> None:
@@ -183,39 +184,40 @@ def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> Non
         for seed in range(rounds):
             made = plan(replace(request, random_seed=seed))
             answers.append((problem.family, bool(fair), made))
-    rows: list[list[Cell]] = []
-    for family in [*dict.fromkeys(name for name, *_ in answers), "all"]:
+    rows: list[Row] = []
+    for family in families(name for name, *_ in answers):
         asked = [answer for answer in answers if family in (answer[0], "all")]
         made = [found for _, fair, found in asked if fair]
         solved = [found for found in made if found.success]
-        times = np.array([
-            [sum(s.time for s in found.stages if s.name == name) for name in ("path", "verify")]
-            + [found.time] for found in solved
-        ] or [[math.nan] * 3])  # fmt: skip
-        rows.append([
-            family, len(asked), len(asked) - len(made), len(solved), ratio(len(solved), len(made)),
-            *(1e3 * np.median(times, axis=0)).tolist(), 1e3 * float(np.percentile(times[:, 2], 95)),
-            *(sum(any(text in note for note in found.notes) for found in made)
-              for text in ("only collision spheres", "searched again")),
-        ])  # fmt: skip
+        stages = {
+            name: median(1e3 * sum(s.time for s in found.stages if s.name == stage)
+                         for found in solved)
+            for name, stage in (("search ms", "path"), ("verify ms", "verify"))
+        }  # fmt: skip
+        total = Spread.of(1e3 * found.time for found in solved)
+        noted = {
+            name: sum(any(text in note for note in found.notes) for found in made)
+            for name, text in (("ends within spheres", "only collision spheres"),
+                               ("searched again", "searched again"))
+        }  # fmt: skip
+        rows.append({
+            "family": family, "requests": len(asked), "ends in collision": len(asked) - len(made),
+            "solved": len(solved), "of the others": ratio(len(solved), len(made)), **stages,
+            "all ms": total.p50, "p95 ms": total.p95, **noted,
+        })  # fmt: skip
     count = sum(map(len, problems.shipped_robot.spheres.values()))
     report.table(
-        f"The robot as shipped ({count} spheres), whole pipeline, {rounds} seeds a problem",
-        ["family", "requests", "ends in collision", "solved", "of the others", "search ms",
-         "verify ms", "all ms", "p95 ms", "ends within spheres", "searched again"],
-        rows,
+        f"The robot as shipped ({count} spheres), whole pipeline, {rounds} seeds a problem", rows,
         "Ends in collision: start or all goals, by the collision shapes. Medians of solved ones.",
     )  # fmt: skip
 
 
 def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
     """Compare the motions of RRTConnect and TrajOpt; their iterations are limited, not times."""
-    planners = ("RRTConnect", "TrajOpt")
-    found: dict[str, list[list[float]]] = {}
+    found: list[tuple[str, list[float]]] = []
     for number, problem in enumerate((problems.problems[0], *problems.problems[::step])):
-        request = request_of(problems, problem, UNHURRIED)
-        row: list[float] = []
-        for name in planners:
+        request, row = request_of(problems, problem, UNHURRIED), list[float]()
+        for name in ("RRTConnect", "TrajOpt"):
             begin = time.thread_time()
             made = plan(request, PlanOptions(planner=name, verify=False))
             spent, motion = 1e3 * (time.thread_time() - begin), [math.nan, math.nan]
@@ -224,62 +226,54 @@ def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
                 motion = [made.motion.duration, float(steps.sum())]
             row += [*motion, spent]
         if number:  # the first one compiles
-            found.setdefault(problem.family, []).append(row)
+            found.append((problem.family, row))
             progress(f"{problem.family}: {row[0]:.3f} s, TrajOpt {row[3]:.3f} s")
-    rows: list[list[Cell]] = []
-    for family in [*found, "all"]:
-        numbers = np.array([x for name, each in found.items() if family in (name, "all")
-                             for x in each])  # fmt: skip
+    rows: list[Row] = []
+    for family in families(name for name, _ in found):
+        numbers = np.array([x for name, x in found if family in (name, "all")])
         solved = np.isfinite(numbers[:, [0, 3]])
-        both = numbers[solved.all(axis=1)]
-        ratios = Spread.of(both[:, 3] / both[:, 0])
-        rows.append([family, len(numbers), *solved.sum(axis=0).tolist(),
-                     *both[:, [0, 3]].mean(axis=0).tolist(), ratios.p50, ratios.maximum,
-                     *both[:, [1, 4]].mean(axis=0).tolist(),
-                     *np.median(numbers[:, [2, 5]], axis=0).tolist()])  # fmt: skip
+        means = numbers[solved.all(axis=1)].mean(axis=0).tolist()
+        ratios = Spread.of((numbers[:, 3] / numbers[:, 0])[solved.all(axis=1)])
+        count = solved.sum(axis=0).tolist()
+        rows.append({
+            "family": family, "problems": len(numbers), "solved by RRTConnect": count[0],
+            "by TrajOpt": count[1], "motion time [s]": means[0], "TrajOpt [s]": means[3],
+            "ratio, median": ratios.p50, "ratio, max": ratios.maximum, "length [rad]": means[1],
+            "TrajOpt [rad]": means[4], "planning [ms], median": median(numbers[:, 2]),
+            "TrajOpt [ms]": median(numbers[:, 5]),
+        })  # fmt: skip
     report.table(
-        "Motions of TrajOpt beside shortened paths of RRTConnect",
-        ["family", "problems", "solved by RRTConnect", "by TrajOpt", "motion time [s]",
-         "TrajOpt [s]", "ratio, median", "ratio, max", "length [rad]", "TrajOpt [rad]",
-         "planning [ms], median", "TrajOpt [ms]"],
-        rows,
+        "Motions of TrajOpt beside shortened paths of RRTConnect", rows,
         "Motion times and lengths: means of problems that both solve; planning: processor time.",
     )  # fmt: skip
 
 
-def main() -> int:
+@benchmark("Planning: MotionBenchMaker, Franka Panda",
+           problems=(Path, "folder of the problems"), rounds=(5, "seeds a problem"),
+           vamp_python=("", "a Python that has vamp"), verify=(False, "verify the paths"),
+           shipped=(False, "the shipped spheres and shapes"), classic=(False, "RRT and RRT* too"),
+           trajopt=(False, "TrajOpt beside RRTConnect instead"),
+           every=(1, "stride of all problems"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Print the tables."""
-    parser = arguments(__doc__)
-    parser.add_argument("--problems", type=Path, metavar="FOLDER", help="folder of the problems")
-    parser.add_argument("--rounds", type=int, default=5, help="seeds a problem")
-    parser.add_argument("--vamp-python", metavar="FILE", help="a Python that has vamp")
-    parser.add_argument("--verify", action="store_true", help="verify the paths")
-    parser.add_argument("--shipped", action="store_true", help="the shipped spheres and shapes")
-    parser.add_argument("--classic", action="store_true", help="RRT and RRT* as well")
-    parser.add_argument("--trajopt", action="store_true", help="TrajOpt beside RRTConnect instead")
-    parser.add_argument("--every", type=int, default=1, help="stride of all problems")
-    options = parser.parse_args()
-    problems = find_problems(options.problems)
+    problems, rounds, every = find_problems(options.problems), options.rounds, options.every
     if problems is None:
         print("No problems: name their folder with --problems or in MOTION_BENCH_MAKER.")
-        return 0
-    report = Report("Planning: MotionBenchMaker, Franka Panda")
-    rounds, every = options.rounds, options.every
+        return
     if options.shipped:
         shipped(report, problems, rounds, every)
     elif options.trajopt:
         trajopt(report, problems, every)
     else:
-        here = sys.executable if importlib.util.find_spec("vamp") else None
+        here = sys.executable if importlib.util.find_spec("vamp") else ""
         python = options.vamp_python or here
         theirs = vamp(python, problems, every, rounds) if python else []
         mine = ours(problems, every, rounds, options.verify)
-        table(report, f"RRT-Connect, then shortening, {rounds} seeds a problem", mine, theirs)
+        report.table(f"RRT-Connect, then shortening, {rounds} seeds a problem",
+                     rows_beside(mine, theirs), notes(mine, theirs))  # fmt: skip
     if options.classic:
         classic(report, problems)
-    report.write(options.json)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -13,19 +13,15 @@ Exit code 1 if a goal was not executed or there was a contact.
 from __future__ import annotations
 
 import collections
-import sys
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import rclpy
-from harness import Cell, Report, arguments, isolate, motion_up, progress
-from harness.clients import MOVE, Client, SuiteReports, plan_goal, validity_request
-from harness.processes import START
-from moveit_msgs.action import MoveGroup
+from harness import Report, Row, benchmark, motion_up, progress
+from joint_client import JointClient
 from moveit_msgs.srv import GetStateValidity
-from sensor_msgs.msg import JointState
+from planner_client import Codes, Planner, state
+from ros_client import RosClient, values_of
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Group, Robot
@@ -37,99 +33,77 @@ OTHERS, VALUES = 24, 181
 """Random values of the other joints, and values of the joint that is checked."""
 
 
-@dataclass
-class Findings:
-    """What one robot's goals came to."""
-
-    sent: int = 0
-    unreachable: int = 0
-    """Valid goals that were not sent, for the floor separates them from home."""
-    executed: int = 0
-    refused: collections.Counter[str] = field(default_factory=collections.Counter)
-    """How often each reason was given."""
-    peak_ratio: float = 0.0
-    """Max measured joint speed as a multiple of its limit."""
-    peak_joint: str = ""
-    failed: list[str] = field(default_factory=list)
-    """Goals that were not executed."""
-    simulation: dict[str, str] = field(default_factory=dict)
-    """The last values that the simulation reported on /diagnostics."""
-    seconds: float = 0.0
-
-    def figure(self, key: str) -> float:
-        """Return what the simulation reported; NaN where it did not."""
-        return float(self.simulation.get(key, "nan"))
-
-    def row(self, robot: str) -> list[Cell]:
-        """Return the table's row."""
-        return [
-            robot, self.sent, self.executed, self.sent - self.executed, self.unreachable,
-            self.figure("contacts"), 1e3 * self.figure("contact depth max [m]"),
-            self.figure("contact force max [N]"), self.peak_ratio, self.seconds,
-        ]  # fmt: skip
-
-    def notes(self, robot: str) -> list[str]:
-        """Return what the table has no room for."""
-        notes = [f"{count} x {reason}" for reason, count in self.refused.most_common()]
-        notes += self.failed
-        notes += [f"contacts: {self.simulation.get('contact pairs') or 'none'}"]
-        return [f"{robot}: {note}" for note in (*notes, f"peak speed of {self.peak_joint}")]
-
-
 class GoalCell:
-    """Observes one robot, and sends its goals."""
+    """Sends goals to one robot, and counts what became of them."""
 
-    def __init__(self, robot: Robot) -> None:
-        """Create the endpoints."""
-        self.robot = robot
-        self.group: Group = next(g for g in robot.groups.values() if g.tip is not None)
-        self.findings = Findings()
-        node = rclpy.create_node("bench_random_goals")
-        self.client = Client(node, **{MOVE: MoveGroup})
-        self.reports = SuiteReports(node)
-        self.findings.simulation = self.reports.simulation
-        self._indices: dict[tuple[str, ...], list[int]] = {}
-        self._limits = robot.limits.select(self.group.joints).velocity
-        self._validity = node.create_client(GetStateValidity, "check_state_validity")
-        node.create_subscription(JointState, "joint_states", self._on_state, 100)
-
-    def wait(self) -> None:
+    def __init__(self, robot: Robot, group: Group) -> None:
         """Wait until the planner plans and the simulation reports."""
-        self.client.wait(lambda: self.reports.ready, "the planner", START)
-        self.client.wait_for_servers()
+        self.robot, self.group, self.client = robot, group, RosClient("bench_random_goals")
+        self.planner = Planner(JointClient(self.client))
+        self.sent = self.unreachable = self.executed = 0
+        self.refused: collections.Counter[str] = collections.Counter()
+        self.failed: list[str] = []
+        self.peak = (0.0, "")
+        """Max measured joint speed as a multiple of its limit, and the joint."""
+        self.planner.wait()
+        self.client.wait(lambda: self.client.diagnostics("/mujoco_sim"), "the simulation")
+
+    def reported(self, key: str) -> float:
+        """Return the last value that the simulation reported; NaN where it did not."""
+        return float(values_of(self.client.diagnostics("/mujoco_sim")).get(key, "nan"))
 
     def valid(self, q: np.ndarray) -> bool:
         """Return whether the planner reports a configuration of the group as valid."""
-        request = validity_request(self.group.name, self.group.joints, q)
-        return bool(self.client.call(self._validity, request).valid)
+        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
+        request = GetStateValidity.Request(group_name=self.group.name, robot_state=state(goal))
+        return bool(self.client.call(GetStateValidity, "check_state_validity", request).valid)
 
     def send(self, q: np.ndarray) -> None:
-        """Have the robot go to a configuration, and count what became of it."""
-        found = self.findings
-        found.sent += 1
-        goal = plan_goal(self.group.name, self.group.joints, q)
-        ended = self.client.finish(MOVE, goal, GOAL)
-        if ended.result is None:
-            found.refused["rejected by the action"] += 1
+        """Move to a configuration."""
+        self.sent += 1
+        goal = dict(zip(self.group.joints, q.tolist(), strict=True))
+        call = self.planner.move(goal, group_name=self.group.name)
+        if not call.accepted():
+            self.refused["rejected by the action"] += 1
             return
-        code = ended.result.result.error_code
-        if code.val == code.SUCCESS:
-            found.executed += 1
+        code = call.result(GOAL)[1].error_code
+        if code.val == Codes.SUCCESS:
+            self.executed += 1
         else:
-            found.refused[f"{code.val}: {code.message}"] += 1
-            found.failed.append(f"goal {found.sent}: {np.round(q, 5).tolist()}")
+            self.refused[f"{code.val}: {code.message}"] += 1
+            self.failed.append(f"goal {self.sent}: {np.round(q, 5).tolist()}")
+        self.measure_speeds()
 
-    def _on_state(self, message: JointState) -> None:
-        names = tuple(message.name)
-        if names not in self._indices:
-            self._indices[names] = [names.index(joint) for joint in self.group.joints]
-        speeds = np.abs(np.array(message.velocity)[self._indices[names]]) / self._limits
-        if speeds.max() > self.findings.peak_ratio:
-            self.findings.peak_ratio = float(speeds.max())
-            self.findings.peak_joint = self.group.joints[int(speeds.argmax())]
+    def measure_speeds(self) -> None:
+        """Read the joint states that came since the last call."""
+        arm, limits = self.planner.arm, self.robot.limits
+        for message in arm.states.messages:
+            for name, speed in zip(message.name, message.velocity, strict=True):
+                if name in self.group.joints:
+                    limit = limits.velocity[limits.names.index(name)]
+                    self.peak = max(self.peak, (abs(speed) / limit, name))
+        arm.clear()
+
+    def row(self, seconds: float) -> Row:
+        """Return the table's row."""
+        return {
+            "": self.robot.name, "goals": self.sent, "executed": self.executed,
+            "not": self.sent - self.executed, "unreachable, not sent": self.unreachable,
+            "contacts": self.reported("contacts"),
+            "max depth [mm]": 1e3 * self.reported("contact depth max [m]"),
+            "max force [N]": self.reported("contact force max [N]"),
+            "peak speed / limit": self.peak[0], "of joint": self.peak[1], "s": seconds,
+        }  # fmt: skip
+
+    def notes(self) -> str:
+        """Return what the table has no room for."""
+        pairs = values_of(self.client.diagnostics("/mujoco_sim")).get("contact pairs")
+        notes = [*(f"{count} x {reason}" for reason, count in self.refused.most_common()),
+                 *self.failed, f"contacts: {pairs or 'none'}"]  # fmt: skip
+        return "\n".join(f"{self.robot.name}: {note}" for note in notes)
 
 
-def _bounds(group: Group) -> tuple[np.ndarray, np.ndarray]:
+def bounds(group: Group) -> tuple[np.ndarray, np.ndarray]:
     """Return the limits of a group's joints, half a turn where they are endless, shape (n,)."""
     lower, upper = group.limits.lower, group.limits.upper
     return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)
@@ -145,16 +119,21 @@ class Separation:
     def __init__(self, robot: Robot, group: Group) -> None:
         """Check each joint's range."""
         checker = CollisionChecker(robot, robot.joint_names, scene=floor_of(robot).scene())
-        rng = np.random.default_rng(2)
-        self._home, self._links = robot.home[group.indices], robot.tree.links
+        low, high = bounds(group)
         others = np.tile(robot.home, (OTHERS, 1))
-        low, high = _bounds(group)
-        others[:, group.indices] = rng.uniform(low, high, (OTHERS, len(group.joints)))
-        self._blocked = [
-            np.array([v for v in np.linspace(low, high, VALUES)
-                      if self._blocks(checker, others, index, v)])
-            for index, low, high in zip(group.indices, low, high, strict=True)
-        ]  # fmt: skip
+        others[:, group.indices] = np.random.default_rng(2).uniform(low, high, (OTHERS, len(low)))
+        self._home, self._blocked = robot.home[group.indices], list[np.ndarray]()
+        for index, *range_ in zip(group.indices, low, high, strict=True):
+            blocked = []
+            for value in np.linspace(*range_, VALUES):
+                always = set(robot.tree.links)  # those in the floor, whatever the others do
+                for q in others.copy():
+                    q[index] = value
+                    always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
+                    if not always:
+                        break
+                blocked += [value] if always else []
+            self._blocked.append(np.array(blocked))
 
     def separates(self, q: np.ndarray) -> bool:
         """Return whether the floor is between home and a configuration of the group."""
@@ -163,72 +142,45 @@ class Separation:
             for a, b, blocked in zip(self._home, q, self._blocked, strict=True)
         )
 
-    def _blocks(
-        self, checker: CollisionChecker, others: np.ndarray, index: int, value: float
-    ) -> bool:
-        """Return whether one and the same link is in the floor whatever the other joints do."""
-        always = set(self._links)
-        for q in others.copy():
-            q[index] = value
-            always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
-            if not always:
-                return False
-        return True
 
-
-def measure(name: str, options: Any) -> Findings:
-    """Return what the goals of one robot came to."""
+def measure(name: str, options: Any) -> tuple[Row, str]:
+    """Return a row of the table, and its notes."""
+    robot, rng = load_robot(name), np.random.default_rng(options.seed)
+    group = next(g for g in robot.groups.values() if g.tip is not None)
     with motion_up(name, "--viewer", "none") as suite:
-        cell = GoalCell(load_robot(name))
-        cell.wait()
-        rng, found = np.random.default_rng(options.seed), cell.findings
-        separation = Separation(cell.robot, cell.group)
+        cell, separation = GoalCell(robot, group), Separation(robot, group)
         begin = time.monotonic()
-        while found.sent < options.goals:
-            q = rng.uniform(*_bounds(cell.group))
+        while cell.sent < options.goals:
+            q = rng.uniform(*bounds(group))
             if not cell.valid(q):
                 continue
             if separation.separates(q):
-                found.unreachable += 1
+                cell.unreachable += 1
                 continue
             cell.send(q)
             suite.check()
-            if found.sent % 10 == 0:
-                progress(
-                    f"{found.sent} sent, {found.executed} executed, {dict(found.refused)}, "
-                    f"{found.figure('contacts'):g} contacts, peak speed {found.peak_ratio:.2f}"
-                )
-        found.seconds = time.monotonic() - begin
+            if cell.sent % 10 == 0:
+                progress(f"{cell.sent} sent, {cell.executed} executed, {dict(cell.refused)}, "
+                         f"{cell.reported('contacts'):g} contacts, peak {cell.peak}")  # fmt: skip
+        seconds = time.monotonic() - begin
         cell.client.spin(2.2)  # two more reports of the simulation
+        cell.planner.arm.close()
         cell.client.close()
-    return found
+    return cell.row(seconds), cell.notes()
 
 
-def main() -> int:
+@benchmark("Random valid goals through move_action", ros=True, goals=(60, "for each robot"),
+           robots=["franka", "ur10e"], seed=(1, "of the goals"))  # fmt: skip
+def main(report: Report, options: Any) -> bool:
     """Send goals to each robot, and print what became of them."""
-    parser = arguments(__doc__)
-    parser.add_argument("--goals", type=int, default=60, help="for each robot")
-    parser.add_argument("--robots", nargs="+", default=["franka", "ur10e"], metavar="ROBOT")
-    parser.add_argument("--seed", type=int, default=1, help="of the goals")
-    options = parser.parse_args()
-    isolate()
-    report = Report("Random valid goals through move_action")
-    rclpy.init(args=[])
-    found = {}
+    found = []
     for robot in options.robots:
         progress(f"{options.goals} goals of {robot}")
-        found[robot] = measure(robot, options)
-    rclpy.shutdown()
-    report.table(
-        f"{options.goals} goals each, seed {options.seed}",
-        ["", "goals", "executed", "not", "unreachable, not sent", "contacts", "max depth [mm]",
-         "max force [N]", "peak speed / limit", "s"],
-        [f.row(robot) for robot, f in found.items()],
-        "\n".join(note for robot, f in found.items() for note in f.notes(robot)),
-    )  # fmt: skip
-    report.write(options.json)
-    return int(any(f.executed < f.sent or f.figure("contacts") != 0.0 for f in found.values()))
+        found.append(measure(robot, options))
+    rows, notes = ([*part] for part in zip(*found, strict=True))
+    report.table(f"{options.goals} goals each, seed {options.seed}", rows, "\n".join(notes))
+    return any(row["not"] or row["contacts"] != 0.0 for row in rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

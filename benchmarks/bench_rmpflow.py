@@ -16,27 +16,27 @@ the target is at that time; the first two seconds of its motion do not count.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from harness import Cell, Report, arguments, pin_to_core, progress, take_turns
+from harness import Report, Row, benchmark, pin_to_core, progress, take_turns
+from rmpflow.judged_arm import JudgedArm
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow.compiled_policy import Evaluator
-from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, Cone
-from motion_nodes.sim.drive_targets import JointTargets
-from motion_nodes.sim.mujoco_world import MujocoWorld
-from motion_nodes.sim.placement import RobotPlacement
 
 ROBOTS = ("franka", "ur10e")
 MIXED = (Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2),
          Capsule(0.04, 0.2))  # fmt: skip
+KINDS = ("spheres", "of all shapes")
 OBSTACLES = ((0, True), (10, True), (50, False), (50, True), (200, True))
 """How many, and whether of all shapes."""
 PERIOD = 0.004  # [s]
@@ -55,7 +55,7 @@ def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Scene:
     return Scene(objects=items)
 
 
-def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
+def evaluation_rows(name: str, rounds: int) -> list[Row]:
     """Return a row for each number of obstacles."""
     robot = load_robot(name)
     policy = RmpflowPolicy(robot)
@@ -66,7 +66,7 @@ def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
     q = np.concatenate((policy.default_cspace_target, np.zeros(len(policy.watched_joints))))
     qd = 0.3 * rng.normal(size=len(q))
     goal = Goal(policy.default_cspace_target, np.array([0.5, 0.1, 0.4]), np.eye(3))
-    rows: list[list[Cell]] = []
+    rows: list[Row] = []
     for count, mixed in OBSTACLES:
         packed = ObstaclePacker(()).packed(obstacles(rng, count, mixed), np.eye(4))
         for way in (fast, apart):
@@ -75,14 +75,15 @@ def evaluation_rows(name: str, rounds: int) -> list[list[Cell]]:
         times = take_turns({
             "ours": lambda: fast.acceleration(q, qd), "apart": lambda: apart.acceleration(q, qd),
         }, rounds)  # fmt: skip
-        kind = "of all shapes" if mixed else "spheres"
-        label = f"{name}, {len(fast.spheres.radii)} spheres, {count} {kind}"
-        figures = (times["ours"].least, times["ours"].median, times["apart"].least)
-        rows.append([label, *(1e6 * seconds for seconds in figures)])
+        rows.append({
+            "": f"{name}, {len(fast.spheres.radii)} spheres, {count} {KINDS[mixed]}",
+            "least [µs]": 1e6 * times["ours"].least, "median [µs]": 1e6 * times["ours"].median,
+            "links apart [µs]": 1e6 * times["apart"].least,
+        })  # fmt: skip
     return rows
 
 
-def step_row(name: str, count: int, mixed: bool, rounds: int) -> list[Cell]:
+def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
     """Return a row about steps of 10 ms."""
     policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=True)
     policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
@@ -91,17 +92,15 @@ def step_row(name: str, count: int, mixed: bool, rounds: int) -> list[Cell]:
     times = take_turns({
         "step": lambda: policy.compute_joint_targets(home, 0.0 * home, frame_duration=0.01),
     }, rounds)["step"]  # fmt: skip
-    kind = "of all shapes" if mixed else "spheres"
-    return [f"{name}, {count} {kind}", 1e6 * times.least, 1e6 * times.median]
+    return {"": f"{name}, {count} {KINDS[mixed]}", "least [µs]": 1e6 * times.least,
+            "median [µs]": 1e6 * times.median}  # fmt: skip
 
 
-def lag_row(name: str, own: bool, every: float, seconds: float) -> list[Cell]:
-    """Return the lag on the circle [mm]; ``own``: the policy goes on from its own state."""
+def lag_row(name: str, own: bool, every: float, seconds: float) -> Row:
+    """Return the lag on the circle; ``own``: the policy goes on from its own state."""
     policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=own)
-    robot, follower = policy.robot, Follower(policy)
-    world = MujocoWorld([RobotPlacement(robot, name)])
-    active, watched = robot.indices(policy.active_joints), robot.indices(policy.watched_joints)
-    ready = robot.named_state("ready")[active]
+    arm, follower, lags = JudgedArm(policy, PERIOD), Follower(policy), []
+    ready = policy.robot.named_state("ready")[arm.active]
     follower.follow_posture(ready, 0.0)
     X = policy.tool_pose(ready).copy()
     begin = X[:3, 3].copy()
@@ -110,62 +109,41 @@ def lag_row(name: str, own: bool, every: float, seconds: float) -> list[Cell]:
         angle = SPEED / RADIUS * max(t - APPROACH, 0.0)
         return begin + np.array((0.0, RADIUS * np.sin(angle), RADIUS * (1.0 - np.cos(angle))))
 
-    lags, next_target = [], 0.0
+    next_target = 0.0
     for k in range(round(seconds / PERIOD)):
         now = k * PERIOD
         if now >= next_target - 1e-9:
             X[:3, 3] = target(now)
             follower.follow_pose(X.copy(), now)
             next_target += every
-        state = world.state(name)
-        q, qd = np.asarray(state.position), np.asarray(state.velocity)
-        motion = RobotMotion(q[active], qd[active], q[watched], qd[watched])
-        step = follower.step(motion, PERIOD, now)
-        if step is not None:
-            targets = np.full((2, len(q)), np.nan)
-            targets[:, active] = step
-            world.command(name, JointTargets(*targets))
-        world.step(round(PERIOD / world.time_step))
-        place = policy.tool_pose(np.asarray(world.state(name).position)[active])[:3, 3]
-        lags.append(1e3 * float(np.linalg.norm(place - target(now + PERIOD))))
-    mode = "own state" if own else "measured state"
+        q, _ = arm.follow(follower, policy.scene, now)
+        lags.append(1e3 * float(np.linalg.norm(policy.tool_pose(q)[:3, 3] - target(now + PERIOD))))
     counted = lags[round((APPROACH + SETTLING) / PERIOD) :]
-    return [f"{name}, {mode}, target at {1.0 / every:.0f} Hz",
-            *np.percentile(counted, (50, 95, 100)).tolist()]  # fmt: skip
+    return {
+        "": f"{name}, {'own' if own else 'measured'} state, target at {1.0 / every:.0f} Hz",
+        "median [mm]": float(np.median(counted)), "95 % [mm]": float(np.percentile(counted, 95)),
+        "max [mm]": max(counted),
+    }  # fmt: skip
 
 
-def main() -> None:
+@benchmark("RMPflow", rounds=25, seconds=(22.0, "of the lag, simulated"),
+           only=("", "measure only this", ("", "evaluation", "lag")))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Measure and print."""
-    parser = arguments(__doc__)
-    parser.add_argument("--rounds", type=int, default=25)
-    parser.add_argument("--seconds", type=float, default=22.0, help="of the lag, simulated")
-    parser.add_argument("--only", choices=("evaluation", "lag"))
-    options = parser.parse_args()
     pin_to_core()
-    report = Report("RMPflow")
     if options.only != "lag":
         progress("evaluation")
-        report.table(
-            "One evaluation",
-            ["", "least [µs]", "median [µs]", "links apart [µs]"],
-            [row for name in ROBOTS for row in evaluation_rows(name, options.rounds)],
-            "Links apart: least, with the leaf that keeps links off each other.",
-        )  # fmt: skip
-        report.table(
-            "A step of 10 ms",
-            ["", "least [µs]", "median [µs]"],
-            [step_row(name, *around, options.rounds) for name in ROBOTS
-             for around in ((0, True), (1000, False), (1000, True))],
-        )  # fmt: skip
+        rows = [row for name in ROBOTS for row in evaluation_rows(name, options.rounds)]
+        note = "Links apart: least, with the leaf that keeps links off each other."
+        report.table("One evaluation", rows, note)
+        around = ((0, True), (1000, False), (1000, True))
+        rows = [step_row(name, *each, options.rounds) for name in ROBOTS for each in around]
+        report.table("A step of 10 ms", rows)
     if options.only != "evaluation":
         progress("lag")
-        report.table(
-            f"Lag behind a target at {SPEED:g} m/s",
-            ["", "median [mm]", "95 % [mm]", "max [mm]"],
-            [lag_row(name, own, every, options.seconds)
-             for name in ROBOTS for own in (True, False) for every in (0.02, 0.1)],
-        )  # fmt: skip
-    report.write(options.json)
+        rows = [lag_row(name, own, every, options.seconds)
+                for name in ROBOTS for own in (True, False) for every in (0.02, 0.1)]  # fmt: skip
+        report.table(f"Lag behind a target at {SPEED:g} m/s", rows)
 
 
 if __name__ == "__main__":

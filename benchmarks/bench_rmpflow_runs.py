@@ -9,24 +9,24 @@ joints' range (at most half a turn), and goes to a pose that a collision-free co
 0.6 rad of the posture has, or with the tool downwards to a place beside the base, reachable or not;
 seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest.
 Runs that the policy alone does not end are repeated with what ``escape`` of the node offers: back
-to the posture once, or a planner, whose path is not simulated. How scenes are drawn is documented
-in ``rmpflow_scenes.py``. The follower of the node leads a robot in MuJoCo, whose contacts are the
-judge: see ``judged_arm.py``. A robot that would have been hit had it stood still is counted, to see
-how often there was something to do.
+to the posture once, or a planner, whose path is not simulated. A scene is a table, standing boxes
+and balls that fly through the workspace. The follower of the node leads a robot in MuJoCo, whose
+contacts are the judge: see ``test/rmpflow/judged_arm.py``. A robot that would have been hit had it
+stood still is counted, to see how often there was something to do.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Cell, Report, Spread, arguments, progress
-from judged_arm import FRAME, JUDGED, JudgedArm, Verdict, judged
-from rmpflow_scenes import Outcome, draw_scene, run_scene
+from harness import Report, Row, Spread, benchmark, progress
+from rmpflow.judged_arm import FRAME, JudgedArm, Verdict, judged
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, Box, Sphere
 from motion_nodes.planning.pipeline import plan
 from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
 from motion_nodes.planning.warm_up import warm_up
@@ -34,7 +34,7 @@ from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, beside the base")
 BESIDE = ((0.35, -0.35, 0.3), (0.6, 0.35, 0.6))
@@ -43,6 +43,9 @@ WAYS = ("alone", "posture", "planner")
 LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
 STANDING = 1.0  # [s] stuck and at rest, after which a run ends
 PLANNING = 5.0  # [s]
+DURATION = 8.0  # [s] of a scene
+BALLS, BOXES = 2, 2
+_COLUMN, _COLUMN_TOP = 0.3, 0.6  # about the base's axis, that balls stay out of [m]
 
 
 class Run(NamedTuple):
@@ -53,6 +56,99 @@ class Run(NamedTuple):
     stuck: bool = False
     """Whether the policy reports it stuck."""
     verdict: Verdict | None = None
+
+
+@dataclass
+class MovingScene:
+    """Start, target and obstacles of one run."""
+
+    start: np.ndarray
+    target: np.ndarray
+    standing: dict[str, WorldObject]
+    flights: list[tuple[WorldObject, np.ndarray, np.ndarray]]
+    """Balls with their starts [m] and velocities [m/s]."""
+
+    def at(self, t: float) -> Scene:
+        """Return the scene at a time [s]."""
+        balls = {b.name: replace(b, X_WO=from_xyz_rpy(p + t * v)) for b, p, v in self.flights}
+        return Scene(objects={**self.standing, **balls})
+
+
+def draw_scene(
+    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator
+) -> MovingScene:
+    """Return a scene whose start and target are collision-free; balls pass beside the base."""
+    home = policy.default_cspace_target
+    limits = policy.robot.limits.select(policy.active_joints)
+    reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
+    while True:
+        ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]
+        X = policy.tool_pose(ends[1])
+        if np.hypot(*X[:2, 3]) < 0.35 or X[2, 3] < 0.15:
+            continue
+        table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
+        standing = {"table": table}
+        for k in range(BOXES):
+            p, size = _around(rng, reach), rng.uniform(0.05, 0.2, 3).tolist()
+            pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
+            standing[f"box{k}"] = world_object(f"box{k}", Box(tuple(size)), pose)
+        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(BALLS)])
+        checker.set_scene(Scene(objects=standing))
+        if all(_is_clear(checker, q) for q in ends):
+            checker.set_scene(scene.at(0.0))
+            if _is_clear(checker, ends[0]):
+                return scene
+
+
+def _is_clear(checker: CollisionChecker, q: np.ndarray) -> bool:
+    return checker.is_free(q) and bool(checker.sphere_distances(q).distance.min() > 0.03)
+
+
+def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
+    while True:
+        p = rng.uniform((-reach, -reach, 0.0), (reach, reach, 1.2 * reach))
+        if np.hypot(p[0], p[1]) > _COLUMN:
+            return p
+
+
+def _flight(
+    rng: np.random.Generator, k: int, reach: float
+) -> tuple[WorldObject, np.ndarray, np.ndarray]:
+    """Return a ball that passes through the workspace but not near the base's column."""
+    radius = float(rng.uniform(0.04, 0.08))
+    while True:
+        middle, direction = _around(rng, reach), rng.normal(size=3)
+        direction *= rng.uniform(0.1, 0.3) / np.linalg.norm(direction)
+        start = middle - 0.5 * DURATION * direction
+        path = start + np.linspace(0.0, DURATION, 200)[:, None] * direction
+        near = (np.hypot(path[:, 0], path[:, 1]) < _COLUMN + radius) & (path[:, 2] < _COLUMN_TOP)
+        if not near.any():
+            return world_object(f"ball{k}", Sphere(radius), np.eye(4)), start, direction
+
+
+class Outcome(NamedTuple):
+    """What a run came to."""
+
+    verdict: Verdict
+    error: float
+    """Distance of the measured tool from its target at the end [m]."""
+    passive: float
+    """Least distance if the robot had stood still at its start [m]."""
+
+
+def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
+    """Let a policy's arm move through a scene; obstacles are updated 100 times a second."""
+    policy, q = arm.policy, scene.start
+    policy.reset()
+    follower = Follower(policy)
+    follower.follow_pose(scene.target, 0.0)
+    arm.start(scene.start, scene.at(0.0))
+    passive = min(arm.clearance_at_rest(scene.at(t)) for t in np.arange(0.0, DURATION, 5 * FRAME))
+    arm.place(scene.start, scene.at(0.0))
+    for k in range(round(DURATION / FRAME)):
+        q, _ = arm.follow(follower, scene.at(k * FRAME), k * FRAME)
+    error = np.linalg.norm(policy.tool_pose(q)[:3, 3] - scene.target[:3, 3])
+    return Outcome(arm.verdict, float(error), passive)
 
 
 class Runs:
@@ -134,61 +230,54 @@ class Runs:
         return np.array(found.trajectory.positions[-1]), float(found.trajectory.times[-1])
 
 
-ARRIVALS = ["", "runs", "arrived [%]", "reported stuck", "median [s]", "longest [s]", *JUDGED]
-SCENES = ["", "scenes", "arrived [%]", "touched if still", "5 % [mm]", *JUDGED]
-
-
-def arrival_row(what: str, found: list[Run]) -> list[Cell]:
-    """Return the table's row about some runs."""
+def arrival_rows(what: str, found: list[Run]) -> list[Row]:
+    """Return the table's row about some runs, none where there are none."""
+    if not found:
+        return []
     took = Spread.of(run.seconds for run in found if run.seconds is not None)
-    verdicts = [run.verdict for run in found if run.verdict is not None]
-    return [what, len(found), 100.0 * took.count / len(found), sum(run.stuck for run in found),
-            took.p50, took.maximum, *judged(verdicts)]  # fmt: skip
+    return [{
+        "": what, "runs": len(found), "arrived [%]": 100.0 * took.number / len(found),
+        "reported stuck": sum(run.stuck for run in found), "median [s]": took.p50,
+        "longest [s]": took.maximum,
+        **judged([run.verdict for run in found if run.verdict is not None]),
+    }]  # fmt: skip
 
 
-def scene_row(name: str, found: list[Outcome]) -> list[Cell]:
-    """Return the table's row about scenes."""
-    clearance, passive, error = np.array(
-        [(run.verdict.clearance, run.passive, run.error) for run in found]
-    ).T
-    return [
-        name, len(found), 100.0 * float((error < 0.01).mean()), int((passive < 0.0).sum()),
-        1e3 * float(np.percentile(clearance, 5)), *judged([run.verdict for run in found]),
-    ]  # fmt: skip
+def scene_rows(name: str, found: list[Outcome]) -> list[Row]:
+    """Return the table's row about scenes, none where there are none."""
+    if not found:
+        return []
+    clearances = [1e3 * run.verdict.clearance for run in found]
+    return [{
+        "": name, "scenes": len(found),
+        "arrived [%]": 100.0 * float(np.mean([run.error < 0.01 for run in found])),
+        "touched if still": sum(run.passive < 0.0 for run in found),
+        "5 % [mm]": float(np.percentile(clearances, 5)),
+        **judged([run.verdict for run in found]),
+    }]  # fmt: skip
 
 
-def main() -> None:
+@benchmark("RMPflow: arrivals and clearances", starts=200, scenes=200, robots=["franka", "ur10e"])
+def main(report: Report, options: Any) -> None:
     """Measure and print."""
-    parser = arguments(__doc__)
-    parser.add_argument("--starts", type=int, default=200)
-    parser.add_argument("--scenes", type=int, default=200)
-    parser.add_argument("--robots", nargs="+", default=("franka", "ur10e"), metavar="NAME")
-    options = parser.parse_args()
-    report = Report("RMPflow: arrivals and clearances")
-    robots = [Runs(name) for name in options.robots]
-    rows = []
+    robots, rows = [Runs(name) for name in options.robots], list[Row]()
     for robot in robots:
         for kind in KINDS:
             for way in WAYS:
                 what = f"{robot.name}, {kind}, {way}"
                 progress(what)
                 found = [robot.arrival(seed, kind, way) for seed in range(options.starts)]
-                rows += [arrival_row(what, found)] if found else []
-    if rows:
-        report.table(
-            "From random starts to random poses",
-            ARRIVALS,
-            rows,
-            "Posture, planner: as alone, but where that is stuck it goes back to its posture "
-            "once, or along a planner's path.",
-        )
-    if options.scenes:
-        rows = []
-        for robot in robots:
-            progress(f"{robot.name}, scenes")
-            rows.append(scene_row(robot.name, [robot.scene(k) for k in range(options.scenes)]))
-        report.table("Two flying balls, two boxes, a table; 8 s each", SCENES, rows)
-    report.write(options.json)
+                rows += arrival_rows(what, found)
+    report.table(
+        "From random starts to random poses", rows,
+        "Posture, planner: as alone, but where that is stuck it goes back to its posture "
+        "once, or along a planner's path.",
+    )  # fmt: skip
+    rows = []
+    for robot in robots:
+        progress(f"{robot.name}, scenes")
+        rows += scene_rows(robot.name, [robot.scene(k) for k in range(options.scenes)])
+    report.table("Two flying balls, two boxes, a table; 8 s each", rows)
 
 
 if __name__ == "__main__":

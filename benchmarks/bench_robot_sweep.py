@@ -20,15 +20,15 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import yaml
-from harness import Cell, Report, arguments, progress
+from harness import Report, Row, benchmark, median, progress
 
 _PATTERNS = ("*.urdf", "*.urdf.xacro", "*.xml", "*.mjcf")
 _TIMEOUT = 600
@@ -39,51 +39,20 @@ _UNSOUND = (
 )  # fmt: skip
 _GROUPS = Path(__file__).with_name("sweep_groups.yaml")
 
-_ONE = """
-import json, resource, sys, tempfile, time
-from pathlib import Path
-from motion_nodes.errors import MotionError
-from motion_nodes.robot_setup.new_robot import new_robot
-from motion_nodes.model.loader import load_robot
-from motion_nodes.robot_setup.folder_files import set_wheel_separation
-from motion_nodes.sim.robot_trial import effective_separation, try_robot
-file, given, packages, accuracy, timeout = map(json.loads, sys.argv[1:])
-resource.setrlimit(resource.RLIMIT_CPU, (timeout, timeout))
-begin = time.process_time()
-with tempfile.TemporaryDirectory() as folder:
-    try:
-        made = new_robot(
-            Path(file), name="swept", output=Path(folder) / "swept", package_paths=packages,
-            spheres_accuracy=accuracy or None, arguments=given,
-        )
-        took = time.process_time() - begin
-        groups = {g.name: [len(g.joints), g.tip] for g in made.robot.groups.values()}
-        robot, separation = made.robot, effective_separation(made.robot)
-        if separation is not None:
-            set_wheel_separation(made.directory, separation)
-            robot = load_robot(made.directory)
-        steps = [[s.name, s.passed, s.text] for s in try_robot(robot)]
-        found = {"kind": robot.kind, "groups": groups, "steps": steps, "seconds": took}
-    except MotionError as error:
-        found = {"refused": str(error)}
-print(json.dumps(found))
-"""
 
-
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """A robot's file."""
 
     file: Path
-    arguments: tuple[tuple[str, str], ...] = ()
-    """Of a xacro."""
+    arguments: tuple[str, ...] = ()
+    """Of a xacro, as NAME:=VALUE."""
 
     def __str__(self) -> str:
         """Return file and arguments."""
-        return " ".join([str(self.file), *(f"{name}:={value}" for name, value in self.arguments)])
+        return " ".join([str(self.file), *self.arguments])
 
 
-def robots_below(folders: list[Path]) -> list[Item]:
+def robots_below(folders: Sequence[Path]) -> list[Item]:
     """Return the robots' files; XML files only if they are MJCF."""
     found = []
     for folder in folders:
@@ -100,45 +69,46 @@ def robots_below(folders: list[Path]) -> list[Item]:
 def robots_listed(text: str, folder: Path) -> list[Item]:
     """Return the robots of a list that stand below a folder."""
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
-    return [
-        Item(
-            folder / repository.replace("/", "+") / file,
-            tuple((name, value) for name, _, value in (word.partition(":=") for word in words)),
-        )
-        for repository, file, *words in rows
-    ]
+    return [Item(folder / repository.replace("/", "+") / file, tuple(arguments))
+            for repository, file, *arguments in rows]  # fmt: skip
 
 
 def tried(item: Item, packages: list[str], accuracy: float) -> dict[str, Any]:
-    """Make a robot and try it, in another process."""
-    given = (str(item.file), dict(item.arguments), packages, accuracy, _TIMEOUT)
-    command = [sys.executable, "-c", _ONE, *map(json.dumps, given)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    """Make a robot and try it, in another process; return what ``motion new --json`` prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [str(item.file), *item.arguments, "--name", "swept", "--json"]
+        words += ["--output", f"{folder}/swept"]
+        words += [word for path in packages for word in ("--package-path", path)]
+        words += ["--spheres-accuracy", str(accuracy)] if accuracy else []
+        limited = ["sh", "-c", f'ulimit -t {_TIMEOUT}; exec "$@"', "sh"]
+        command = [*limited, sys.executable, "-m", "motion_nodes.cli.main", "new", *words]
+        done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode == -signal.SIGXCPU or done.returncode == -signal.SIGKILL:
         return {"crashed": f"not ready after {_TIMEOUT} s of processor time"}
-    if done.returncode != 0:
-        return {"crashed": (done.stderr.strip() or "nothing said").split("\n")[-1]}
-    return dict(json.loads(done.stdout.strip().split("\n")[-1]))
+    if done.stdout.startswith("{"):
+        return dict(json.loads(done.stdout))
+    kind = "crashed" if "Traceback" in done.stderr or not done.stderr else "refused"
+    return {kind: done.stderr.strip().split("\n")[-1] if kind == "crashed" else done.stderr}
 
 
-def verdict(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Return what became of a file, as a word or two."""
+def verdict(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> tuple[str, str]:
+    """Return what became of a file, as a word or two, and why."""
     if "crashed" in found:
-        return "crashed"
+        return "crashed", found["crashed"]
     if "refused" in found:
         unsound = any(words in found["refused"] for words in _UNSOUND)
-        return "no sound robot" if unsound else "refused"
-    if other_groups(item, found, expected):
-        return "accepted, other groups"
-    if any(not passed for _, passed, _ in found["steps"]):
-        return "accepted, a step failed"
-    return "accepted, all passed"
+        return "no sound robot" if unsound else "refused", found["refused"]
+    if missing := other_groups(item, found, expected):
+        return "accepted, other groups", f"not found: {missing} among {found['groups']}"
+    failed = [f"{s['step']}: {s['text']}" for s in found["trial"] if not s["passed"]]
+    return f"accepted, {'a step failed' if failed else 'all passed'}", "; ".join(failed)
 
 
 def other_groups(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> str:
     """Return what stands in the table and was not found, or nothing."""
     wanted = expectation(item, expected)
-    have = {f"{count} {tip}" for count, tip in found["groups"].values()} | {found["kind"]}
+    groups = found["groups"].values()
+    have = {f"{len(g['joints'])} {g['tip']}" for g in groups} | {found["kind"]}
     return ", ".join(sorted(set(map(str, wanted or ())) - have))
 
 
@@ -147,16 +117,30 @@ def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
     return next((g for pattern, g in expected.items() if re.search(pattern, str(item))), None)
 
 
-def main() -> None:
+def swept(items: list[Item], packages: list[str], options: Any) -> dict[str, dict[str, Any]]:
+    """Return what was found of each file; files in the log are not tried again."""
+    log: Path | None = options.resume
+    lines = log.read_text().splitlines() if log is not None and log.exists() else []
+    results = {name: found for name, found in map(json.loads, lines)}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        waiting = {pool.submit(tried, item, packages, options.accuracy): str(item)
+                   for item in items if str(item) not in results}  # fmt: skip
+        for done in as_completed(waiting):
+            name = waiting[done]
+            results[name] = done.result()
+            progress(f"{len(results)} of {len(items)}: {name}")
+            if log is not None:
+                with log.open("a") as file:
+                    file.write(json.dumps([name, results[name]]) + "\n")
+    return results
+
+
+@benchmark("Robots that nobody here prepared", folders=True,
+           list=(Path, "of robots below the first folder"), every=(1, "only every n-th file"),
+           accuracy=(0.05, "of spheres [m]; 0: default"), jobs=2,
+           resume=(Path, "results, one line of JSON each; is continued"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Run the sweep."""
-    parser = arguments(__doc__)
-    parser.add_argument("folders", nargs="+", type=Path)
-    parser.add_argument("--list", type=Path, help="of robots below the first folder")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th file")
-    parser.add_argument("--accuracy", type=float, default=0.05, help="of spheres [m]; 0: default")
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--resume", type=Path, help="results, one line of JSON each; is continued")
-    options = parser.parse_args()
     expected = yaml.safe_load(_GROUPS.read_text()) or {}
     if options.list is None:
         items, packages = robots_below(options.folders), [str(f) for f in options.folders]
@@ -164,53 +148,23 @@ def main() -> None:
         items = robots_listed(options.list.read_text(), options.folders[0])
         packages = [str(folder) for folder in options.folders[0].iterdir()]
     items = items[:: options.every]
-    report = Report("Robots that nobody here prepared")
-    results = swept(items, packages, options.accuracy, options.jobs, options.resume)
-    counts = Counter(verdict(item, results[str(item)], expected) for item in items)
+    results, counts = swept(items, packages, options), Counter[str]()
     for item in items:
-        found = results[str(item)]
-        failed = [f"{name}: {text}" for name, ok, text in found.get("steps", []) if not ok]
-        why = found.get("refused") or found.get("crashed") or "; ".join(failed)
-        if "groups" in found and (missing := other_groups(item, found, expected)):
-            why += f" not found: {missing} among {found['kind']} {found['groups']}"
-        progress(f"{verdict(item, found, expected)}: {item}: {why[:400]}")
-    seconds = [found["seconds"] for found in results.values() if "seconds" in found]
+        word, why = verdict(item, results[str(item)], expected)
+        counts[word] += 1
+        progress(f"{word}: {item}: {why[:400]}")
     sound = sum(counts.values()) - counts["no sound robot"]
     accepted = sum(count for word, count in counts.items() if word.startswith("accepted"))
-    compared = [
-        item
-        for item in items
-        if "groups" in results[str(item)] and expectation(item, expected) is not None
-    ]
-    other = sum(bool(other_groups(item, results[str(item)], expected)) for item in compared)
-    rows: list[list[Cell]] = [[word, count] for word, count in sorted(counts.items())]
-    rows += [["accepted, of the sound ones [%]", 100.0 * accepted / max(1, sound)]]
-    rows += [["groups as in the table", f"{len(compared) - other} of {len(compared)}"]]
-    rows += [["processor seconds for a robot, median", float(np.median(seconds or [np.nan]))]]
-    report.table("Files", ["", "files"], rows)
-    report.write(options.json)
-
-
-def swept(
-    items: list[Item], packages: list[str], accuracy: float, jobs: int, log: Path | None
-) -> dict[str, dict[str, Any]]:
-    """Return what was found of each file; files in the log are not tried again."""
-    lines = log.read_text().splitlines() if log is not None and log.exists() else []
-    results = {name: found for name, found in map(json.loads, lines)}
-
-    def one(item: Item) -> tuple[str, dict[str, Any]]:
-        return str(item), tried(item, packages, accuracy)
-
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(one, item) for item in items if str(item) not in results]
-        for done in as_completed(waiting):
-            name, found = done.result()
-            results[name] = found
-            progress(f"{len(results)} of {len(items)}: {name}")
-            if log is not None:
-                with log.open("a") as file:
-                    file.write(json.dumps([name, found]) + "\n")
-    return results
+    known = [item for item in items if "groups" in results[str(item)]]
+    compared = [item for item in known if expectation(item, expected) is not None]
+    same = sum(not other_groups(item, results[str(item)], expected) for item in compared)
+    rows: list[Row] = [{"": word, "files": count} for word, count in sorted(counts.items())] + [
+        {"": "accepted, of the sound ones [%]", "files": 100.0 * accepted / max(1, sound)},
+        {"": "groups as in the table", "files": f"{same} of {len(compared)}"},
+        {"": "seconds for a robot and its trial, median", "files":
+         median(found["seconds"] for found in results.values() if "seconds" in found)},
+    ]  # fmt: skip
+    report.table("Files", rows)
 
 
 if __name__ == "__main__":

@@ -12,14 +12,14 @@ the processes (``harness/marked_node.py``): from outside, discovery would be mos
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
-from harness import Cell, Child, Report, arguments, isolate, progress, script_command
+from harness import Child, Report, Row, benchmark, isolate, median, progress, script_command
 from harness.processes import START, memory, ros_args
 
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -27,7 +27,9 @@ from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.bringup.node_specs import commands_for
 from motion_nodes.model.placement import parse_placements
 
-STAGES = ("active", "configured", "created", "imported", "python")
+STAGES = {"active": "warm: active [ms]", "configured": "configured", "created": "created",
+          "imported": "imported", "python": "Python up", "rss": "RSS [MB]",
+          "pss": "PSS [MB]"}  # fmt: skip
 LIBRARIES = (
     "numpy", "rclpy", "sensor_msgs.msg", "control_msgs.msg", "mujoco", "viser", "ruckig",
     "scipy", "numba", "motion_nodes", "motion_nodes.model.loader",
@@ -43,16 +45,14 @@ def starts() -> dict[str, list[str]]:
     config = BringupConfig(placements=parse_placements(["franka"]), viewer_port=0)
     container = commands_for(nodes_for(config), composed=True)["container"]
     both = ["franka:=franka", "jetbot:=jetbot@1,0,0"]
-    return {
-        "robot_state": ["robot_state", *ros_args(robot="franka")],
-        "articulation_controller": ["articulation_controller", *ros_args(robot="franka")],
-        "differential_base": ["differential_base", *ros_args(robot="jetbot")],
-        "mock_sim": ["mock_sim", *ros_args(robots=["franka"])],
-        "mujoco_sim": ["mujoco_sim", *ros_args(robots=["franka"])],
-        "mujoco_sim, two robots": ["mujoco_sim", *ros_args(robots=both)],
-        "browser_viewer": ["browser_viewer", *ros_args(robots=["franka"], port=0)],
-        "container, a whole Franka": container[container.index("container") :],
-    }
+    nodes = {
+        "robot_state": {"robot": "franka"}, "articulation_controller": {"robot": "franka"},
+        "differential_base": {"robot": "jetbot"}, "mock_sim": {"robots": ["franka"]},
+        "mujoco_sim": {"robots": ["franka"]}, "mujoco_sim, two robots": {"robots": both},
+        "browser_viewer": {"robots": ["franka"], "port": 0},
+    }  # fmt: skip
+    found = {name: [name.split(",")[0], *ros_args(**each)] for name, each in nodes.items()}
+    return found | {"container, a whole Franka": container[container.index("container") :]}
 
 
 def start(words: list[str], cache: Path) -> dict[str, float]:
@@ -70,49 +70,39 @@ def start(words: list[str], cache: Path) -> dict[str, float]:
         child.stop()
 
 
-def node_rows(count: int) -> list[list[Cell]]:
-    """Start everything, cold and warm."""
-    rows: list[list[Cell]] = []
-    for label, words in starts().items():
-        progress(f"start: {label}")
-        with tempfile.TemporaryDirectory() as folder:
-            cold = [start(words, Path(folder, str(i))) for i in range(count)]
-            warm = [start(words, Path(folder, "0")) for _ in range(count)]
-        medians = {key: statistics.median(run[key] for run in warm) for key in warm[0]}
-        first = statistics.median(run["active"] for run in cold)
-        rows.append([label, first, *(medians[key] for key in (*STAGES, "rss", "pss"))])
-    return rows
+def node_row(label: str, words: list[str], count: int) -> Row:
+    """Start a node or the container some times, cold and warm."""
+    progress(f"start: {label}")
+    with tempfile.TemporaryDirectory() as folder:
+        cold = [start(words, Path(folder, str(i))) for i in range(count)]
+        warm = [start(words, Path(folder, "0")) for _ in range(count)]
+    return {
+        "": label, "cold: active [ms]": median(run["active"] for run in cold),
+        **{head: median(run[key] for run in warm) for key, head in STAGES.items()},
+    }  # fmt: skip
 
 
-def import_rows(count: int) -> list[list[Cell]]:
-    """Import each library in fresh processes."""
-    rows: list[list[Cell]] = []
-    for library in LIBRARIES:
-        progress(f"start: import {library}")
-        command = [sys.executable, "-c", IMPORT.format(library)]
-        texts = [subprocess.check_output(command, text=True) for _ in range(count)]
-        rows.append([library, 1e3 * statistics.median(map(float, texts))])
-    return rows
+def import_row(library: str, count: int) -> Row:
+    """Import a library in fresh processes."""
+    progress(f"start: import {library}")
+    command = [sys.executable, "-c", IMPORT.format(library)]
+    texts = [subprocess.check_output(command, text=True) for _ in range(count)]
+    return {"": library, "ms": 1e3 * (median(map(float, texts)) or 0.0)}
 
 
-def main() -> None:
+@benchmark("Start of the nodes", count=(2, "starts of each kind"),
+           imports=(3, "fresh processes per library"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Measure nodes, then imports."""
-    parser = arguments(__doc__)
-    parser.add_argument("--count", type=int, default=2, help="starts of each kind")
-    parser.add_argument("--imports", type=int, default=3, help="fresh processes per library")
-    options = parser.parse_args()
     isolate()
-    report = Report("Start of the nodes")
     report.table(
         "From process start, medians",
-        ["", "cold: active [ms]", "warm: active [ms]", "configured", "created", "imported",
-         "Python up", "RSS [MB]", "PSS [MB]"],
-        node_rows(options.count),
+        [node_row(label, words, options.count) for label, words in starts().items()],
         "Warm times are moments since the process began; the container's are those of its last "
         "node, but for 'imported'. PSS counts shared pages once among all processes.",
-    )  # fmt: skip
-    report.table("Imports in a fresh process", ["", "ms"], import_rows(options.imports))
-    report.write(options.json)
+    )
+    rows = [import_row(library, options.imports) for library in LIBRARIES]
+    report.table("Imports in a fresh process", rows)
 
 
 if __name__ == "__main__":

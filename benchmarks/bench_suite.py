@@ -10,16 +10,16 @@ robot that was commanded and did not move ends the benchmark with an error.
 
 from __future__ import annotations
 
+import itertools
 import math
-import socket
 import time
 from collections.abc import Callable
 from typing import Any
 
-import rclpy
 from geometry_msgs.msg import TwistStamped
-from harness import Cell, CpuShare, Report, arguments, isolate, motion_up, progress
+from harness import CpuShare, Report, Row, benchmark, motion_up, progress
 from harness.processes import descendants, entries, executable_of, memory
+from ros_client import BEST_EFFORT, RosClient
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
@@ -38,88 +38,71 @@ MOVING = 0.05  # [rad/s or m/s] A joint that was commanded is faster
 def mover(node: Any, place: Placement) -> Callable[[float, int], None]:
     """Return what moves one robot: called at 50 Hz with the time [s] and the number of the call."""
     robot = load_robot(place.robot)
-    if robot.base is not None:
-        name = under(place.namespace, f"{BASE_CONTROLLERS[robot.kind]}/cmd_vel")
-        twists = node.create_publisher(TwistStamped, name, qos.STREAM)
+    based = robot.base is not None
+    topic = f"{BASE_CONTROLLERS[robot.kind]}/cmd_vel" if based else f"{JOINT_CONTROLLER}/reference"
+    kind = TwistStamped if based else JointState
+    publisher = node.create_publisher(kind, under(place.namespace, topic), qos.STREAM)
 
-        def drive(t: float, tick: int) -> None:
-            if tick % 5 < 2:  # two of five at 50 Hz: 20 Hz
-                message = TwistStamped()
-                message.twist.linear.x, message.twist.angular.z = 0.1, math.sin(t)
-                twists.publish(message)
-
-        return drive
-    name = under(place.namespace, f"{JOINT_CONTROLLER}/reference")
-    references = node.create_publisher(JointState, name, qos.STREAM)
-    arm = next(group for group in robot.groups.values() if group.tip is not None)
+    def drive(t: float, tick: int) -> None:
+        if tick % 5 < 2:  # two of five at 50 Hz: 20 Hz
+            message = TwistStamped()
+            message.twist.linear.x, message.twist.angular.z = 0.1, math.sin(t)
+            publisher.publish(message)
 
     def swing(t: float, _tick: int) -> None:
+        arm = next(group for group in robot.groups.values() if group.tip is not None)
         q = robot.home[arm.indices] + 0.2 * math.sin(2.0 * math.pi * 0.4 * t)
-        references.publish(JointState(name=list(arm.joints), position=q.tolist()))
+        publisher.publish(JointState(name=list(arm.joints), position=q.tolist()))
 
-    return swing
+    return drive if based else swing
 
 
-def measure(node: Any, robots: list[str], seconds: float) -> list[list[Cell]]:
+def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
     """Run one suite; return its processes and their sum."""
-    with socket.socket() as opened:
-        opened.bind(("127.0.0.1", 0))
-        port = opened.getsockname()[1]
     places = parse_placements(robots)
-    speeds = {under(place.namespace, "joint_states"): 0.0 for place in places}
-    for topic in speeds:
-
-        def measured(state: JointState, topic: str = topic) -> None:
-            speeds[topic] = max(speeds[topic], *map(abs, state.velocity))
-
-        node.create_subscription(JointState, topic, measured, qos.STATES)
-    with motion_up(*robots, "--port", str(port)) as suite:
-        movers = [mover(node, place) for place in places]
+    topics = [under(place.namespace, "joint_states") for place in places]
+    states = [client.listen(JointState, topic, BEST_EFFORT) for topic in topics]
+    with motion_up(*robots, "--port", "0") as suite:
+        movers = [mover(client.node, place) for place in places]
         time.sleep(SETTLE)
-        found = descendants(suite.pid)
+        found, ticks = descendants(suite.pid), itertools.count()
         progress("suite: idle")
         share = CpuShare(list(found))
         time.sleep(seconds)
         idle = share.end()
         progress("suite: moving")
         share, begin = CpuShare(list(found)), time.monotonic()
-        for tick in range(round(50.0 * seconds)):
-            for move in movers:
-                move(time.monotonic() - begin, tick)
-            rclpy.spin_once(node, timeout_sec=0.0)
-            time.sleep(max(0.0, begin + (tick + 1) / 50.0 - time.monotonic()))
+
+        def move() -> None:
+            tick = next(ticks)
+            for each in movers:
+                each(time.monotonic() - begin, tick)
+
+        client.repeat_for(move, seconds, 50.0)
         moving = share.end()
-        still = [topic for topic, speed in speeds.items() if speed < MOVING]
-        if still:
-            raise RuntimeError(f"commanded, but did not move: {', '.join(still)}; no figures")
-        rows: list[list[Cell]] = [
-            [executable_of(words), idle[pid], moving[pid], *memory(pid), entries(pid, "task")]
+        for topic, heard in zip(topics, states, strict=True):
+            if max(abs(v) for message in heard.messages for v in message.velocity) < MOVING:
+                raise RuntimeError(f"commanded, but did not move: {topic}; no figures")
+        rows: list[Row] = [
+            {"": executable_of(words), "CPU idle [% of a core]": idle[pid],
+             "CPU moving": moving[pid],
+             **dict(zip(("RSS [MB]", "PSS [MB]"), memory(pid), strict=True)),
+             "threads": entries(pid, "task")}
             for pid, words in found.items()
-        ]
+        ]  # fmt: skip
         suite.check()
-    sums: list[Any] = [sum(column) for column in zip(*(row[1:] for row in rows), strict=True)]
-    return [*rows, ["sum", *sums[:2], None, *sums[3:]]]
+    sums: Row = {name: sum(row[name] for row in rows) for name in list(rows[0])[1:]}  # type: ignore[misc]
+    return [*rows, {"": "sum", **sums, "RSS [MB]": None}]
 
 
-def main() -> None:
+@benchmark("The running suite", ros=True, seconds=(5.0, "idle, and again moving"))
+def main(report: Report, options: Any) -> None:
     """Measure all suites."""
-    parser = arguments(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="idle, and again moving")
-    options = parser.parse_args()
-    isolate()
-    report = Report("The running suite")
-    rclpy.init(args=[])
-    node = rclpy.create_node("bench_suite")
+    client = RosClient("bench_suite")
     for title, robots in SUITES.items():
         progress(f"suite: {title}")
-        report.table(
-            title,
-            ["", "CPU idle [% of a core]", "CPU moving", "RSS [MB]", "PSS [MB]", "threads"],
-            measure(node, robots, options.seconds),
-        )
-    node.destroy_node()
-    rclpy.shutdown()
-    report.write(options.json)
+        report.table(title, measure(client, robots, options.seconds))
+    client.close()
 
 
 if __name__ == "__main__":

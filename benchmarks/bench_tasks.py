@@ -11,15 +11,21 @@ target, no other one was displaced. Objects are new every few scenes, with a new
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from harness import Report, arguments, isolate, motion_up, progress
+from geometry_msgs.msg import TransformStamped
+from harness import Report, benchmark, median, motion_up, progress
+from ros_client import RosClient
+from std_msgs.msg import String
+from task_client import TaskClient
+from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.ros import qos
+from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
 
 SCENES_PER_SUITE = 5
@@ -34,8 +40,7 @@ ENDED = ("succeeded", "failed", "canceled", "refused")
 COLOURS = ("red", "green", "blue", "yellow", "white", "black")
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """One object of a suite."""
 
     name: str
@@ -60,8 +65,7 @@ class Item:
         return f"{self.name}:={kind}:{numbers}:{self.mass:.3f}@{x:.4f},{y:.4f},{z:.4f},{yaw:.4f}"
 
 
-@dataclass(frozen=True)
-class Scene:
+class Scene(NamedTuple):
     """Places of some objects, and what is to be done."""
 
     places: dict[str, tuple[float, float, float]]
@@ -75,8 +79,7 @@ class Scene:
         return f"put the {self.item.name} on the {self.target.name}".replace("_", " ")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a scene."""
 
     fault: str
@@ -114,10 +117,8 @@ def random_scene(items: Sequence[Item], rng: np.random.Generator) -> Scene:
     rng.shuffle(others)  # type: ignore[arg-type]
     chosen = [tray, *others[: int(rng.integers(1, 5))]]
     item = chosen[1]
-    stands = [
-        other for other in chosen[2:]
-        if not isinstance(other.shape, Sphere) and half_extents(other.shape)[:2].min() > item.radius
-    ]  # fmt: skip
+    flat = [other for other in chosen[2:] if not isinstance(other.shape, Sphere)]
+    stands = [other for other in flat if half_extents(other.shape)[:2].min() > item.radius]
     target = stands[0] if stands and rng.random() < 0.5 else tray
     places: dict[str, tuple[float, float, float]] = {}
     while len(places) < len(chosen):
@@ -126,11 +127,9 @@ def random_scene(items: Sequence[Item], rng: np.random.Generator) -> Scene:
             for _ in range(100):
                 r, angle = rng.uniform(*REACH), rng.uniform(-SECTOR, SECTOR)
                 x, y = float(r * np.cos(angle)), float(r * np.sin(angle))
-                if all(
-                    np.hypot(x - places[o.name][0], y - places[o.name][1])
-                    > one.radius + o.radius + GAP
-                    for o in chosen if o.name in places
-                ):  # fmt: skip
+                near = (np.hypot(x - places[o.name][0], y - places[o.name][1]) - o.radius
+                        for o in chosen if o.name in places)  # fmt: skip
+                if min(near, default=np.inf) > one.radius + GAP:
                     places[one.name] = (x, y, float(rng.uniform(-np.pi, np.pi)))
                     break
     return Scene(places, item, target)
@@ -145,29 +144,25 @@ class Cell:
     """The suite as a client sees it."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        import rclpy
-        from geometry_msgs.msg import TransformStamped
-        from harness.clients import Client
-        from std_msgs.msg import String
-        from visualization_msgs.msg import MarkerArray
-
-        from motion_nodes.ros import qos
-
+        """Wait for the task server and its objects."""
         self._items = {item.name: item for item in items}
-        self._String, self._Transform = String, TransformStamped
-        node = rclpy.create_node("bench_tasks")
-        self.client = Client(node)
-        self.objects: dict[str, ObjectState] = {}
-        self.status: dict[str, Any] = {}
-        node.create_subscription(MarkerArray, "/mujoco_sim/objects", self._on_objects, 10)
-        node.create_subscription(String, "/task_server/status", self._on_status, qos.STATUS)
-        self._commands = node.create_publisher(String, "/task_server/command", qos.COMMANDS)
-        self._moves = node.create_publisher(
+        self.client = RosClient("bench_tasks")
+        self._markers = self.client.listen(MarkerArray, "/mujoco_sim/objects")
+        self._tasks = TaskClient(self.client)
+        self._moves = self.client.publisher(
             TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
         )
-        self.client.wait(lambda: self.status and self.objects, "the task server and its objects")
-        for publisher in (self._commands, self._moves):
-            self.client.wait(publisher.get_subscription_count, publisher.topic_name)
+        self.client.wait(lambda: self._markers and self._tasks.status, "the task server", LIMIT)
+
+    @property
+    def objects(self) -> dict[str, ObjectState]:
+        """The newest poses, by the simulation."""
+        found = {}
+        for marker in self._markers.newest.markers:
+            stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
+            X, shape = pose_of(marker.pose, marker.ns)[0], self._items[marker.ns].shape
+            found[marker.ns] = ObjectState(marker.ns, X, shape, stamp)
+        return found
 
     @property
     def time(self) -> float:
@@ -177,10 +172,9 @@ class Cell:
     def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
         """Put all objects at places, and wait until the task server knows."""
         for name, (x, y, yaw) in places.items():
-            message = self._Transform(child_frame_id=name)
-            z = float(half_extents(self._items[name].shape)[2])
+            message = TransformStamped(child_frame_id=name)
             at, q = message.transform.translation, message.transform.rotation
-            at.x, at.y, at.z = x, y, z + 5e-4
+            at.x, at.y, at.z = x, y, float(half_extents(self._items[name].shape)[2]) + 5e-4
             q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
             self._moves.publish(message)
         self.client.wait(
@@ -191,30 +185,21 @@ class Cell:
 
     def run(self, sentence: str) -> tuple[dict[str, Any], float]:
         """Give a task; return its last status, and the simulated time of its first step [s]."""
-        number, began, first = self.status["number"], self.time, float("nan")
-        self._commands.publish(self._String(data=sentence))
+        began, first = self.time, float("nan")
+        self._markers.messages[:-1] = []
 
-        def ended() -> bool:
+        def ended(status: dict[str, Any]) -> bool:
             nonlocal first
-            if self.status["number"] == number:
+            if status["task"] != sentence:
                 return False
-            if np.isnan(first) and self.status.get("step", 0) >= 1:
+            if np.isnan(first) and status.get("step", 0) >= 1:
                 first = self.time - began
-            return self.status["state"] in ENDED
+            return status["state"] in ENDED
 
-        self.client.wait(ended, f"the end of '{sentence}'", LIMIT)
-        return self.status, first
-
-    def _on_status(self, message: Any) -> None:
-        self.status = json.loads(message.data)
-
-    def _on_objects(self, message: Any) -> None:
-        from motion_nodes.ros.messages.moveit_messages import pose_of
-
-        for marker in message.markers:
-            stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
-            X, shape = pose_of(marker.pose, marker.ns)[0], self._items[marker.ns].shape
-            self.objects[marker.ns] = ObjectState(marker.ns, X, shape, stamp)
+        self._tasks.heard.clear()
+        self._tasks.commands.publish(String(data=sentence))
+        self._tasks.until(ended, LIMIT)
+        return self._tasks.status, first
 
 
 def fault_of(scene: Scene, before: dict[str, ObjectState], after: dict[str, ObjectState]) -> str:
@@ -237,7 +222,7 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     """Arrange a scene, give the sentence, and judge the result."""
     cell.run("go home")
     cell.arrange(parked(items) | scene.places)
-    before, began = dict(cell.objects), cell.time
+    before, began = cell.objects, cell.time
     status, pick = cell.run(scene.sentence)
     took = cell.time - began
     cell.client.spin(SETTLE)
@@ -250,60 +235,35 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
     return Outcome(fault, status["state"] == "succeeded", pick, took, len(failures))
 
 
-def outcomes(scenes: int, seed: int) -> Iterator[tuple[Scene, Outcome]]:
-    """Run scenes, some with each suite."""
-    import rclpy
-
-    for begin in range(0, scenes, SCENES_PER_SUITE):
-        rng = np.random.default_rng((seed, begin))
-        items = random_items(rng)
-        words = [item.word(*place) for item, place in
-                 zip(items, parked(items).values(), strict=True)]  # fmt: skip
-        flags = [part for word in words for part in ("--object", word)]
-        with motion_up("franka", "--tasks", "--viewer", "none", *flags):
-            rclpy.init()
-            cell = Cell(items)
-            try:
-                for _ in range(begin, min(scenes, begin + SCENES_PER_SUITE)):
-                    scene = random_scene(items, rng)
-                    yield scene, attempt(cell, scene, items)
-            finally:
-                cell.client.close()
-                rclpy.shutdown()
-
-
-def factory(minutes: float, speed: float) -> Report:
+def factory(report: Report, minutes: float, speed: float) -> None:
     """Repeat the rounds of the show "factory" for a simulated time; MuJoCo is the judge.
 
     A round that fails ends its suite; the next one begins with a new suite.
     """
-    from rcl_interfaces.srv import SetParameters
-    from rclpy.parameter import Parameter
+    import rclpy
 
     from motion_nodes.cli.up import run_show
     from motion_nodes.nodes.demo.client import DemoFindings
     from motion_nodes.nodes.demo.factory import STACK, FactoryClient, show_factory, stack_checks
     from motion_nodes.nodes.demo.shows import show_of
-    from motion_nodes.nodes.task.remote_work import RemoteService
     from motion_nodes.ros import signals
 
-    report, rounds = Report("Four arms at one table"), []
-    reasons: list[str] = []
-    contacts: list[int] = []
+    rclpy.shutdown()  # shows initialize it themselves
+    rounds: list[tuple[float, int, bool, bool]] = []
+    reasons, contacts = list[str](), list[int]()
 
-    def setting(client: FactoryClient, node: str, name: str, value: float) -> Any:
-        service = RemoteService(client.node, client.jobs, SetParameters, f"{node}/set_parameters")
-        message = Parameter(name, value=value).to_parameter_msg()
-        yield from service.call(SetParameters.Request(parameters=[message]), LIMIT)
+    def unfinished() -> bool:
+        return sum(r[0] for r in rounds) < 60.0 * minutes and not signals.STOP.is_set()
 
     def play(client: FactoryClient, findings: DemoFindings) -> None:
-        states = [f"/{name}/joint_trajectory_controller" for name in client.arms]
-        client.run({
-            "simulation": setting(client, "/mujoco_sim", "real_time_factor", speed),
+        parameters = RosClient("bench_factory")
+        assert parameters.set_parameters("/mujoco_sim", real_time_factor=speed).successful
+        for name in client.arms:
             # Other work keeps a shared machine from sending joint states for a second or two.
-            **{node: setting(client, node, "state_timeout", 5.0) for node in states},
-        }, LIMIT)  # fmt: skip
-        while sum(r[0] for r in rounds) < 60.0 * minutes and client.spin(0.0):
+            node = f"/{name}/joint_trajectory_controller"
+            assert parameters.set_parameters(node, state_timeout=5.0).successful
+        parameters.close()
+        while unfinished() and client.spin(0.0):
             start, one = client.time, DemoFindings()
             show_factory(client, one)
             if signals.STOP.is_set():
@@ -318,58 +278,61 @@ def factory(minutes: float, speed: float) -> Report:
         contacts.append(client.contacts)
         reasons.extend(text for arm in client.arms.values() for text in arm.repaired)
 
-    show = replace(show_of("factory"), play=play, ready_timeout=900.0)
-    while sum(r[0] for r in rounds) < 60.0 * minutes and not signals.STOP.is_set():
-        run_show(show, headless=True)
-    report.table(
-        "Rounds of passing one cube and stacking four",
-        ["simulated [min]", "rounds", "done", "cubes passed", "cubes stacked", "of", "suites",
-         "contacts", "round, median [s]"],
-        [[sum(r[0] for r in rounds) / 60.0, len(rounds), sum(r[3] for r in rounds),
-          sum(r[2] for r in rounds), sum(r[1] for r in rounds), len(STACK) * len(rounds),
-          len(contacts), sum(contacts), float(np.median([r[0] for r in rounds]))]],
-        "Contacts, by MuJoCo: of links with other links, the floor, and cubes they do not hold.",
-    )  # fmt: skip
+    while unfinished():
+        run_show(replace(show_of("factory"), play=play, ready_timeout=900.0), headless=True)
+    times, stacked, passed, done = zip(*rounds, strict=True)
+    note = "Contacts, by MuJoCo: of links with other links, the floor, and cubes they do not hold."
+    report.table("Rounds of passing one cube and stacking four", [{
+        "simulated [min]": sum(times) / 60.0, "rounds": len(rounds), "done": sum(done),
+        "cubes passed": sum(passed), "cubes stacked": sum(stacked), "of": len(STACK) * len(rounds),
+        "suites": len(contacts), "contacts": sum(contacts), "round, median [s]": median(times),
+    }], note)  # fmt: skip
     print("\n".join(("failures, also those that were repaired:", *reasons)))
-    return report
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = arguments(__doc__)
-    parser.add_argument("--scenes", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--factory", type=float, metavar="MINUTES", help="four arms instead")
-    parser.add_argument("--speed", type=float, default=1.0, help="simulated per real time")
-    options = parser.parse_args()
-    isolate()
-    if options.factory:
-        factory(options.factory, options.speed).write(options.json)
-        return
-    report, found = Report("Tasks in random tabletop scenes"), []
-    for scene, outcome in outcomes(options.scenes, options.seed):
-        found.append(outcome)
-        progress(f"{len(found)}: {scene.sentence}, {len(scene.places)} objects: {outcome}")
+def sentences(report: Report, scenes: int, seed: int) -> None:
+    """Give a sentence in each scene, some with each suite, and judge the results."""
+    found: list[Outcome] = []
+    for begin in range(0, scenes, SCENES_PER_SUITE):
+        rng = np.random.default_rng((seed, begin))
+        items = random_items(rng)
+        places = zip(items, parked(items).values(), strict=True)
+        flags = [part for item, place in places for part in ("--object", item.word(*place))]
+        with motion_up("franka", "--tasks", "--viewer", "none", *flags):
+            cell = Cell(items)
+            for _ in range(begin, min(scenes, begin + SCENES_PER_SUITE)):
+                scene = random_scene(items, rng)
+                found.append(attempt(cell, scene, items))
+                count = len(scene.places)
+                progress(f"{len(found)}: {scene.sentence}, {count} objects: {found[-1]}")
+            cell.client.close()
     good = [one for one in found if not one.fault]
-    report.table(
-        "Pick and place by a sentence, judged by the simulation's poses",
-        ["scenes", "done", "done [%]", "reported done", "reported done, but not", "failed attempts",
-         "pick, median [s]", "task, median [s]", "task, max [s]"],
-        [[len(found), len(good), 100.0 * len(good) / len(found),
-          sum(one.reported for one in found),
-          sum(one.reported and bool(one.fault) for one in found),
-          sum(one.repairs for one in found),
-          float(np.median([one.pick for one in good])) if good else None,
-          float(np.median([one.task for one in good])) if good else None,
-          max((one.task for one in good), default=None)]],
-        f"Done: the object rests on its target (within {1e3 * RESTS:.0f} mm of its top), and no "
+    report.table("Pick and place by a sentence, judged by the simulation's poses", [{
+        "scenes": len(found), "done": len(good), "done [%]": 100.0 * len(good) / len(found),
+        "reported done": sum(one.reported for one in found),
+        "reported done, but not": sum(one.reported and bool(one.fault) for one in found),
+        "failed attempts": sum(one.repairs for one in found),
+        "pick, median [s]": median(one.pick for one in good),
+        "task, median [s]": median(one.task for one in good),
+        "task, max [s]": max((one.task for one in good), default=None),
+    }], f"Done: the object rests on its target (within {1e3 * RESTS:.0f} mm of its top), and no "
         f"other object was displaced by more than {1e3 * DISPLACED:.0f} mm. Simulated times, of "
         "done tasks, from the sentence. Failed attempts were repaired by the task server, or not.",
     )  # fmt: skip
     for i, one in enumerate(found):
         if one.fault:
             print(f"scene {i + 1}: {one.fault}")
-    report.write(options.json)
+
+
+@benchmark("Tasks in simulation", ros=True, scenes=20, seed=1,
+           factory=(float, "minutes with four arms at one table instead of scenes"),
+           speed=(1.0, "simulated per real time, of the four arms"))  # fmt: skip
+def main(report: Report, options: Any) -> None:
+    """Measure and print."""
+    if options.factory:
+        factory(report, options.factory, options.speed)
+    else:
+        sentences(report, options.scenes, options.seed)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
-from harness import Cell, Report, arguments, available, progress
+from harness import Report, Row, available, benchmark, progress
 
 from motion_nodes.learning.mujoco_env import MujocoEnv
 from motion_nodes.learning.tasks.registry import EnvFactory, make_task, task_config
@@ -58,30 +59,26 @@ def curve(updates: Updates, steps: int) -> list[tuple[float, ...]]:
     return seen
 
 
-def main() -> None:
+@benchmark("Learning {task}", task=("reach", "", ("reach", "grasp", "drawer")), steps=200_000,
+           seed=0)  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Train by all contenders, and print their curves."""
-    parser = arguments(__doc__)
-    parser.add_argument("--task", default="reach", choices=("reach", "grasp", "drawer"))
-    parser.add_argument("--steps", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    report, heads, final = Report(f"Learning {options.task}"), ["steps"], []
-    parts = max(1, min(10, options.steps // 8192))
-    table: list[list[Cell]] = [[round(options.steps * (k + 1) / parts)] for k in range(parts)]
+    parts, final = max(1, min(10, options.steps // 8192)), list[Row]()
+    table: list[Row] = [{"steps": round(options.steps * (k + 1) / parts)} for k in range(parts)]
     makers = {"ours": ours, "SB3": stable_baselines3}
     with single_threaded_blas():
         for name, (updates, play) in available(makers, options.task, options.seed).items():
             progress(name)
             seen = np.array(curve(updates, options.steps))
-            heads += [f"{name}: {what}" for what in ("CPU [s]", "return", "success [%]")]
             for row, part in zip(table, np.array_split(seen, parts), strict=True):
-                row += [part[-1, 1], *np.nanmean(part[:, 2:], axis=0).tolist()]
+                row[f"{name}: CPU [s]"] = part[-1, 1]
+                row |= dict(zip((f"{name}: return", f"{name}: success [%]"),
+                                np.nanmean(part[:, 2:], axis=0).tolist(), strict=True))  # fmt: skip
             result = evaluate(play, MujocoEnv(make_task(options.task), 100, seed=1_000_003))
-            final.append([name, len(seen), result.mean_return, 100.0 * result.success])
-    report.table("Curves, with exploration; means since the row above", heads, table)
-    final_heads = ["learner", "updates", "return", "success [%]"]
-    report.table("100 episodes without exploration", final_heads, final)
-    report.write(options.json)
+            final.append({"learner": name, "updates": len(seen), "return": result.mean_return,
+                          "success [%]": 100.0 * result.success})  # fmt: skip
+    report.table("Curves, with exploration; means since the row above", table)
+    report.table("100 episodes without exploration", final)
 
 
 if __name__ == "__main__":

@@ -14,25 +14,23 @@ describe a graphics card. Independent of that are the viewer's share, messages a
 from __future__ import annotations
 
 import contextlib
-import sys
+import os
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from harness import TEST, Cell, CpuShare, Report, arguments, progress
-from harness.processes import descendants
+from harness import CpuShare, Report, Row, benchmark, progress
+from harness.processes import descendants, looped
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-sys.path.append(TEST)
-
+RATES = ("messages/s", "updates/s", "kB/s")
 FEED, SIZE = 100.0, (960, 600)  # [Hz]; of the page
 
 
@@ -63,31 +61,22 @@ def counted() -> Iterator[np.ndarray]:
 @contextlib.contextmanager
 def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
     """Move all joints of all robots on a thread of its own."""
-    over, home = threading.Event(), load_robot("franka").home
+    home = load_robot("franka").home
 
-    def run() -> None:
-        due = time.monotonic()
-        while not over.is_set():
-            due += 1.0 / FEED
-            q = home + 0.3 * np.sin(due + np.arange(len(home)))
-            for name in viewer.robot_names[:count] if viewer is not None else ():
-                viewer.update_joints(name, q)
-            over.wait(max(0.0, due - time.monotonic()))
+    def move() -> None:
+        q = home + 0.3 * np.sin(time.monotonic() + np.arange(len(home)))
+        for name in viewer.robot_names[:count] if viewer is not None else ():
+            viewer.update_joints(name, q)
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
+    with looped(FEED, move):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def share(seconds: float) -> float:
     """Return what this process uses of a core [%], while that time passes."""
-    used, begin = time.process_time(), time.monotonic()
+    used = CpuShare([os.getpid()])
     time.sleep(seconds)
-    return 100.0 * (time.process_time() - used) / (time.monotonic() - begin)
+    return sum(used.end().values())
 
 
 def viewer_of(count: int, shadows: bool = False) -> BrowserViewer:
@@ -97,19 +86,22 @@ def viewer_of(count: int, shadows: bool = False) -> BrowserViewer:
     return BrowserViewer(shown, 0, shadows=shadows)
 
 
-def without_page(count: int, seconds: float) -> list[Cell]:
+def without_page(count: int, seconds: float) -> Row:
     """Return the row of a viewer that nobody looks at."""
     with feeding(None, count):
         base = share(seconds)
     with counted() as sent, viewer_of(count) as viewer, feeding(viewer, count):
         before, used = sent.copy(), share(seconds)
-        return [f"{count} robots", used - base, *((sent - before) / seconds).tolist()]
+        rates = ((sent - before) / seconds).tolist()
+    return {"": f"{count} robots", "of a core [%]": used - base,
+            **dict(zip(RATES, rates, strict=True))}  # fmt: skip
 
 
-def with_page(count: int, seconds: float, shadows: bool) -> list[Cell]:
+def with_page(count: int, seconds: float, shadows: bool) -> Row:
     """Return the row of a viewer with one page: how it loads, and how it runs."""
     from browser.chromium import chromium_page
 
+    progress(f"viewer: {count} robots, a page, shadows {shadows}")
     with (
         tempfile.TemporaryDirectory() as folder,
         chromium_page(Path(folder), *SIZE) as page,
@@ -121,43 +113,29 @@ def with_page(count: int, seconds: float, shadows: bool) -> list[Cell]:
         page.driver.get(viewer.url)
         page.wait_for_text("arm_0", 300.0)
         page.wait_until_drawn()
-        drawn, loaded = 1e3 * (time.monotonic() - begin), float(sent[2])
-        browser = page.driver.service.process.pid
+        row: Row = {
+            "": f"{count} robots, {'with' if shadows else 'without'} shadows",
+            "all drawn [ms]": 1e3 * (time.monotonic() - begin), "loaded [kB]": float(sent[2]),
+        }  # fmt: skip
         with feeding(viewer, count):
             time.sleep(1.0)
             before = sent.copy()
-            browsing = CpuShare(list(descendants(browser)))
-            used = share(seconds)
-            rates = ((sent - before) / seconds).tolist()
-            label = f"{count} robots, {'with' if shadows else 'without'} shadows"
-            return [label, drawn, loaded, used, *rates, sum(browsing.end().values())]
+            browsing = CpuShare(list(descendants(page.driver.service.process.pid)))
+            row["viewer, of a core [%]"] = share(seconds)
+            row |= dict(zip(RATES, ((sent - before) / seconds).tolist(), strict=True))
+            return row | {"browser, of a core [%]": sum(browsing.end().values())}
 
 
-def main() -> None:
+@benchmark("Browser viewer", seconds=(5.0, "of each measurement"), robots=([1, 4], "how many"))
+def main(report: Report, options: Any) -> None:
     """Measure."""
-    parser = arguments(__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--robots", type=int, nargs="+", default=[1, 4], help="how many to show")
-    options = parser.parse_args()
-    report = Report("Browser viewer")
     progress("viewer without a page")
-    report.table(
-        "No page is open, robots move",
-        ["", "of a core [%]", "messages/s", "updates/s", "kB/s"],
-        [without_page(count, options.seconds) for count in options.robots],
-    )  # fmt: skip
-    rows = []
-    for count in options.robots:
-        for shadows in (False, True):
-            progress(f"viewer: {count} robots, a page, shadows {shadows}")
-            rows.append(with_page(count, options.seconds, shadows))
-    report.table(
-        "A page is opened, then robots move",
-        ["", "all drawn [ms]", "loaded [kB]", "viewer, of a core [%]", "messages/s", "updates/s",
-         "kB/s", "browser, of a core [%]"],
-        rows, "Drawn in software by the processor that the viewer runs on, too.",
-    )  # fmt: skip
-    report.write(options.json)
+    rows = [without_page(count, options.seconds) for count in options.robots]
+    report.table("No page is open, robots move", rows)
+    rows = [with_page(count, options.seconds, shadows)
+            for count in options.robots for shadows in (False, True)]  # fmt: skip
+    report.table("A page is opened, then robots move", rows,
+                 "Drawn in software by the processor that the viewer runs on, too.")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ errors by axis, and the time of the network beside its period.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from harness import Cell, Report, Spread, arguments, progress
+from harness import Report, Row, Spread, benchmark, progress
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -22,8 +24,6 @@ from motion_nodes.sim.policy_trial import PolicyTrial
 
 SEGMENT = 5.0
 """Duration of each command [s]."""
-
-
 TWISTS = {
     "go2": ((-0.5, -0.3, -1.0), (1.0, 0.3, 1.0)),
     "g1": ((-0.5, -0.3, -0.8), (0.8, 0.3, 0.8)),
@@ -43,11 +43,11 @@ def steps(height: float) -> tuple[Obstacle, ...]:
     return tuple(bars)
 
 
-def walk(
-    robot_name: str, ground: str, obstacles: tuple[Obstacle, ...], minutes: float, seed: int
-) -> list[Cell]:
-    """Walk under random commands; return the table's row."""
+def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
+    """Walk under random commands over steps of a height [m]; return the table's row."""
+    ground = f"{100.0 * height:g} cm steps" if height else "flat"
     progress(ground)
+    obstacles = steps(height) if height else ()
     robot, rng = load_robot(robot_name), np.random.default_rng(seed)
     runner = load_policy(f"{robot_name}_walk", robot)
     world = MujocoWorld([RobotPlacement(robot, "it")], WorldConfig(obstacles=obstacles))
@@ -64,30 +64,22 @@ def walk(
             trial = PolicyTrial(world, "it", runner)
             continue
         errors.append(result.error)
-    error = np.sqrt((np.array(errors) ** 2).mean(axis=0)).tolist()
+    x, y, z = np.sqrt((np.array(errors) ** 2).mean(axis=0)).tolist()
     spread = Spread.of(times)
-    return [ground, falls, travelled, *error, spread.p50, spread.maximum, 1e3 * runner.period]
+    return {
+        "ground": ground, "falls": falls, "between ends of commands [m]": travelled,
+        "RMS error vx [m/s]": x, "vy [m/s]": y, "wz [rad/s]": z,
+        "policy, median [ms]": spread.p50, "max [ms]": spread.maximum,
+        "period [ms]": 1e3 * runner.period,
+    }  # fmt: skip
 
 
-def main() -> None:
+@benchmark("{robot} walks by its published policy", robot=("go2", "", list(TWISTS)),
+           minutes=(5.0, "on each ground"), seed=0)  # fmt: skip
+def main(report: Report, options: Any) -> None:
     """Walk on all grounds, and print a table."""
-    parser = arguments(__doc__)
-    parser.add_argument("--robot", default="go2", choices=TWISTS)
-    parser.add_argument("--minutes", type=float, default=5.0, help="on each ground")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    report = Report(f"{options.robot} walks by its published policy")
-    grounds = {"flat": (), "1.5 cm steps": steps(0.015), "3 cm steps": steps(0.03)}
-    report.table(
-        f"{options.minutes:g} minutes on each ground",
-        ["ground", "falls", "between ends of commands [m]", "RMS error vx [m/s]", "vy [m/s]",
-         "wz [rad/s]", "policy, median [ms]", "max [ms]", "period [ms]"],
-        [
-            walk(options.robot, name, ground, options.minutes, options.seed)
-            for name, ground in grounds.items()
-        ],
-    )  # fmt: skip
-    report.write(options.json)
+    rows = [walk(options.robot, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
+    report.table(f"{options.minutes:g} minutes on each ground", rows)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,7 @@ from __future__ import annotations
 import tempfile
 
 import numpy as np
-import rclpy
-from harness import Cell, isolate, motion_up, progress
+from harness import Row, motion_up, progress
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.tree import Array
@@ -84,9 +83,8 @@ def deviation(motion: list[tuple[float, Array]], other: list[tuple[float, Array]
     return np.column_stack((t, np.abs(q - there).max(axis=1)))
 
 
-def latency_row(policy: str, crates: int) -> list[Cell]:
+def latency_row(policy: str, crates: int) -> Row:
     """Return a row of the table about one policy."""
-    isolate()
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         node = f"/{surprise.ARM}/{REACTIVE_POLICY}"
         file.write(f"{node}:\n  ros__parameters:\n    policy: {policy}\n")
@@ -94,16 +92,13 @@ def latency_row(policy: str, crates: int) -> list[Cell]:
         words = (f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
                  "--camera", surprise.CAMERA, "--object", surprise.OBJECT)  # fmt: skip
         with motion_up(*words):
-            rclpy.init()
             client = Watcher()
-            try:
-                return _measured(client, policy, crates)
-            finally:
-                client.node.destroy_node()
-                rclpy.shutdown()
+            row = _measured(client, policy, crates)
+            client.node.destroy_node()
+    return row
 
 
-def _measured(client: Watcher, policy: str, crates: int) -> list[Cell]:
+def _measured(client: Watcher, policy: str, crates: int) -> Row:
     assert client.wait(lambda: client.ready, 300.0)
     plain = []
     for _ in range(UNDISTURBED):
@@ -128,6 +123,9 @@ def _measured(client: Watcher, policy: str, crates: int) -> list[Cell]:
         client.put_crate(surprise.AWAY)
         client.wait_for_map(occupied=False, within=surprise.WITHIN)
     seen, reaction, after, gap, touched = np.array(rows, float).T
-    return [policy, len(rows), float(np.median(seen)), float(seen.max()),
-            float(np.median(reaction)), float(reaction.max()), float(np.median(after)),
-            1e3 * float(gap.min()), int(touched.sum())]  # fmt: skip
+    return {
+        "": policy, "crates": len(rows), "in the octomap [s]": float(np.median(seen)),
+        "octomap, max [s]": float(seen.max()), "other command [s]": float(np.median(reaction)),
+        "command, max [s]": float(reaction.max()), "closest after [s]": float(np.median(after)),
+        "closest [mm]": 1e3 * float(gap.min()), "touched": int(touched.sum()),
+    }  # fmt: skip

@@ -13,31 +13,28 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from scene.motion_bench_maker import FINGERS, scene_of
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.model.tree import Box
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.shapes import Capsule, Solid
 
 VARIABLE = "MOTION_BENCH_MAKER"  # Names the folder with the two files, where no option does
-FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
-"""Where the reference's model has them [m]."""
 ELBOW = 0.0873
 """The reference's upper limit of joint 4, beyond the data sheet's; three problems need it [rad]."""
 STEPS = 32.0  # Configurations that the reference checks on an edge, per radian
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+class Problem(NamedTuple):
     """One problem."""
 
     family: str
@@ -46,29 +43,16 @@ class Problem:
     start: np.ndarray
     goals: np.ndarray
 
-    def scene(self, allowed: AllowedCollisions, as_reference: bool) -> Scene:
-        """Return the obstacles.
+    def scene(self, allowed: AllowedCollisions) -> Scene:
+        """Return the obstacles as the reference has them.
 
-        Args:
-            allowed: pairs that are not checked.
-            as_reference: True for capsules in place of cylinders and, in the family ``box``, whose
-                goals reach into one from above, boxes; False for cylinders as they are.
+        Cylinders are capsules, in the family ``box``, whose goals reach into one from above, boxes.
         """
-        objects = [_object(item, Sphere(item["radius"])) for item in self.data["sphere"]]
-        for item in self.data["box"]:
-            size = tuple(2.0 * x for x in item["half_extents"])
-            objects.append(_object(item, Box(size)))
-        for item in self.data["cylinder"]:
-            radius, length = item["radius"], item["length"]
-            around = Box((2.0 * radius, 2.0 * radius, length))
-            simple = around if self.family == "box" else Capsule(radius, length)
-            objects.append(_object(item, simple if as_reference else Cylinder(radius, length)))
-        return Scene({item.name: item for item in objects}, allowed=allowed)
 
+        def around(radius: float, length: float) -> Solid:
+            return Box((2.0 * radius, 2.0 * radius, length))
 
-def _object(item: dict[str, Any], solid: Solid) -> WorldObject:
-    quat = item.get("orientation_quat_xyzw", (0.0, 0.0, 0.0, 1.0))
-    return world_object(item["name"], solid, from_xyz_quat(item["position"], quat))
+        return scene_of(self.data, allowed, around if self.family == "box" else Capsule)
 
 
 class ProblemSet:
@@ -96,10 +80,10 @@ class ProblemSet:
         never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
         self.allowed = AllowedCollisions().with_pairs(never)
 
-    def checker(self, problem: Problem, as_reference: bool) -> CollisionChecker:
+    def checker(self, problem: Problem) -> CollisionChecker:
         """Return the checks of one problem, with as many per radian as the reference makes."""
         checker = CollisionChecker(
-            self.robot, "arm", scene=problem.scene(self.allowed, as_reference),
+            self.robot, "arm", scene=problem.scene(self.allowed),
             resolution=np.full(7, 1.0 / STEPS),
         )  # fmt: skip
         checker.set_positions(FINGERS)
@@ -107,8 +91,7 @@ class ProblemSet:
 
     def shipped_checker(self, problem: Problem) -> CollisionChecker:
         """Return the checks of one problem with the shipped robot's spheres, shapes and pairs."""
-        scene = problem.scene(AllowedCollisions(), as_reference=False)
-        checker = CollisionChecker(self.shipped_robot, "arm", scene=scene)
+        checker = CollisionChecker(self.shipped_robot, "arm", scene=scene_of(problem.data))
         checker.set_positions(FINGERS)
         return checker
 

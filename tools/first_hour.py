@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Do what the docs say in an empty environment without a clone, and print how long each step takes.
+"""Do what the docs say in an empty environment, and print how long each step takes.
 
     python tools/first_hour.py [--wheel FILE] [--warm]
+    python tools/first_hour.py --clone [--warm]
 
 Types the lines of README.md and docs/tutorials/bring_your_robot.md as they stand: install, a robot
 moves, a robot of one's own, clients of ROS 2. Builds the wheel (with the package ``build``) unless
-one is given; pip installs the dependencies from its index. Caches are empty unless ``--warm``.
+one is given; pip installs the dependencies from its index. With ``--clone`` the committed state of
+this repository is cloned, and the demo is run twice there: it has begun when its show starts.
+Caches are empty unless ``--warm``.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 README = "README.md"
 OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
+INTERRUPTED = 2
+"""Exit code of make after SIGINT."""
 TIMEOUT = 900.0
 """[s] Of one line."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -65,19 +70,21 @@ def line(page: str, beginning: str) -> str:
 class Stranger:
     """Types lines in an empty folder, in an environment of its own."""
 
-    def __init__(self, folder: Path, wheel: Path, *, warm: bool) -> None:
+    def __init__(self, folder: Path, wheel: Path | None, *, warm: bool) -> None:
         """Create the environment.
 
         Args:
             folder: empty; everything is written below it.
-            wheel: installed in place of a release.
+            wheel: installed in place of a release; None: the environment is that of a clone.
             warm: use the caches of the user.
         """
         self.folder, self._wheel = folder / "work", wheel
         self.folder.mkdir()
         self.steps: list[tuple[str, float]] = []
-        venv.create(folder / "env", with_pip=True)
-        self._programs = folder / "env" / "bin"
+        self._programs = self.folder / ".venv" / "bin"
+        if wheel is not None:
+            venv.create(folder / "env", with_pip=True)
+            self._programs = folder / "env" / "bin"
         self._environment = {
             name: value
             for name, value in os.environ.items()
@@ -109,8 +116,8 @@ class Stranger:
         return done.stdout
 
     @contextmanager
-    def suite(self, text: str) -> Iterator[None]:
-        """Type a line that starts a suite, and wait until it is ready.
+    def suite(self, text: str, ready: str = "READY after", code: int = 0) -> Iterator[None]:
+        """Type a line that starts a suite, wait until it prints that it is ready, and interrupt it.
 
         Raises:
             StepError: it does not become ready, or does not end well.
@@ -122,7 +129,7 @@ class Stranger:
                 stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         try:
-            while "READY after" not in log.read_text():
+            while ready not in log.read_text():
                 if process.poll() is not None or time.monotonic() - begin > TIMEOUT:
                     raise StepError(f"'{text}' is not ready:\n{log.read_text()[-3000:]}")
                 time.sleep(0.1)
@@ -131,10 +138,10 @@ class Stranger:
         except StepError as error:
             raise StepError(f"{error}\nThe suite:\n{log.read_text()[-3000:]}") from None
         finally:
-            process.send_signal(signal.SIGINT)
-            code = process.wait(60)
-        if code:
-            raise StepError(f"'{text}' ended with {code}:\n{log.read_text()[-3000:]}")
+            os.killpg(process.pid, signal.SIGINT)  # make has children
+            ended = process.wait(60)
+        if ended != code:
+            raise StepError(f"'{text}' ended with {ended}:\n{log.read_text()[-3000:]}")
 
     def write(self, name: str, text: str) -> None:
         """Write a file."""
@@ -175,6 +182,30 @@ def first_hour(stranger: Stranger) -> None:
         raise StepError(f"the own robot should be at turn = 0.4, but is at {turn[-1:]}")
 
 
+def first_minutes(stranger: Stranger) -> None:
+    """Do the steps of the docs for a clone.
+
+    Raises:
+        StepError: one of them fails.
+    """
+    stranger.type(f"git clone -q {ROOT} .")
+    stranger.type("make setup")  # the first `make demo` would do it
+    for _ in range(2):
+        with stranger.suite(line(README, "make demo"), "the show starts", INTERRUPTED):
+            pass
+    stranger.type("motion --help")
+    stranger.type(line(README, "motion fk franka"))
+    for _ in range(2):
+        stranger.type("motion plan franka --from ready --to 0.9,0.4,0,-1.9,0,2.3,0.8")
+    with stranger.suite(line(README, "motion up franka  ")):
+        stranger.type(line(README, "motion go franka --to ready"))
+    stranger.write("my_arm.urdf", next(text for _, text in blocks(OWN_ROBOT) if "<robot" in text))
+    stranger.type("motion new my_arm.urdf")
+    stranger.type("motion plan my_arm --from 0,0.4,0.6,0.3 --to 1.2,0.6,0.4,0.2")
+    with stranger.suite("motion up ./my_arm"):
+        pass
+
+
 def built_wheel(folder: Path) -> Path:
     """Build the wheel of this clone.
 
@@ -192,13 +223,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Do the first hour; return the exit code."""
     cli = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     cli.add_argument("--wheel", type=Path, help="wheel to install; default: built from this clone")
+    cli.add_argument("--clone", action="store_true", help="work in a clone, without a wheel")
     cli.add_argument("--warm", action="store_true", help="use the caches of pip and motion_nodes")
     options = cli.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="first-hour-") as name:
         try:
-            wheel = (options.wheel or built_wheel(Path(name))).resolve()
-            stranger = Stranger(Path(name), wheel, warm=options.warm)
-            first_hour(stranger)
+            if options.clone:
+                stranger = Stranger(Path(name), None, warm=options.warm)
+                first_minutes(stranger)
+            else:
+                wheel = (options.wheel or built_wheel(Path(name))).resolve()
+                stranger = Stranger(Path(name), wheel, warm=options.warm)
+                first_hour(stranger)
         except StepError as error:
             print(f"first_hour: {error}", file=sys.stderr)
             return 1

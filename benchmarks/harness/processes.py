@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-TEST = str(HERE.parent / "test")  # Folder of the tests, whose helpers some benchmarks use
+sys.path.append(str(HERE.parent / "test"))  # Scenes, clients and arms are those of the tests
 LIMIT = 60.0  # [s] How long a child may take until it is ready, or ends
 START = 300.0  # [s] How long a bring-up may take; the first one on a machine compiles
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -55,15 +55,13 @@ class Child:
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start it."""
+        """Start it, with variables of the environment in addition to the own ones."""
         self._log = tempfile.TemporaryFile("w+")
+        own = {**os.environ, "BENCH_BEGAN_NS": str(time.monotonic_ns())}
         self._process = process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.DEVNULL,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "BENCH_BEGAN_NS": str(time.monotonic_ns()), **(environment or {})},
-        )
+            list(command), stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
+            env={**own, **(environment or {})},
+        )  # fmt: skip
         self.pid = process.pid
 
     @property
@@ -88,13 +86,11 @@ class Child:
 
     def stop(self) -> None:
         """Interrupt it, and wait until it has ended."""
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGINT)
-        try:
-            self._process.wait(LIMIT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        for number in (signal.SIGINT, signal.SIGKILL):
+            if self._process.poll() is None:
+                self._process.send_signal(number)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(LIMIT)
 
 
 @contextlib.contextmanager
@@ -106,6 +102,22 @@ def motion_up(*words: str) -> Iterator[Child]:
         yield child
     finally:
         child.stop()
+
+
+@contextlib.contextmanager
+def looped(rate: float, work: Callable[[], None]) -> Iterator[None]:
+    """Call something at a rate [Hz] on a thread of its own meanwhile; raise what it raised."""
+    from motion_nodes.ros.concurrency.rate_loop import RateLoop
+
+    crashes: list[BaseException] = []
+    loop = RateLoop(rate, work, crashes.append)
+    loop.start()
+    try:
+        yield
+    finally:
+        loop.stop()
+    if crashes:
+        raise crashes[0]
 
 
 def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:

@@ -13,9 +13,11 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from harness.processes import isolate
 
 PACKAGES = (
     "ros-jazzy-rclpy", "ros-kilted-rclpy", "numpy", "numba", "llvmlite", "mujoco", "viser",
@@ -26,13 +28,66 @@ QUIET = 0.1
 """Share of the processors that others may use before a run; more makes the figures pessimistic."""
 
 Cell = str | float | int | None
+Row = dict[str, Cell]
+"""A line of a table, by the names of the columns."""
+Measure = Callable[["Report", Any], object]
 
 
-def arguments(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser with what all benchmarks take."""
-    parser = argparse.ArgumentParser(description=(description or "").splitlines()[0])
+def benchmark(
+    title: str, *, ros: bool = False, folders: bool = False, **flags: Any
+) -> Callable[[Measure], Callable[[], None]]:
+    """Return what makes a script of a function that measures.
+
+    The function gets the report and the options; the script exits with 1 where it returns True.
+
+    Args:
+        title: of the report, a format string of the options.
+        ros: keep this process and its children away from other ROS traffic, and initialize rclpy.
+        folders: whether the arguments without a name are folders, at least one.
+        flags: options, each a default, or (default, help, choices). A type stands for an option
+            without a default, a list for one of several values, False for a switch.
+    """
+
+    def decorated(measure: Measure) -> Callable[[], None]:
+        def script() -> None:
+            options = _parsed(str(sys.modules[measure.__module__].__doc__), folders, flags)
+            if ros:
+                import rclpy
+
+                isolate()
+                rclpy.init(args=[])
+            report = Report(title.format(**vars(options)))
+            failed = measure(report, options)
+            if ros:
+                rclpy.try_shutdown()
+            report.write(options.json)
+            sys.exit(int(failed is True))
+
+        return script
+
+    return decorated
+
+
+def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    return parser
+    if folders:
+        parser.add_argument("folders", nargs="+", type=Path)
+    for name, flag in flags.items():
+        default, text, choices = (*(flag if isinstance(flag, tuple) else (flag,)), "", None)[:3]
+        named: dict[str, Any] = {"help": text or None}
+        if default is False:
+            named["action"] = "store_true"
+        elif isinstance(default, list):
+            named |= {"default": default, "nargs": "+", "type": type(default[0])}
+        elif isinstance(default, type):
+            named |= {"type": default}
+        else:
+            named |= {"default": default, "type": type(default)}
+        if choices:
+            named["choices"] = choices
+        parser.add_argument(f"--{name.replace('_', '-')}", **named)
+    return parser.parse_args()
 
 
 def progress(text: str) -> None:
@@ -91,11 +146,12 @@ class Report:
             print(f"**Not quiet**: other processes used {facts['busy']:.0%} of the processors "
                   "before the run, so times and maxima are pessimistic.")  # fmt: skip
 
-    def table(
-        self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""
-    ) -> None:
-        """Print one table, with a note below it."""
-        texts = [[_text(cell) for cell in row] for row in rows]
+    def table(self, title: str, rows: Sequence[Row], note: str = "") -> None:
+        """Print one table, with a note below it; no table where there are no rows."""
+        if not rows:
+            return
+        columns = list(rows[0])
+        texts = [[_text(cell) for cell in row.values()] for row in rows]
         widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
         print(f"\n### {title}\n")
         print(_line([name.ljust(w) for name, w in zip(columns, widths, strict=True)]))
@@ -108,21 +164,16 @@ class Report:
             print(f"\n{note}")
         sys.stdout.flush()
         self._content["tables"].append(
-            {"title": title, "columns": list(columns), "rows": [list(r) for r in rows]}
+            {"title": title, "columns": columns, "rows": [list(row.values()) for row in rows]}
         )
 
     def write(self, file: Path | None) -> None:
-        """Print the command; write everything as JSON, where a file is given."""
-        print(f"\n`{command()}`", flush=True)
-        self._content["command"] = command()
+        """Print the command, paths left out; write everything as JSON, where a file is given."""
+        words = ["PATH" if os.sep in word else word for word in sys.argv[1:]]
+        command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
+        print(f"\n`{command}`", flush=True)
         if file is not None:
-            file.write_text(json.dumps(self._content, indent=1) + "\n")
-
-
-def command() -> str:
-    """Return the command line of this process, with paths of this machine left out."""
-    words = ["PATH" if os.sep in word else word for word in sys.argv[1:]]
-    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
+            file.write_text(json.dumps({**self._content, "command": command}, indent=1) + "\n")
 
 
 def _line(cells: Sequence[str]) -> str:

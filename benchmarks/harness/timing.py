@@ -7,7 +7,6 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -17,28 +16,22 @@ from harness.report import progress
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Percentiles and maximum of some values; NaN throughout where there are none."""
+class Spread(NamedTuple):
+    """Percentiles, maximum and number of some values; NaN where there are none."""
 
-    p50: float
-    p95: float
-    p99: float
-    maximum: float
-    count: int
+    p50: float = float("nan")
+    p95: float = float("nan")
+    p99: float = float("nan")
+    maximum: float = float("nan")
+    number: int = 0
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Spread:
         """Summarise values."""
         found = np.fromiter(values, dtype=float)
         if not len(found):
-            return cls(*[float("nan")] * 4, count=0)
-        return cls(*np.percentile(found, (50, 95, 99, 100)).tolist(), count=len(found))
-
-    @classmethod
-    def gaps(cls, moments_ns: Iterable[int]) -> Spread:
-        """Return the spread of the times between successive moments [ms]."""
-        return cls.of(np.diff(np.fromiter(moments_ns, dtype=np.int64)) * 1e-6)
+            return cls()
+        return cls(*np.percentile(found, (50, 95, 99, 100)).tolist(), len(found))
 
 
 class Times(NamedTuple):
@@ -46,6 +39,22 @@ class Times(NamedTuple):
 
     least: float
     median: float
+
+
+def median(values: Iterable[float]) -> float | None:
+    """Return the median; None where there are no values."""
+    found = list(values)
+    return float(np.median(found)) if found else None
+
+
+def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float]:
+    """Return least and median processor time of a call [ms]."""
+    taken = []
+    for _ in range(count):
+        begin = time.thread_time()
+        work()
+        taken.append(1e3 * (time.thread_time() - begin))
+    return min(taken), float(np.median(taken))
 
 
 def pin_to_core() -> None:

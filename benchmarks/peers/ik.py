@@ -29,20 +29,18 @@ Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
 def ours(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's default solver."""
     settings = IkSettings(tolerance=IkTolerance(TOLERANCE, TOLERANCE), timeout=BUDGET)
-    return _solve_with(LeastSquaresIk(chain, settings))
+    solver = LeastSquaresIk(chain, settings)
+    return lambda X, start: (
+        found.q if (found := solver.solve(IkRequest(X, start))).success else None
+    )
 
 
 def analytic(robot: Robot, chain: IkChain) -> Solve:
     """Return this package's closed form; with a free joint a hundred values are tried."""
-    return _solve_with(AnalyticIk(chain, IkSettings(timeout=BUDGET)))
-
-
-def _solve_with(solver: AnalyticIk | LeastSquaresIk) -> Solve:
-    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
-        result = solver.solve(IkRequest(X, start))
-        return result.q if result.success else None
-
-    return solve
+    solver = AnalyticIk(chain, IkSettings(timeout=BUDGET))
+    return lambda X, start: (
+        found.q if (found := solver.solve(IkRequest(X, start))).success else None
+    )
 
 
 def toolbox(robot: Robot, chain: IkChain) -> Solve:

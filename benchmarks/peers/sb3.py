@@ -39,10 +39,8 @@ class Environments(VecEnv):
         infos: list[dict[str, Any]] = [{} for _ in done]
         for i in np.flatnonzero(done):
             final = step.final_observations[i].astype(np.float32)
-            infos[i] = {
-                "terminal_observation": final,
-                "TimeLimit.truncated": bool(step.truncated[i]),
-            }
+            cut = bool(step.truncated[i])
+            infos[i] = {"terminal_observation": final, "TimeLimit.truncated": cut}
             self.ended.append((self.returns[i], step.success[i]))
             self.returns[i] = 0.0
         return step.observations.astype(np.float32), step.rewards, done, infos
@@ -69,11 +67,8 @@ class Sb3Run:
         self.env = Environments(task, c.num_envs, seed)
         self.norm = VecNormalize(self.env, norm_reward=False, gamma=c.ppo.gamma)
         size = c.num_envs * c.rollout_steps
-        net = {
-            "net_arch": list(c.hidden),
-            "activation_fn": torch.nn.Tanh,
-            "log_std_init": c.log_std,
-        }
+        net = {"net_arch": list(c.hidden), "activation_fn": torch.nn.Tanh,
+               "log_std_init": c.log_std}  # fmt: skip
         self.ppo = PPO(
             "MlpPolicy", self.norm, n_steps=c.rollout_steps, batch_size=size // c.ppo.minibatches,
             n_epochs=c.ppo.epochs, gamma=c.ppo.gamma, gae_lambda=c.ppo.lam, clip_range=c.ppo.clip,

@@ -39,24 +39,21 @@ class UsualController(Node):
         self.controller = ArticulationController(robot.limits)
         self.measured = np.full(len(self.names), np.nan)
         self.before = time.monotonic()
-        self.create_subscription(JointState, "joint_states", self.on_state, 10)
-        self.create_subscription(JointState, f"{CONTROLLER}/reference", self.on_reference, 10)
+        self.create_subscription(JointState, "joint_states", self._on_state, 10)
+        self.create_subscription(JointState, f"{CONTROLLER}/reference", self._on_reference, 10)
         self.publisher = self.create_publisher(JointState, "joint_command", 10)
-        self.create_timer(1.0 / rate, self.tick)
+        self.create_timer(1.0 / rate, self._tick)
 
-    def on_state(self, message: JointState) -> None:
-        """Read a measured state, whose joints are in the robot's order."""
+    def _on_state(self, message: JointState) -> None:  # its joints are in the robot's order
         self.measured = np.array(message.position)
         if not self.controller.ready:
             self.controller.reset(self.measured)
 
-    def on_reference(self, message: JointState) -> None:
-        """Read a command."""
+    def _on_reference(self, message: JointState) -> None:
         if self.controller.ready:
             self.controller.apply(JointCommand(names=message.name, positions=message.position))
 
-    def tick(self) -> None:
-        """Move the reference one step on."""
+    def _tick(self) -> None:
         self.ticks.append(time.monotonic_ns())
         now = time.monotonic()
         dt, self.before = now - self.before, now

@@ -9,6 +9,7 @@ import numpy as np
 from motion_nodes.control.impedance.cartesian_impedance import CartesianImpedance
 from motion_nodes.control.impedance.impedance_settings import ImpedanceSettings
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
@@ -60,6 +61,28 @@ class CompliantArm:
     def run(self, seconds: float) -> None:
         for _ in range(round(seconds / self.period)):
             self.step()
+
+    def away(self, X: np.ndarray) -> np.ndarray:
+        """Return how far the tool is from a pose [m, rad], shape (6,)."""
+        now = self.pose
+        return np.array([*(now - X)[:3, 3], *rotation_vector(now[:3, :3] @ X[:3, :3].T)])
+
+    def push(self, wrench: np.ndarray, seconds: float, after: float) -> tuple[float, float]:
+        """Apply a wrench for a time, then none for another [s].
+
+        Returns:
+            Energy that it gave, and that is left in motion and in the springs [J].
+        """
+        self.wrench, given = wrench, 0.0
+        for step in range(round((seconds + after) / self.period)):
+            if step == round(seconds / self.period):
+                self.wrench = np.zeros(6)
+            given += float(self.wrench @ self.law.space.at(*self.state[:2]).twist) * self.period
+            self.step()
+        state, error = self.law.space.at(*self.state[:2]), self.law.status.error
+        stiffness = self.law.settings.six("stiffness")
+        left = 0.5 * state.v @ state.M @ state.v + 0.5 * error @ (stiffness * error)
+        return given, float(left)
 
     def floor_force(self) -> float:
         """Normal force of all contacts with the floor, upwards [N]; the base's are excluded."""

@@ -15,11 +15,6 @@ from motion_nodes.model.rotation_vectors import rotation_vector, turned
 STIFF = {"stiffness": (1000.0, 1000.0, 500.0, 50.0, 50.0, 50.0), "frame": "base"}
 
 
-def away(arm: CompliantArm, X: np.ndarray) -> np.ndarray:
-    now = arm.pose
-    return np.array([*(now - X)[:3, 3], *rotation_vector(now[:3, :3] @ X[:3, :3].T)])
-
-
 @pytest.mark.parametrize(("name", "bend"), [("franka", 0.0), ("ur10e", 0.8)])
 def test_deflection_is_force_over_stiffness(name, bend):
     arm = CompliantArm(name, bend=bend, **STIFF)
@@ -28,7 +23,7 @@ def test_deflection_is_force_over_stiffness(name, bend):
         arm.wrench = np.array(wrench)
         arm.run(3.5)
         expected = arm.wrench / np.array(STIFF["stiffness"])
-        assert np.linalg.norm(away(arm, X) - expected) < 0.02 * np.linalg.norm(expected)
+        assert np.linalg.norm(arm.away(X) - expected) < 0.02 * np.linalg.norm(expected)
         np.testing.assert_allclose(arm.law.status.external_wrench, arm.wrench, atol=0.3)
 
 
@@ -38,7 +33,7 @@ def test_stiffness_acts_along_the_axes_of_the_tool():
     z = X[:3, 2]
     arm.wrench[:3] = 5.0 * z
     arm.run(2.5)
-    np.testing.assert_allclose(away(arm, X)[:3], 0.025 * z, atol=5e-4)
+    np.testing.assert_allclose(arm.away(X)[:3], 0.025 * z, atol=5e-4)
 
 
 def test_a_large_turn_takes_the_short_way():
@@ -61,7 +56,7 @@ def test_a_free_arm_holds_still():
     arm.run(0.5)
     X = arm.pose
     arm.run(3.0)
-    assert np.linalg.norm(away(arm, X)[:3]) < 2.5e-5, "0.5 mm a minute"
+    assert np.linalg.norm(arm.away(X)[:3]) < 2.5e-5, "0.5 mm a minute"
 
 
 def test_the_tool_stays_where_it_is_when_the_elbow_moves():
@@ -72,7 +67,7 @@ def test_the_tool_stays_where_it_is_when_the_elbow_moves():
     most = 0.0
     for _ in range(20):
         arm.run(0.1)
-        most = max(most, float(np.linalg.norm(away(arm, X)[:3])))
+        most = max(most, float(np.linalg.norm(arm.away(X)[:3])))
     assert np.abs(arm.state[0] - q).max() > 0.1, "the elbow moved"
     assert most < 1e-3
 
@@ -94,7 +89,7 @@ def test_damping_ratio_is_as_asked(ratio, mode):
     way = []
     for _ in range(round(6000.0 / np.sqrt(k[mode]))):
         arm.step()
-        way.append(shape @ inertia @ away(arm, X) / (shape @ inertia @ shape))
+        way.append(shape @ inertia @ arm.away(X) / (shape @ inertia @ shape))
     log = np.log(max(way) - 1.0)
     assert -log / np.hypot(np.pi, log) == pytest.approx(ratio, rel=0.1)
 
@@ -105,18 +100,8 @@ def test_pushed_anywhere_it_gives_back_no_more_than_it_got(period):
     arm = CompliantArm(period=period, nullspace_stiffness=0.0)
     arm.run(0.3)
     for _ in range(4):
-        arm.wrench = rng.normal(size=6) * (8.0, 8.0, 8.0, 1.0, 1.0, 1.0)
-        given = 0.0
-        for step in range(round(1.2 / period)):
-            if step == round(0.4 / period):
-                arm.wrench = np.zeros(6)
-            given += float(arm.wrench @ arm.law.space.at(*arm.state[:2]).twist) * period
-            arm.step()
-        state = arm.law.space.at(*arm.state[:2])
-        error = arm.law.status.error
-        left = 0.5 * state.v @ state.M @ state.v + 0.5 * error @ (
-            np.repeat((600.0, 40.0), 3) * error
-        )
+        wrench = rng.normal(size=6) * (8.0, 8.0, 8.0, 1.0, 1.0, 1.0)
+        given, left = arm.push(wrench, 0.4, 0.8)
         assert left <= given + 1e-3
         assert arm.law.status.energy > -1e-3
 
@@ -138,7 +123,7 @@ def test_forces_and_efforts_are_limited():
     X = arm.pose
     arm.wrench[0] = -25.0
     arm.run(1.0)
-    assert away(arm, X)[0] < -0.01, "stronger than the limit"
+    assert arm.away(X)[0] < -0.01, "stronger than the limit"
 
 
 def test_a_payload_is_carried_where_it_is_known():
@@ -147,7 +132,7 @@ def test_a_payload_is_carried_where_it_is_known():
     arm.wrench[2] = -1.5 * 9.80665
     arm.law.set_settings(dataclasses.replace(arm.law.settings, payload_mass=1.5))
     arm.run(2.0)
-    assert np.abs(away(arm, X)[:3]).max() < 1e-3
+    assert np.abs(arm.away(X)[:3]).max() < 1e-3
 
 
 def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
@@ -176,7 +161,7 @@ def test_a_force_is_controlled_while_the_tool_slides_on_a_floor():
     means = np.convolve(forces, np.full(100, 0.01), "valid")[200:]
     assert means.min() > 8.0
     assert means.max() < 12.0
-    assert away(arm, low)[1] > 0.1
+    assert arm.away(low)[1] > 0.1
 
 
 def test_a_tool_that_was_pushed_off_a_surface_returns():

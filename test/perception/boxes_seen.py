@@ -46,6 +46,31 @@ def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
     return nearest.reshape(pinhole.height, pinhole.width)
 
 
+def surface_distance(boxes: Array, points: Array) -> Array:
+    """Distance of points from the surfaces of boxes, shape (b, 2, 3) [m]."""
+    best = np.full(len(points), np.inf)
+    for low, high in boxes:
+        beyond = np.maximum(low - points, points - high)
+        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
+        best = np.minimum(best, np.abs(outside + np.minimum(beyond.max(axis=1), 0.0)))
+    return best
+
+
+def voxel_distance(cells: Array, edge: float, points: Array) -> Array:
+    """Exact distance of points from the nearest of voxels [m]."""
+    low, found = cells * edge, np.empty(len(points))
+    for k, point in enumerate(points):
+        beyond = np.maximum(np.maximum(low - point, point - low - edge), 0.0)
+        found[k] = np.sqrt((beyond**2).sum(axis=1).min())
+    return found
+
+
+def points_inside(points: Array, X_WC: Array, low: Array, high: Array) -> Array:
+    """Points of a camera that are in a region, in the world."""
+    world = points @ X_WC[:3, :3].T + X_WC[:3, 3]
+    return world[np.all((world > low) & (world < high), axis=1)]
+
+
 def with_faults(
     depth: Array, rng: np.random.Generator, noise: float = 0.002, outliers: float = 0.002,
     missing: float = 0.03,

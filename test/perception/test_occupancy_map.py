@@ -7,7 +7,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from perception.boxes_seen import camera, depth_of, looking, with_faults
+from perception.boxes_seen import (
+    camera,
+    depth_of,
+    looking,
+    points_inside,
+    surface_distance,
+    voxel_distance,
+    with_faults,
+)
 from scipy.spatial import cKDTree
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig
@@ -38,16 +46,6 @@ def seen(made, boxes, X=EYE, count=3, begin=0.0, rng=None, spheres=None, pinhole
     return begin + 0.1 * count
 
 
-def surface_distance(boxes, points):
-    """Distance of points from the surfaces of boxes."""
-    best = np.full(len(points), np.inf)
-    for low, high in boxes:
-        beyond = np.maximum(low - points, points - high)
-        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
-        best = np.minimum(best, np.abs(outside + np.minimum(beyond.max(axis=1), 0.0)))
-    return best
-
-
 def centres(made):
     return (made.cells() + 0.5) * EDGE
 
@@ -58,9 +56,8 @@ def test_what_is_seen_is_mapped_within_a_voxel():
     assert surface_distance(WORLD, centres(made)).max() <= 0.5 * np.sqrt(3.0) * EDGE + 1e-6
     pinhole = camera()
     points = DepthProjection(pinhole).points(depth_of(WORLD, EYE, pinhole))
-    world = points @ EYE[:3, :3].T + EYE[:3, 3]
-    inside = np.all((world > SETTINGS.region_min) & (world < SETTINGS.region_max), axis=1)
-    assert cKDTree(centres(made)).query(world[inside])[0].max() <= np.sqrt(3.0) * EDGE
+    inside = points_inside(points, EYE, SETTINGS.region_min, SETTINGS.region_max)
+    assert cKDTree(centres(made)).query(inside)[0].max() <= np.sqrt(3.0) * EDGE
     assert made.ages(end + 1.0) == pytest.approx(1.1, abs=0.002)
     assert len(made.voxels().cells) == len(made.cells())
     made.clear()
@@ -223,12 +220,7 @@ def test_distance_fields_are_exact_within_a_voxel():
     seen(made, WORLD)
     field = made.distance_field()
     points = rng.uniform((-0.2, -1.0, -0.4), (1.4, 1.0, 1.0), (4000, 3))
-    low, high = made.cells() * EDGE, (made.cells() + 1) * EDGE
-    true = np.empty(len(points))
-    for k, point in enumerate(points):
-        beyond = np.maximum(np.maximum(low - point, point - high), 0.0)
-        true[k] = np.sqrt((beyond**2).sum(axis=1).min())
-    error = field.distance(points) - true
+    error = field.distance(points) - voxel_distance(made.cells(), EDGE, points)
     inside = np.all((points > SETTINGS.region_min) & (points < SETTINGS.region_max), axis=1)
     assert np.abs(error[inside]).max() <= EDGE
     assert error[~inside].max() <= EDGE

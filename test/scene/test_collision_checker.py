@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from raised_errors import about
 from scene.checkers import NEAR, configurations, pair
+from scene.motion_bench_maker import FINGERS, scene_of
 from scene.numpy_checker import edge_step_count
 from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
 
@@ -26,9 +27,9 @@ from motion_nodes.errors import (
 )
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.collision_leaves import FILLING
@@ -179,27 +180,11 @@ def test_problems_of_motion_bench_maker(franka: Robot) -> None:
     The reference model has its fingers at 65 mm, so the verdicts are for fingers there.
     """
     fast, slow = pair(franka)
-    fingers = dict.fromkeys(("panda_finger_joint1", "panda_finger_joint2"), 0.065)
     problems = json.loads(PROBLEMS.read_text())["problems"]
     for checker in (fast, slow):
-        checker.set_positions(fingers)
+        checker.set_positions(FINGERS)
     for problem in problems:
-        objects = [
-            world_object(
-                box["name"],
-                Box(tuple(2.0 * x for x in box["half_extents"])),
-                from_xyz_quat(box["position"], box["orientation_quat_xyzw"]),
-            )
-            for box in problem["box"]
-        ] + [
-            world_object(
-                can["name"],
-                Cylinder(can["radius"], can["length"]),
-                from_xyz_quat(can["position"], can["orientation_quat_xyzw"]),
-            )
-            for can in problem["cylinder"]
-        ]
-        scene = Scene({item.name: item for item in objects})
+        scene = scene_of(problem)
         for checker in (fast, slow):
             checker.set_scene(scene)
             free = checker.is_free(problem["start"]) and any(

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from sim.lockstep_robot import NAME, WheeledRobot
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
@@ -27,11 +28,11 @@ PERIOD = 0.01
 X_WR = from_xyz_rpy((1.0, -2.0, 0.0), (0.0, 0.0, 0.7))
 
 
-def controller_of(robot: Robot) -> BaseController:
-    """Return a controller that ramps speeds gently."""
-    ramp = BodyAxisLimits(max_acceleration=1.0)
-    limits = BaseLimits(x=ramp, y=ramp, yaw=BodyAxisLimits(max_acceleration=2.0))
-    return BaseController(base_of(robot), BaseControllerConfig(limits=limits))
+_RAMP = BodyAxisLimits(max_acceleration=1.0)
+CONFIG = BaseControllerConfig(
+    limits=BaseLimits(x=_RAMP, y=_RAMP, yaw=BodyAxisLimits(max_acceleration=2.0))
+)
+"""Speeds are ramped gently."""
 
 
 def drive(
@@ -43,27 +44,19 @@ def drive(
         Where odometry says the base is and where it is, (x, y, yaw) from its start, and how far
         it went [m].
     """
-    controller = controller_of(robot)
-    base = controller.base
-    wheels = [robot.joint_names.index(name) for name in base.wheel_names]
-    steering = [robot.joint_names.index(name) for name in base.steering_names]
-    targets = np.full((2, len(robot.joint_names)), np.nan)
-    start = world.base_pose("r")
+    cell = WheeledRobot(robot, world, CONFIG)
+    start = world.base_pose(NAME)
     way, last = 0.0, start[:2, 3]
     for k in range(round(seconds / PERIOD)):
-        sample = world.state("r")
-        controller.measure(sample.position[wheels], PERIOD, sample.position[steering])
-        controller.command(program(k * PERIOD), world.time)
-        command = controller.step(world.time, PERIOD)
-        targets[1, wheels], targets[0, steering] = command.wheels, command.steering
-        world.command("r", JointTargets(*targets))
-        world.step(round(PERIOD / world.time_step))
-        here = world.base_pose("r")[:2, 3]
+        cell.measure(PERIOD)
+        cell.controller.command(program(k * PERIOD), world.time)
+        cell.drive(PERIOD)
+        cell.step(PERIOD)
+        here = world.base_pose(NAME)[:2, 3]
         way, last = way + math.dist(here, last), here
-    sample = world.state("r")
-    controller.measure(sample.position[wheels], PERIOD, sample.position[steering])
-    X = inverse(start) @ world.base_pose("r")
-    odometry = controller.odometry
+    cell.measure(PERIOD)
+    X = inverse(start) @ world.base_pose(NAME)
+    odometry = cell.controller.odometry
     return (
         np.array((odometry.x, odometry.y, odometry.yaw)),
         np.array((X[0, 3], X[1, 3], math.atan2(X[1, 0], X[0, 0]))),
@@ -91,20 +84,20 @@ def program_of(robot: Robot) -> Callable[[float], Twist2]:
 @pytest.mark.parametrize("name", BASES)
 def test_wheel_odometry_is_within_a_percent_of_the_truth(name: str) -> None:
     robot = load_robot(name)
-    world = MujocoWorld([RobotPlacement(robot, "r", X_WR)])
+    world = MujocoWorld([RobotPlacement(robot, NAME, X_WR)])
     believed, true, way = drive(world, robot, program_of(robot), 7.5)
     assert way > 0.8
     assert math.dist(believed[:2], true[:2]) < 0.01 * way
     assert abs(math.remainder(believed[2] - true[2], math.tau)) < 0.02
     # It stands again, on all its wheels.
-    assert np.abs(world.base_twist("r")).max() < 0.01
-    assert world.base_pose("r")[2, 2] > 0.9999
+    assert np.abs(world.base_twist(NAME)).max() < 0.01
+    assert world.base_pose(NAME)[2, 2] > 0.9999
 
 
 @pytest.mark.parametrize("name", BASES)
 def test_without_physics_odometry_and_truth_are_the_same(name: str) -> None:
     robot = load_robot(name)
-    world = MockWorld([RobotPlacement(robot, "r", X_WR)])
+    world = MockWorld([RobotPlacement(robot, NAME, X_WR)])
     believed, true, way = drive(world, robot, program_of(robot), 7.5)
     assert way > 0.8
     np.testing.assert_allclose(believed, true, atol=2e-3)
@@ -112,21 +105,21 @@ def test_without_physics_odometry_and_truth_are_the_same(name: str) -> None:
 
 def test_the_wheels_of_a_car_take_their_angles() -> None:
     robot = load_robot("leatherback")
-    world = MujocoWorld([RobotPlacement(robot, "r")])
+    world = MujocoWorld([RobotPlacement(robot, NAME)])
     drive(world, robot, lambda t: Twist2(0.8, 0.0, 1.0), 3.0)
-    q = dict(zip(robot.joint_names, world.state("r").position, strict=True))
+    q = dict(zip(robot.joint_names, world.state(NAME).position, strict=True))
     R, L, T = 0.8, 0.32, 0.24
     left, right = q["Knuckle__Upright__Front_Left"], q["Knuckle__Upright__Front_Right"]
     assert left == pytest.approx(math.atan(L / (R - T / 2)), abs=0.01)
     assert right == pytest.approx(math.atan(L / (R + T / 2)), abs=0.01)
     # The turning circle of the rear axle's middle.
-    twist = world.base_twist("r")
+    twist = world.base_twist(NAME)
     assert twist[0] / twist[5] == pytest.approx(R, rel=0.02)
 
 
 def test_a_holonomic_base_slides_without_turning() -> None:
     robot = load_robot("kaya")
-    world = MujocoWorld([RobotPlacement(robot, "r")])
+    world = MujocoWorld([RobotPlacement(robot, NAME)])
     _, true, _ = drive(world, robot, lambda t: Twist2(0.0, 0.3, 0.0), 4.0)
     assert true[1] > 1.0
     assert abs(true[0]) < 0.02

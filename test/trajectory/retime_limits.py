@@ -4,6 +4,7 @@
 import numpy as np
 
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.blended_path import CornerBlending
 
 VELOCITY = np.array([2.175] * 4 + [2.61] * 3)
 ACCELERATION = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
@@ -29,6 +30,21 @@ def limits_of(velocity, acceleration, jerk=np.inf, span=10.0):
 def arm_limits(jerk=np.inf):
     """Return limits like those of a seven-jointed arm."""
     return limits_of(VELOCITY, ACCELERATION, jerk)
+
+
+def random_path(seed, with_jerk, most=25):
+    """Return points, limits and blending of a path of 1 to 8 joints, with fewer points than most.
+
+    There are repeated waypoints and returns among them; lengths and limits span decades.
+    """
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(1, 9)), int(rng.integers(2, most))
+    points = 10.0 ** rng.uniform(-5.0, 0.5) * rng.normal(size=(k, n))
+    points[rng.random(k) < 0.2] = points[0]
+    points[-1] += 1e-5
+    jerk = 10.0 ** rng.uniform(0.5, 4.0, n) if with_jerk else np.inf
+    limits = limits_of(rng.uniform(0.1, 5.0, n), rng.uniform(0.5, 30.0, n), jerk, span=100.0)
+    return points, limits, CornerBlending(float(rng.choice([0.0, 1e-3, 0.01, 0.1, 1.0])))
 
 
 def excess(trajectory, limits, rate=1000.0):

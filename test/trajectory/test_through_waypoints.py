@@ -8,10 +8,9 @@ import dataclasses
 import numpy as np
 import pytest
 from raised_errors import about
-from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of, random_path
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
 from motion_nodes.trajectory.jerk_limited import MOST_PIECES
 from motion_nodes.trajectory.through_waypoints import (
@@ -68,15 +67,8 @@ def test_what_would_take_minutes_is_refused_at_once():
 @pytest.mark.parametrize("with_jerk", [False, True])
 def test_random_paths_with_repeated_waypoints_and_returns(with_jerk):
     for seed in range(40):
-        rng = np.random.default_rng(seed)
-        n, k = int(rng.integers(1, 9)), int(rng.integers(2, 16))
-        points = 10.0 ** rng.uniform(-5.0, 0.5) * rng.normal(size=(k, n))
-        points[rng.random(k) < 0.2] = points[0]
-        points[-1] += 1e-5
-        jerk = 10.0 ** rng.uniform(0.5, 4.0, n) if with_jerk else np.inf
-        limits = limits_of(rng.uniform(0.1, 5.0, n), rng.uniform(0.5, 30.0, n), jerk, span=100.0)
-        deviation = float(rng.choice([0.0, 1e-3, 0.01, 0.1, 1.0]))
-        motion = retime(points, limits, blending=CornerBlending(deviation))
+        points, limits, blending = random_path(seed, with_jerk, most=16)
+        motion = retime(points, limits, blending=blending)
         ends = motion.states([0.0, motion.end_time])[0]
         np.testing.assert_allclose(ends, points[[0, -1]], atol=1e-8)
         assert (np.diff(motion.times) > 0.0).all()

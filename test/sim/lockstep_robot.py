@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robots in a simulation, in lockstep with what commands them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from motion_nodes.bases.base import BaseCommand
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.model.robot import Robot
+from motion_nodes.sim.backend import RobotBackend
+from motion_nodes.sim.drive_targets import JointTargets
+
+NAME = "robot"
+"""Of the robot in its world."""
+
+
+class LockstepRobot:
+    """Joints by their indices in the order of the robot."""
+
+    def __init__(self, robot: Robot, world: RobotBackend) -> None:
+        self.robot, self.world = robot, world
+
+    def state(self, joints: Sequence[int] | np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions and velocities of some joints [rad or m, per s], shape (n,) each."""
+        state = self.world.state(NAME)
+        return np.asarray(state.position)[joints], np.asarray(state.velocity)[joints]
+
+    def command(self, positions: Mapping[int, float], velocities: Mapping[int, float]) -> None:
+        """Set the commands of the drives, by joint; others have none."""
+        targets = np.full((2, len(self.robot.joint_names)), np.nan)
+        for row, values in zip(targets, (positions, velocities), strict=True):
+            row[list(values)] = list(values.values())
+        self.world.command(NAME, JointTargets(*targets))
+
+    def step(self, seconds: float) -> None:
+        """Advance the physics."""
+        self.world.step(round(seconds / self.world.time_step))
+
+
+class WheeledRobot(LockstepRobot):
+    """A wheeled base with its controller."""
+
+    def __init__(self, robot: Robot, world: RobotBackend, config: BaseControllerConfig) -> None:
+        super().__init__(robot, world)
+        base = base_of(robot)
+        self.controller = BaseController(base, config)
+        self._wheels, self._steering = (
+            [robot.joint_names.index(name) for name in names]
+            for names in (base.wheel_names, base.steering_names)
+        )
+
+    def measure(self, dt: float) -> None:
+        """Update the odometry."""
+        self.controller.measure(self.state(self._wheels)[0], dt, self.state(self._steering)[0])
+
+    def drive(self, dt: float) -> BaseCommand:
+        """Send the commands of the next period; return them."""
+        command = self.controller.step(self.world.time, dt)
+        self.command(dict(zip(self._steering, command.steering, strict=False)),
+                     dict(zip(self._wheels, command.wheels, strict=True)))  # fmt: skip
+        return command
