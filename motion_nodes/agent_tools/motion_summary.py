@@ -23,7 +23,7 @@ DIGITS = 4
 
 
 def rounded(values: Any) -> list[float]:
-    """Return numbers as a list, rounded."""
+    """Return numbers [SI units] as a list, rounded."""
     return [round(float(value), DIGITS) for value in np.asarray(values).ravel()]
 
 

@@ -104,7 +104,7 @@ class QuinticPath:
         return np.asarray(polynomial.polyval(np.asarray(t) / self.duration, rows))
 
     def max_derivative(self, order: int) -> float:
-        """Return the max magnitude of a derivative of (x, y) on the path."""
+        """Return the max magnitude of a derivative of (x, y) on the path [m/s^k, k its order]."""
         rows = polynomial.polyder(self.coefficients, order) / self.duration**order
         return _max_length(rows)
 

@@ -42,7 +42,7 @@ def _frame_outline(robot: Robot) -> Array:
 
 
 def body_heights(robot: Robot) -> dict[str, float]:
-    """Return ``floor`` and ``top`` of a robot's footprint; empty without collision geometry."""
+    """Return ``floor`` and ``top`` of a robot's footprint [m]; empty without collision geometry."""
     return _heights(_body_points(robot))
 
 

@@ -52,7 +52,7 @@ class CarCommand:
         self.note = ""
 
     def take_twist(self, twist: Twist2) -> None:
-        """Accept a command of velocity and yaw rate.
+        """Accept a command of velocity [m/s] and yaw rate [rad/s].
 
         Raises:
             InvalidCommand: a value that is not finite or implausible; the previous command stays.

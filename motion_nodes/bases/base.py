@@ -53,7 +53,7 @@ def check_finite(twist: Twist2) -> None:
 
 
 def check_wheel_count(wheels: Array | Sequence[float], count: int) -> None:
-    """Check that there is one value for each driven wheel.
+    """Check that there is one value for each driven wheel, shape (n,).
 
     Raises:
         InvalidCommand: there are more or fewer.
@@ -130,7 +130,7 @@ class Unsteered:
         return ()
 
     def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
-        """Return no angles."""
+        """Return no angles [rad], shape (0,)."""
         return NO_STEERING
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:

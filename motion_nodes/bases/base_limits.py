@@ -19,7 +19,7 @@ def given(limit: float) -> bool:
 
 
 def bound(*limits: float) -> float:
-    """Return the magnitude of the first limit that is set, else infinity."""
+    """Return the magnitude of the first limit that is set [SI units, m, s], else infinity."""
     return next((abs(limit) for limit in limits if given(limit)), math.inf)
 
 
@@ -79,17 +79,17 @@ class BodyAxisLimits:
 
     @cached_property
     def forward(self) -> float:
-        """Max positive velocity."""
+        """Max positive velocity [m/s or rad/s]."""
         return bound(self.max_velocity)
 
     @cached_property
     def backward(self) -> float:
-        """Max velocity in the opposite direction, as a positive number."""
+        """Max velocity in the opposite direction, as a positive number [m/s or rad/s]."""
         return bound(self.min_velocity, self.max_velocity)
 
     @cached_property
     def jerk(self) -> float:
-        """Max rate of change of the acceleration."""
+        """Max rate of change of the acceleration [m/s^3 or rad/s^3]."""
         return min(bound(self.max_jerk), bound(self.min_jerk))
 
     @cached_property
@@ -111,7 +111,7 @@ class BodyAxisLimits:
 
     @cached_property
     def steepest(self) -> float:
-        """The maximum of all accelerations."""
+        """The maximum of all accelerations [m/s^2 or rad/s^2]."""
         return max(*self._rise, *self._fall)
 
     @cached_property

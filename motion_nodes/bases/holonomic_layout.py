@@ -62,12 +62,12 @@ class HolonomicWheel:
 
     @property
     def sine(self) -> float:
-        """Sine of the roller angle: component of the rim's velocity along the roller."""
+        """Sine of the roller angle: ratio of the rim's velocity along the roller to all of it."""
         return math.sin(math.radians(self.roller_angle_deg))
 
     @property
     def roller_row(self) -> tuple[float, float, float]:
-        """Velocity of the base along the roller's axis, per unit of vx, vy and wz."""
+        """Velocity along the roller's axis [m/s], per unit of vx, vy and wz, shape (3,)."""
         yaw = self.axis_yaw + math.radians(self.roller_angle_deg)
         c, s = math.cos(yaw), math.sin(yaw)
         return c, s, self.x * s - self.y * c

@@ -89,7 +89,7 @@ class Smoother:
 
     @property
     def mean(self) -> float:
-        """Average of the ramp's velocity over the current window."""
+        """Average of the ramp's velocity over the current window [m/s or rad/s]."""
         newest = self._ramp[-1]
         if len(self._ramp) == 1 or self.window == 0.0:
             return newest.velocity

@@ -31,7 +31,7 @@ class PolicyJointTargets(NamedTuple):
     """[rad/s or m/s], shape (n,); NaN for joints that the policy does not control."""
 
     def padded_with_none(self) -> tuple[list[float | None], list[float | None]]:
-        """Return positions and velocities with None instead of NaN."""
+        """Return positions [rad or m] and velocities [per s] with None instead of NaN."""
         return _with_none(self.positions), _with_none(self.velocities)
 
 

@@ -90,11 +90,11 @@ class JointOwners:
         return np.asarray(self._orders > order)
 
     def all_owned_by(self, joints: NDArray[np.intp], order: int) -> bool:
-        """Return whether a command owns all of some joints."""
+        """Return whether a command owns all of some joints, by indices, shape (k,)."""
         return bool((self._orders[joints] == order).all())
 
     def assign(self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int) -> None:
-        """Make a command the owner of some joints.
+        """Make a command the owner of some joints, by indices, shape (k,).
 
         Args:
             joints: indices.

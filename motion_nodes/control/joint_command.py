@@ -73,7 +73,7 @@ class CheckedCommand:
 
 
 def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[np.intp]:
-    """Return the addressed joints as indices into ``joint_names``.
+    """Return the addressed joints as indices into ``joint_names``, shape (k,).
 
     Args:
         command: the command.

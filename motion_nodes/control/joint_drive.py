@@ -268,7 +268,7 @@ def _checked(what: str, values: ArrayLike, n: int, *, infinite: bool = False) ->
 
 
 def per_degree(gain: float, *, revolute: bool) -> float:
-    """Return a gain per radian as one per degree, as in files of simulators.
+    """Return a gain [N m/rad] per degree [N m/deg], as in files of simulators.
 
     The gain of a prismatic joint contains no angle and is unchanged.
     """
@@ -276,5 +276,5 @@ def per_degree(gain: float, *, revolute: bool) -> float:
 
 
 def per_radian(gain: float, *, revolute: bool) -> float:
-    """Return a gain per degree as one per radian; see :func:`per_degree`."""
+    """Return a gain [N m/deg] per radian [N m/rad]; see :func:`per_degree`."""
     return gain * 180.0 / np.pi if revolute else gain

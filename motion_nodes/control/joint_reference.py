@@ -52,5 +52,5 @@ class JointReference:
 
     @property
     def channels(self) -> tuple[Array, Array, Array, Array]:
-        """All channels: positions, velocities, efforts, accelerations."""
+        """All channels: positions [rad or m], velocities, efforts [N m or N], accelerations."""
         return self.positions, self.velocities, self.efforts, self.accelerations

@@ -68,7 +68,7 @@ class Knot:
 
     @property
     def braking(self) -> Array:
-        """Mean accelerations since the previous knot that oppose the velocities; 0 for others."""
+        """Mean accelerations since the previous knot that oppose velocities [rad/s^2], else 0."""
         position, velocity, _ = self.sample
         if self.piece is None or isinstance(self.piece, Rest):
             return np.zeros_like(position)

@@ -53,7 +53,7 @@ class Tolerances:
 
     @classmethod
     def uniform(cls, n: int, position: float, velocity: float = 0.0) -> Tolerances:
-        """Return the same tolerances for n joints; 0 or less means none."""
+        """Return the same tolerances [rad or m, per s] for n joints; 0 or less means none."""
         return cls.of(np.full(n, position), velocity)
 
     def requested(

@@ -50,7 +50,7 @@ class Acceptance(Protocol):
         """Return which solutions, shape (m, n), are accepted, shape (m,)."""
 
     def validity(self, q: Array) -> bool:
-        """Return the same for one configuration."""
+        """Return the same for one configuration [rad or m], shape (n,)."""
 
 
 @dataclass(frozen=True)

@@ -39,5 +39,5 @@ class CollisionFree:
         return self._checker.exact.are_free(Q)
 
     def validity(self, q: Array) -> bool:
-        """Return whether a configuration is collision-free for the exact geometry."""
+        """Return whether a configuration, shape (n,), is collision-free for the exact geometry."""
         return self._checker.exact.is_free(q)

@@ -44,7 +44,7 @@ def how_it_ended(search: Ended, settings: IkSettings) -> str:
 
 
 def too_far(chain: IkChain, X_BT: Array) -> str:
-    """Return by how much a target is beyond the chain's length."""
+    """Return by how much a target is beyond the chain's length [m]."""
     distance = float(np.linalg.norm(X_BT[:3, 3] - chain.origin))
     return (
         f"the target is {distance:.3f} m from {chain.joint_names[0]}, and '{chain.tip}' reaches "

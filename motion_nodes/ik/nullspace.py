@@ -69,7 +69,7 @@ class LimitCentring:
         self._factor = np.where(usable, 1.0 / np.where(usable, half, 1.0) ** 2, 0.0)
 
     def value(self, q: Array) -> float:
-        """Return the squared distance from the middle."""
+        """Return the squared distance from the middle, each joint as a fraction of its range."""
         return float(0.5 * self._factor @ (q - self._middle) ** 2)
 
     def gradient(self, q: Array) -> Array:
@@ -89,7 +89,7 @@ class Manipulability:
         self._n = len(chain.joint_names)
 
     def value(self, q: Array) -> float:
-        """Return minus the logarithm of the manipulability."""
+        """Return minus the logarithm of the manipulability, dimensionless."""
         return float(self._values(q[np.newaxis])[0])
 
     def gradient(self, q: Array) -> Array:
@@ -200,7 +200,7 @@ class TipKeeper:
         return motion
 
     def null_direction(self, q: Array) -> Array | None:
-        """Return a unit joint velocity that keeps the tip fixed; None without a nullspace."""
+        """Return a unit joint velocity, (n,), that keeps the tip fixed; None if there is none."""
         _, sizes, rows = np.linalg.svd(self._jacobian(q))
         rank = int((sizes > 1e-6).sum())
         return rows[-1].copy() if rank < len(q) else None

@@ -91,7 +91,7 @@ class Objective(Protocol):
     """Objective for redundant joints, minimised in the null space."""
 
     def value(self, q: Array) -> float:
-        """Return the value at joint positions; lower is better."""
+        """Return the value at joint positions [rad or m], shape (n,); lower is better."""
 
     def gradient(self, q: Array) -> Array:
         """Return the gradient, shape (n,)."""

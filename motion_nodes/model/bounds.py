@@ -29,7 +29,7 @@ class Bound:
     """Min value; None: ``-max``."""
 
     def allows(self, value: float) -> bool:
-        """Return whether a value is allowed; NaN and infinities pass and are handled by the reader.
+        """Return whether a value [SI units, m] is allowed; NaN and infinities pass.
 
         Both have a meaning in some messages: no command, or an unconstrained axis.
         """

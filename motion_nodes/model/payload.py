@@ -114,7 +114,7 @@ class PayloadDynamics(InverseDynamics):
         return tau
 
     def terms(self, q: ArrayLike, v: ArrayLike) -> DynamicsTerms:
-        """Return inertia, bias and gravity with the payload.
+        """Return inertia [kg m^2], bias and gravity [N m] with the payload.
 
         Arguments as those of :meth:`InverseDynamics.terms`.
         """

@@ -224,7 +224,7 @@ def to_rpy(X_AB: Array) -> Array:
 
 
 def compose(X_AB: Array, X_BC: Array) -> Array:
-    """Return ``X_AC``."""
+    """Return ``X_AC``, shape (4, 4)."""
     return np.asarray(X_AB @ X_BC, dtype=np.float64)
 
 

@@ -244,7 +244,7 @@ class RmpflowSettings:
             check_number(f"joint_limit_buffers[{index}]", buffer)
 
     def parameters(self) -> dict[str, float]:
-        """Return all parameters of the RMPs and of the resolution, as ``group.parameter``."""
+        """Return all parameters [SI, m, s] of RMPs and resolution, as ``group.parameter``."""
         return {
             f"{group}.{item.name}": getattr(getattr(self, group), item.name)
             for group in GROUPS
@@ -253,7 +253,7 @@ class RmpflowSettings:
         }
 
     def with_parameters(self, values: Mapping[str, float]) -> RmpflowSettings:
-        """Return settings with some parameters replaced, after validation of all.
+        """Return settings with some parameters [SI, m, s] replaced, after validation of all.
 
         Args:
             values: by ``group.parameter``, such as ``target_rmp.accel_p_gain``.

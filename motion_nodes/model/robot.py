@@ -71,7 +71,7 @@ class JointDrive:
         return self.max_effort == 0.0
 
     def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
-        """Return kp and kd in effect in a mode; None: the mode after start."""
+        """Return kp [N m/rad] and kd [N m s/rad] of a mode; None: the mode after start."""
         mode = mode or self.mode
         if mode == "position":
             return self.stiffness, self.damping

@@ -291,7 +291,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         self.continue_motion(0.0)
 
     def continue_motion(self, dt: float) -> None:
-        """Command the controller the current twist of the newest command and its ramps."""
+        """Command the current twist [m/s, rad/s] of the newest command and its ramps."""
         twist = self._car.twist(dt, self._steering())
         if twist is None:
             return

@@ -118,7 +118,7 @@ class TwoTrees:
 
     @property
     def length(self) -> float:
-        """Length of the path found, in the metric."""
+        """Length of the path found, in the metric [weighted rad or m]."""
         return float(self._memory.found.length[0])
 
     def search(self, give_up: Callable[[], PlanStatus | None]) -> PlanStatus:
@@ -146,7 +146,7 @@ class TwoTrees:
                 return status
 
     def path(self) -> tuple[Array, int]:
-        """Return the path found, and the row of the goal it leads to."""
+        """Return the path found [rad or m], shape (k, n), and the row of the goal it leads to."""
         count, goal = int(self.counts[WAYPOINTS]), int(self.counts[REACHED])
         return self._memory.found.path[:count].copy(), goal
 
@@ -187,7 +187,7 @@ def first_path(
 def longest_edge(
     settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
 ) -> float:
-    """Return the max length of an edge, in the metric."""
+    """Return the max length of an edge, in the metric [weighted rad or m]."""
     if space.bounded:
         diagonal = space.diagonal
     else:

@@ -81,7 +81,7 @@ class JointSpace:
         return float(np.linalg.norm((self.upper - self.lower) * self.weights))
 
     def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
-        """Return the displacement from a to b, the shorter one for continuous joints, (..., n).
+        """Return the displacement from a to b [rad or m], the shorter one if continuous, (..., n).
 
         Of two equally short half turns the positive one is returned.
         """
@@ -106,7 +106,7 @@ class JointSpace:
         return float(self.distance(points[:-1], points[1:], norm).sum())
 
     def unwrapped(self, path: ArrayLike) -> Array:
-        """Return waypoints unwrapped so that straight lines between them are the intended motion.
+        """Return waypoints [rad or m] unwrapped so that straight lines between them are the motion.
 
         Continuous joints are shifted by full turns; the first waypoint is unchanged, and so are all
         others if no joint is continuous.
@@ -119,7 +119,7 @@ class JointSpace:
         return points
 
     def bounds(self, *points: ArrayLike) -> tuple[Array, Array]:
-        """Return finite bounds for sampling.
+        """Return finite bounds for sampling [rad or m], shape (n,) each.
 
         A continuous joint is sampled within one turn; other unlimited joints within one radian or
         metre around the points.
@@ -133,7 +133,7 @@ class JointSpace:
         return low, high
 
     def checked(self, q: ArrayLike, what: str) -> Array:
-        """Return a validated copy of a configuration.
+        """Return a validated copy of a configuration [rad or m], shape (n,).
 
         Raises:
             InvalidCommand: wrong length, or a value that is not finite.

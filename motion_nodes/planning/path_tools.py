@@ -71,7 +71,7 @@ def extend(
 
 
 def interpolate(space: JointSpace, path: ArrayLike, resolutions: ArrayLike | None = None) -> Array:
-    """Return the path with bounded steps of each joint; waypoints are kept.
+    """Return the path, shape (k, n), with bounded steps of each joint; waypoints are kept.
 
     Arguments as for :func:`extend`. A path of one waypoint is unchanged.
     """
@@ -198,7 +198,7 @@ def plan_waypoints(
     is_free: AreFree,
     resolutions: ArrayLike | None = None,
 ) -> Array | None:
-    """Return the dense path from a start through waypoints, or None if in collision.
+    """Return the dense path, shape (k, n), from a start through waypoints, or None if in collision.
 
     Arguments as for :func:`interpolate_joint_waypoints`.
     """
@@ -213,7 +213,7 @@ def plan_direct(
     is_free: AreFree,
     resolutions: ArrayLike | None = None,
 ) -> Array | None:
-    """Return the straight line in joint space as a dense path, or None if in collision.
+    """Return the straight line as a dense path, shape (k, n), or None if in collision.
 
     Arguments as for :func:`interpolate_joint_waypoints`.
     """

@@ -40,7 +40,7 @@ class MonotonePath:
         self.depths = self._depths(q[np.newaxis])[0]
 
     def extend(self, a: Array, b: Array) -> bool:
-        """Extend straight from ``a`` to ``b``; return whether no depth increases."""
+        """Extend straight from ``a`` to ``b``, (n,) each; return whether no depth increases."""
         count = max(1, int(np.ceil(np.linalg.norm((b - a) / self._resolution))))
         shares = np.arange(1, count + 1)[:, np.newaxis] / count
         for first in range(0, count, 16):

@@ -204,7 +204,7 @@ def _plain_ends(request: PlanRequest) -> list[Array] | None:
 
 
 def deadline(request: PlanRequest, end: float) -> Callable[[], PlanStatus | None]:
-    """Return the function that ends a search on timeout or cancellation."""
+    """Return the function that ends a search on timeout [s] or cancellation."""
 
     def give_up() -> PlanStatus | None:
         if request.cancelled():

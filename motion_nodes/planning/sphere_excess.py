@@ -38,7 +38,7 @@ class ExcessEnds:
     """The original goals, by index, if the search uses others."""
 
     def joined(self, path: Array, goal_index: int | None) -> Array:
-        """Return a path with the lines at its ends."""
+        """Return a path [rad or m], shape (k, n), with the lines at its ends."""
         goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
         ends = ((self.start, 0), (goal, len(path)))
         for q, index in reversed(ends):

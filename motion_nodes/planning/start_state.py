@@ -62,7 +62,7 @@ def check_start(
 
 
 def check_search_start(checker: CollisionChecker, start: ArrayLike) -> Checked:
-    """Return the configuration from which to search; its spheres must be collision-free, too.
+    """Return the configuration, shape (n,), from which to search; its spheres must be free, too.
 
     Raises:
         InvalidCommand: wrong length.
@@ -102,7 +102,7 @@ def check_initial_end(
 
 
 def in_words(checker: CollisionChecker, q: Array) -> str:
-    """Return what is wrong with a configuration: the worst first, at most three.
+    """Return what is wrong with a configuration, shape (n,): the worst first, at most three.
 
     Sphere collisions are reported only if the exact geometry is collision-free.
     """

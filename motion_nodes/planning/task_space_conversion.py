@@ -182,7 +182,7 @@ class PathConverter:
         return ConvertedPath(whole, whole.evaluate(whole.breaks), whole.breaks, fraction, reason)
 
     def start(self, pose: Array, seed: ArrayLike | None) -> tuple[Array | None, str]:
-        """Return joint positions at the begin of a path, or None and the reason."""
+        """Return joint positions [rad or m] at the begin of a path, or None and the reason."""
         found = self._solver.solve(IkRequest(pose, seed, settings=self._anywhere))
         if found.success:
             return found.q, ""

@@ -165,7 +165,7 @@ class TaskSpacePath:
 
     @property
     def corners(self) -> Array:
-        """Distances between segments at which the direction jumps: the tool must stop there."""
+        """Distances [m] between segments at which the direction jumps: the tool must stop there."""
         found = []
         for at, before, after in zip(
             self.breaks[1:-1], self.segments[:-1], self.segments[1:], strict=True

@@ -81,7 +81,7 @@ def kernel_space(space: JointSpace, *points: ArrayLike) -> TreeSpace:
 
 
 def new_tree(root: Array, room: int, seed: int) -> Tree:
-    """Return a tree of one node with capacity for more."""
+    """Return a tree of one node, shape (n,), with capacity for more."""
     nodes = np.empty((room, len(root)))
     parent = np.full(room, -1, np.int64)
     nodes[0] = root
@@ -188,11 +188,11 @@ class TreeSearch:
 
     @property
     def shortest(self) -> float:
-        """Length of the straight line to the nearest goal; a lower bound of any path."""
+        """Length of the line to the nearest goal [weighted rad or m]: a bound of any path."""
         return float(self.space.distance(self.goals, self.start).min())
 
     def path_to(self, node: int, end: Array | None = None) -> Array:
-        """Return the path from the root to a node, and on to an end; ends are exact."""
+        """Return the path, (k, n), from the root to a node, and on to an end; ends are exact."""
         parent = self.tree.parent
         rows = [node]
         while parent[rows[-1]] >= 0:

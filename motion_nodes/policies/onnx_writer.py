@@ -59,7 +59,7 @@ class OnnxGraph:
         self._outputs.append(_value_info(name, shape))
 
     def add_constant(self, name: str, values: ArrayLike) -> str:
-        """Add a constant array; return its name.
+        """Add a constant array of any shape; return its name.
 
         Raises:
             InvalidConfig: values that are not finite.

@@ -204,7 +204,7 @@ class Evaluator:
         return resolve(M, rhs, self.settings.canonical_resolve.max_acceleration_norm)
 
     def report(self, q: Array, qd: Array) -> NumpyEvaluation:
-        """Return accelerations and the contribution of each RMP; takes milliseconds."""
+        """Return accelerations [rad/s^2] and the contribution of each RMP; takes milliseconds."""
         model = self.model
         carried = len(self._carried)
         around = Surroundings(

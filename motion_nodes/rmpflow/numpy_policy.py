@@ -72,7 +72,7 @@ class NumpyEvaluation:
 
 
 def resolve(M: Array, rhs: Array, most: float) -> Array:
-    """Return the acceleration that resolves all RMPs, its norm limited to ``most``."""
+    """Return the acceleration [rad/s^2] that resolves all RMPs, its norm limited to ``most``."""
     return capped(np.linalg.pinv(M, rcond=_NOTHING, hermitian=True) @ rhs, most)
 
 
@@ -124,7 +124,7 @@ class PointMotion:
         )
 
     def point(self, row: int, centre: Array) -> tuple[Array, Array, Array]:
-        """Return position, velocity and J-dot qd of a point fixed to a row."""
+        """Return position [m], velocity [m/s] and J-dot qd [m/s^2] of a point fixed to a row."""
         arm = self.R[row] @ centre
         w = self.w[row]
         velocity = self.v[row] + np.cross(w, arm)
@@ -273,12 +273,12 @@ def _tool_leaves(
 
 
 def collision(x: Array, rate: Array, p: Collision) -> tuple[Array, Array]:
-    """Return acceleration and metric at signed distances and their rates."""
+    """Return acceleration [m/s^2] and metric at signed distances [m] and their rates."""
     return formulas.collision(NUMPY, x, rate, list(collision_coefficients(p).values()))
 
 
 def capped(acceleration: Array, most: float) -> Array:
-    """Return an acceleration with its norm limited to ``most``, same direction."""
+    """Return an acceleration [rad/s^2] with its norm limited to ``most``, same direction."""
     norm = float(np.linalg.norm(acceleration))
     return acceleration * (most / norm) if norm > most else acceleration
 

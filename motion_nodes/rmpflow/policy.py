@@ -179,7 +179,7 @@ class RmpflowPolicy(TargetedPolicy):
         self._sag = np.zeros(len(q))
 
     def get_internal_robot_joint_states(self) -> tuple[Array, Array, Array, Array] | None:
-        """Return positions and velocities of active, then of watched joints; None before any."""
+        """Return positions [rad or m] and velocities of active and watched joints, or None."""
         if self._state is None:
             return None
         parts = (self._state.q, self._state.qd, self._watched_q, self._watched_qd)

@@ -84,7 +84,7 @@ class PolicyInspector:
         return self._evaluator.tool_pose(self._seen.q)
 
     def share_of_speed(self, command: FollowerCommand) -> float:
-        """Return actual over commanded speed; 1 without a velocity command."""
+        """Return the ratio of actual to commanded speed; 1 without a velocity command."""
         view, n = self._seen, len(self.active_joints)
         if isinstance(command, JogCommand):
             return _share(view.qd[:n], command.velocity)

@@ -120,7 +120,7 @@ class PolicyMotion:
         return reference
 
     def is_superseded(self, robot: RobotMotion, now: float) -> bool:
-        """Return whether another controller moves a robot whose reference rests here."""
+        """Return whether another controller moves the robot, by joint positions [rad or m]."""
         return self._sent.is_superseded(robot, now)
 
     def tracking_fault(self, robot: RobotMotion, tolerance: float) -> str:

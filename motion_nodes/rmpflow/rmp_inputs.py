@@ -100,7 +100,7 @@ def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
 
 
 def parameter_numbers(model: RmpModel, settings: RmpflowSettings) -> Array:
-    """Return the coefficients of the code, in memory order."""
+    """Return the coefficients of the code [SI, m, s], in memory order, shape (k,)."""
     values = coefficients(settings)
     return np.array([values[name] for name in model.parameters])
 

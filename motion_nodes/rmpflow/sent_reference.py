@@ -52,7 +52,7 @@ class SentReference:
         return None
 
     def is_superseded(self, robot: RobotMotion, now: float) -> bool:
-        """Return whether another controller moves a robot whose reference rests here."""
+        """Return whether another controller moves the robot, by joint positions [rad or m]."""
         q, qd, quiet = robot.reference_q, robot.reference_qd, self._quiet_since
         if self.positions is None or q is None or quiet is None or now - quiet <= _LET_GO:
             return False

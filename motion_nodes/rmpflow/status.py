@@ -44,7 +44,7 @@ class Errors:
 
 
 def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
-    """Return the errors of a tool at ``X_BT`` and joints at ``q`` relative to a goal."""
+    """Return the errors [m, rad] of a tool at ``X_BT`` and joints at ``q`` relative to a goal."""
     position = orientation = float("nan")
     # Plain floats: several times as fast as arrays of this size.
     if goal.position is not None:

@@ -27,7 +27,7 @@ class FollowerCommand(Protocol):
     """Time when it was given or last renewed [s]."""
 
     def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Return the policy's next goal, with the joints at ``q``."""
+        """Return the policy's next goal, with the joints at ``q`` [rad or m], shape (n,)."""
 
     def place(self) -> Goal | None:
         """Return the final goal of the robot; None for a velocity."""

@@ -30,7 +30,7 @@ def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
 
 
 def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
-    """Return a copy of one finite number per joint.
+    """Return a copy of one finite number per joint, shape (n,).
 
     Args:
         values: the input.

@@ -23,7 +23,7 @@ _LEAST_INERTIA = 1e-5
 
 
 def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, float]]:
-    """Return acceleration and jerk limits by joint, estimated from the velocity limits."""
+    """Return acceleration [rad/s^2] and jerk limits by joint, from the velocity limits."""
     acceleration = {
         name: _round(tree.joints[name].velocity / ACCELERATE_WITHIN) for name in tree.joint_names
     }
@@ -144,7 +144,7 @@ def drives(
 
 
 def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
-    """Report joints whose effort limit cannot hold their gravity load."""
+    """Report joints whose effort limit [N m] cannot hold their gravity load."""
     weak = [
         f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"
         for name, load in zip(tree.joint_names, loads, strict=True)

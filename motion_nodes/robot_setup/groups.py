@@ -288,7 +288,7 @@ def _unique(name: str, groups: Sequence[GroupGuess]) -> str:
 def open_and_close(
     tree: KinematicTree, group: GroupGuess
 ) -> tuple[dict[str, float], dict[str, float]] | None:
-    """Return the joint positions of an open and a closed gripper, measured at its fingers.
+    """Return the joint positions [rad or m] of an open and a closed gripper.
 
     The farther the fingertips are apart, the more open it is.
 

@@ -175,7 +175,7 @@ class LinkGeometry:
         return np.where(self.is_solid(points), distance, -distance)
 
     def touched_by(self, points: Array, within: float) -> bool:
-        """Return whether any point is inside, or within a distance of the surface."""
+        """Return whether any point [m] is inside, or within a distance of the surface."""
         low, high = self.bounds
         near = points[((points > low - within) & (points < high + within)).all(axis=1)]
         if not len(near):

@@ -127,7 +127,7 @@ def origin(element: Any, X: Array) -> None:
 
 
 def numbers(values: Array) -> str:
-    """Return numbers as text."""
+    """Return numbers [SI units, m] as text."""
     return " ".join(map(number, values))
 
 

@@ -21,7 +21,7 @@ _HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
 
 def first_home(robot: Robot) -> Array:
-    """Return all joints at zero, or slightly inside their limits if zero is not allowed."""
+    """Return all joints at zero [rad or m], or slightly inside their limits."""
     lower, upper = robot.limits.lower, robot.limits.upper
     ranges = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
     room = np.where(np.isfinite(upper - lower), _FROM_THE_ENDS * ranges, 0.0)

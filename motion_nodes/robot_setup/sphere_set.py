@@ -74,7 +74,7 @@ class SphereSet:
         return SphereSet({**self.links, link: np.asarray(spheres, np.float64).reshape(-1, 4)})
 
     def add(self, link: str, centre: ArrayLike, radius: float) -> SphereSet:
-        """Return a set with one more sphere, the last of its link."""
+        """Return a set with one more sphere (centre and radius [m]), the last of its link."""
         return self.with_link(link, np.vstack((self.of(link), [*np.ravel(centre), radius])))
 
     def move(self, link: str, index: int, centre: ArrayLike) -> SphereSet:

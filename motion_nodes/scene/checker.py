@@ -189,7 +189,7 @@ class CollisionChecker:
 
     @property
     def positions(self) -> Array:
-        """Positions of joints that are not in a configuration, over ``robot.joint_names``."""
+        """Positions [rad or m] of the joints outside configurations, over ``robot.joint_names``."""
         return frozen(self._positions)
 
     @property
@@ -248,7 +248,7 @@ class CollisionChecker:
         return self._compiled.calls.edge_free(start, end, self._packed())
 
     def distance(self, q: ArrayLike) -> Clearance:
-        """Return the closest checked pair, and its distance.
+        """Return the closest checked pair, and its distance [m].
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -266,7 +266,7 @@ class CollisionChecker:
         return Clearance(nearest.distance, (nearest.first, nearest.second))
 
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
-        """Return all violations: joint limits, then links, attached bodies, world.
+        """Return all violations at q, shape (n,): limits, links, attached bodies, world.
 
         Within each kind the worst comes first. Positions that are not finite are reported alone.
 
@@ -313,7 +313,7 @@ class CollisionChecker:
         return tuple(body.name for body in self._bodies for _ in body.spheres)
 
     def sphere_distances(self, q: ArrayLike) -> SphereDistances:
-        """Return the distance of each sphere to the closest object it must not touch.
+        """Return the distance [m] of each sphere to the closest object it must not touch.
 
         The clearance is not subtracted. Objects that no part of the robot can approach within half
         a metre may be omitted. Depths in a non-convex mesh are those in its filling boxes.

@@ -151,7 +151,7 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
 
 
 def spatial_order(boxes: Array) -> NDArray[np.intp]:
-    """Return a spatial order (Morton code), in which close pieces are neighbours."""
+    """Return a spatial order (Morton code) of points [m], in which close pieces are neighbours."""
     if not len(boxes):
         return np.empty(0, np.intp)
     endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))

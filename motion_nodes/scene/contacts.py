@@ -78,7 +78,7 @@ _ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
 
 
 def limit_contacts(limits: JointLimits, q: Array) -> list[Contact]:
-    """Return a contact for each joint that is outside its limits, or not finite."""
+    """Return a contact for each joint [rad or m] that is outside its limits, or not finite."""
     contacts = []
     for name, value, low, high in zip(limits.names, q, limits.lower, limits.upper, strict=True):
         if not low <= value <= high:

@@ -55,7 +55,7 @@ class _Part(NamedTuple):
 
 
 def hull_corners(points: Array) -> Array:
-    """Return the corners of the convex hull; all distinct points if they are coplanar."""
+    """Return the corners of the convex hull [m], (k, 3); all points if they are coplanar."""
     # Imported on demand: it takes most of a second, and many robots and commands have no mesh.
     from scipy.spatial import ConvexHull, QhullError
 

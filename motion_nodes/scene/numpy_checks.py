@@ -66,7 +66,7 @@ class GenericChecks:
         return placed
 
     def self_distances(self, placed: list[Array]) -> Iterator[PairDistances]:
-        """Yield the distance of each checked pair of bodies."""
+        """Yield the distance [m] of each checked pair of bodies."""
         for i, j in self._pairs:
             a, b = placed[i], placed[j]
             offsets = a[:, None, :3] - b[None, :, :3]
@@ -100,7 +100,7 @@ class GenericChecks:
             yield from nearest.values()
 
     def nearest_in_world(self, placed: list[Array]) -> PairDistances | None:
-        """Return the closest checked pair of body and object, or None."""
+        """Return the closest checked pair of body and object with their distance [m], or None."""
         apart = np.array([self._apart(spheres) for spheres in placed])
         best: PairDistances | None = None
         for flat in np.argsort(apart, axis=None):

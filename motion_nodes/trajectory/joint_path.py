@@ -38,7 +38,7 @@ class JointPath:
 
     @property
     def length(self) -> float:
-        """Distance from start to end."""
+        """Distance from start to end, in joint space [rad or m]."""
         return float(self.breaks[-1])
 
     @property
@@ -47,7 +47,7 @@ class JointPath:
         return np.asarray(self.coefficients[:, 2:].any(axis=(1, 2)))
 
     def piece_at(self, distance: ArrayLike) -> IndexArray:
-        """Return the piece that contains each distance."""
+        """Return the piece that contains each distance [rad or m], shape (k,)."""
         found = np.searchsorted(self.breaks, distance, side="right") - 1
         return np.clip(found, 0, len(self.breaks) - 2).astype(np.int32)
 

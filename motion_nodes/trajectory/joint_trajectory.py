@@ -218,7 +218,7 @@ def _quintic(
 
 
 def evaluate(coefficients: Sequence[Array], t: float | Array) -> TrajectorySample:
-    """Return value and two derivatives of a polynomial, lowest coefficient first (Horner)."""
+    """Return value [rad or m] and two derivatives of a polynomial, lowest coefficient first."""
     q = np.zeros_like(coefficients[0])
     v, a = q.copy(), q.copy()
     for c in reversed(coefficients):

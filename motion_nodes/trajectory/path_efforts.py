@@ -97,7 +97,7 @@ class PathEfforts:
         return np.stack([inertial, curved], axis=1) / self._room(gravity)[:, None]
 
     def stretch(self, motion: TimedPath) -> float:
-        """Return by how much a motion must be slowed down to respect the limits; 1: not at all."""
+        """Return the factor by which a motion must be slowed down for the limits; 1: not at all."""
         times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
         q, v, a, _ = motion.states(times[:-1])
         return math.sqrt(max(self.usage(q, v, a), 1.0))

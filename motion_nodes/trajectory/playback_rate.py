@@ -35,7 +35,7 @@ _MIN_INTERVAL = 1e-3
 
 
 def playback_rate(trajectory: JointTrajectory, limits: JointLimits) -> float:
-    """Return the max playback rate, 1 or below, that satisfies velocity and acceleration limits.
+    """Return the max playback rate, a factor up to 1, within velocity and acceleration limits.
 
     Args:
         trajectory: with velocities, at rest at its first point; otherwise the rate is 1.

@@ -44,13 +44,13 @@ class Axes:
         return self.x + _LEFT, self.y + _TOP, width, height
 
     def pixels(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return pixel coordinates of values."""
+        """Return the coordinates [px] of values."""
         left, top, width, height = self._frame
         (x0, x1), (y0, y1) = self.x_range, self.y_range
         return left + (x - x0) / (x1 - x0) * width, top + (y1 - y) / (y1 - y0) * height
 
     def curve(self, x: Array, y: Array, colour: str, *, dash: str = "", width: float = 1.6) -> None:
-        """Draw a line through points."""
+        """Draw a line through points, shape (k,) each."""
         px, py = self.pixels(np.asarray(x), np.asarray(y))
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True))
         style = f' stroke-dasharray="{dash}"' if dash else ""

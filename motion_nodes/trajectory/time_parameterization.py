@@ -133,7 +133,7 @@ def _acceleration_limited(
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
-    """Return the grid of distances, and the piece that contains each interval.
+    """Return the grid of distances [rad or m], (N + 1,), and the piece of each interval.
 
     Every piece has at least two intervals, because there may be a stop at either end of it.
     """
@@ -150,7 +150,7 @@ def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
 
 
 def distinct_waypoints(points: Array) -> Array:
-    """Return waypoints without consecutive duplicates.
+    """Return waypoints [rad or m], shape (k, n), without consecutive duplicates.
 
     Raises:
         Infeasible: if all are equal.
@@ -221,7 +221,7 @@ def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
 
 
 def check_inside(points: Array, limits: JointLimits) -> None:
-    """Raise an error for waypoints outside the position limits.
+    """Raise an error for waypoints [rad or m], shape (k, n), outside the position limits.
 
     Raises:
         Infeasible: names the first one, its joint, position and limits.

@@ -29,7 +29,7 @@ class Compliance:
         """Indices of its joints."""
 
     def joints_of(self, law: CartesianImpedance) -> NDArray[np.intp]:
-        """Return the indices of a law's joints.
+        """Return the indices of a law's joints, shape (n,).
 
         Raises:
             UnknownJoint: the controller does not have one of them.
@@ -53,7 +53,7 @@ class Compliance:
         self.law, self.joints = law, joints
 
     def end(self) -> NDArray[np.intp]:
-        """End it, and return the indices of its joints; their references move as they did."""
+        """End it, and return the indices of its joints, (n,); their references move as before."""
         joints = self.joints
         if self.law is not None:
             self._controller.end_compliance(joints)

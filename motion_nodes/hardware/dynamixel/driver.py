@@ -125,7 +125,7 @@ class DynamixelDriver(RobotDriver):
         )
 
     def enable(self, position: Array) -> None:
-        """Set the goals to a position, then switch the torque on."""
+        """Set the goals to a position [rad], then switch the torque on."""
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
         self._bus.write_all(PROFILE, dict.fromkeys(self._servos, bytes(8)))
         self._write_goals(position)

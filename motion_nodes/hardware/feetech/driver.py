@@ -145,7 +145,7 @@ class FeetechDriver(RobotDriver):
         return RobotReading(position, velocity, effort * self._max_effort, faults)
 
     def enable(self, position: Array) -> None:
-        """Set the goals to a position, then switch the torque on."""
+        """Set the goals to a position [rad], then switch the torque on."""
         self._bus.write_all(ACCELERATION, dict.fromkeys(self._servos, b"\x00"))
         self._write_goals(position)
         for name, servo in self._pairs():

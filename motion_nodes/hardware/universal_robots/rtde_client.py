@@ -113,7 +113,7 @@ class RtdeClient:
             wait = max(wait, 0.0)
 
     def send(self, values: Sequence[float]) -> None:
-        """Send all inputs, in the order of their recipe.
+        """Send all inputs [SI units], in the order of their recipe.
 
         Raises:
             LinkLost: the connection is lost.

@@ -104,7 +104,7 @@ class Recipe:
             at += count
 
     def read(self, payload: bytes) -> dict[str, tuple[float, ...]] | None:
-        """Return the values of a data package by field; None if it is of another recipe.
+        """Return the values of a data package by field [SI units]; None if it is of another recipe.
 
         Raises:
             DriverFault: a package of another length.
@@ -119,7 +119,7 @@ class Recipe:
         return {name: numbers[where] for name, where in self._slices.items()}
 
     def data(self, values: Sequence[float]) -> bytes:
-        """Return a data package with the values of all fields, in their order."""
+        """Return a data package with the values of all fields [SI units], in their order."""
         return package(DATA, self._struct.pack(self.id, *values))
 
 

@@ -91,7 +91,7 @@ class Answer:
         self._reason = f"{text[0].upper()}{text[1:]}."
 
     def result(self, X_BT: Array) -> IkResult:
-        """Return the result, with the elapsed time."""
+        """Return the result, with the elapsed time [s]."""
         errors = pose_error(self._chain.kinematics.pose(self._q, self._chain.tip), X_BT)
         x = errors.tolist()
         took = compute_time() - self._began

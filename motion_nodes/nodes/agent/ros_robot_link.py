@@ -105,7 +105,7 @@ class RosRobotLink:
     # ---- queries
 
     def positions(self) -> Mapping[str, float]:
-        """Return measured joint positions."""
+        """Return measured joint positions [rad or m]."""
         state = self._scene_now(PlanningSceneComponents.ROBOT_STATE).robot_state.joint_state
         if not state.name:
             raise NotDone("the robot's joint states are not known yet")
@@ -163,7 +163,7 @@ class RosRobotLink:
         _require(self._wait(self._execute.execute(goal)), "not carried out")
 
     def grip(self, position: float, max_effort: float) -> str:
-        """Move the fingers."""
+        """Move the fingers to a position [m], with a max effort [N]."""
         goal = GripperCommand.Goal()
         goal.command.position, goal.command.max_effort = position, max_effort
         _, result = self._wait(self._grip.execute(goal))

@@ -213,6 +213,6 @@ def _add_branch(
 
 
 def best_cost(costs: Costs) -> float:
-    """Return the length of the best path, inf if there is none."""
+    """Return the length of the best path [weighted rad or m], inf if there is none."""
     end = int(costs.best[1])
     return float(costs.cost[costs.ends[end, 0]] + costs.rest[end]) if end >= 0 else math.inf

@@ -68,7 +68,7 @@ class ConstraintViolation:
 
     @property
     def excess(self) -> float:
-        """Distance from the nearest permitted value."""
+        """Distance from the nearest permitted value [m or rad]."""
         return max(self.lower - self.value, self.value - self.upper)
 
     def __str__(self) -> str:
