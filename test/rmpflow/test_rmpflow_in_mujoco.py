@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """RMPflow leads arms with PD drives in MuJoCo: it follows, and a ball in its way is not touched."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from rmpflow.judged_arm import JudgedArm
@@ -13,13 +15,12 @@ from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 
 PERIOD = 0.004
-RADIUS = 0.06
 FAR = (0.0, 0.0, -2.0)
+BALL = world_object("ball", Sphere(0.06))
 
 
 def with_ball(place):
-    item = world_object("ball", Sphere(RADIUS), from_xyz_rpy(place))
-    return Scene(objects={"ball": item})
+    return Scene(objects={"ball": dataclasses.replace(BALL, X_WO=from_xyz_rpy(place))})
 
 
 class Cell:
@@ -70,7 +71,7 @@ def test_the_ball_would_be_felt():
     """The check of contacts above is no empty one."""
     cell = Cell("franka", scene=with_ball(FAR))
     place = cell.X[:3, 3].copy()
-    for height in np.linspace(0.3, 0.0, 40):  # faster than any arm escapes
-        cell.step(place, with_ball(place + (0.0, 0.0, height)))
+    for side in np.linspace(0.4, 0.0, 40):  # faster than any arm escapes
+        cell.step(place, with_ball(place + np.array((0.0, side, 0.0))))
     assert cell.arm.verdict.touched()
     assert cell.arm.verdict.clearance < 0.0
