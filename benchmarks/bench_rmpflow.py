@@ -5,7 +5,7 @@ Run: ``python benchmarks/bench_rmpflow.py`` (three minutes, on a quiet machine).
 
 An evaluation is one call from Python with obstacles that are boxes, cylinders, cones, capsules and
 spheres in turn, or spheres alone. The leaf that keeps links apart is off, but for one column. A
-step of 10 ms is one of the policy, with three substeps and all that surrounds them.
+step of 10 ms is one of the policy from its home, with three substeps and all that surrounds them.
 
 Lag: the target stands where the tool is in the named state "ready" until the arm is there, then
 goes around a circle at 0.1 m/s. Its pose is given 50 or 10 times a second to the follower of the
@@ -85,7 +85,7 @@ def evaluation_rows(name: str, rounds: int) -> list[Row]:
 
 def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
     """Return a row about steps of 10 ms."""
-    policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=True)
+    policy = RmpflowPolicy(load_robot(name))
     policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
     policy.set_end_effector_target((0.5, 0.1, 0.4), (1.0, 0.0, 0.0, 0.0))
     home = policy.default_cspace_target

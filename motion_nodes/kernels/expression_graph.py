@@ -19,6 +19,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from motion_nodes.kernels.formulas.ops import SHIFT
+
 Operand = int | float
 """Operand of an operation: the index (int) of an earlier operation, or a constant (float)."""
 
@@ -28,8 +30,8 @@ class Operation:
     """One operation of a graph."""
 
     name: str
-    """``input``, ``sin``, ``cos``, ``sqrt``, ``abs``, ``add``, ``sub``, ``mul``, ``div``, ``less``
-    or ``choose``.
+    """``input``, ``sin``, ``cos``, ``sqrt``, ``abs``, ``pow2``, ``add``, ``sub``, ``mul``, ``div``,
+    ``less`` or ``choose``.
     """
     left: Operand
     """First operand; for ``input`` the index of the input."""
@@ -192,6 +194,12 @@ class ExpressionGraph:
     def maximum(self, a: Value, b: Value) -> Value:
         """Return the maximum; ``b`` if one of them is NaN."""
         return self.choose(self.less(b, a), a, b)
+
+    def power_of_two(self, shifted: Value) -> Value:
+        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of; float64 only."""
+        if not isinstance(shifted, Symbol):
+            return math.exp2(shifted - SHIFT)
+        return self._write("pow2", self._operand(shifted))
 
 
 @dataclass(frozen=True)

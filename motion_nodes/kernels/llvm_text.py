@@ -17,7 +17,7 @@ All other arguments are pointers to elements, except ``m``, a 64-bit integer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import Operand, Operation, Program, Symbol, Value
@@ -54,6 +54,11 @@ class LlvmFunction:
 
     def write(self, values: Sequence[Value] | None = None) -> None:
         """Write the operations that some values need (None: all live operations), angles first."""
+        for _ in self.steps(values):
+            pass
+
+    def steps(self, values: Sequence[Value] | None = None) -> Iterator[None]:
+        """Write the same, one operation at a time."""
         if not self._angles_written:
             self._write_angles()
             self._angles_written = True
@@ -62,6 +67,7 @@ class LlvmFunction:
             live = Program(self._program.tape, 0, (tuple(values),)).live()
         for index in live:
             self._need(index)
+            yield
 
     def write_constant(self, varying: Iterable[int]) -> None:
         """Write the live operations that depend on none of some inputs, such as before a loop."""
@@ -118,6 +124,8 @@ class LlvmFunction:
             return writer.root(left)
         if operation.name == "abs":
             return writer.size(left)
+        if operation.name == "pow2":
+            return writer.power_of_two(left)
         right = self._need(operation.right)
         if operation.name == "less":
             return writer.emit(f"fcmp olt {writer.lanes.type} {left}, {right}")

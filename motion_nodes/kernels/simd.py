@@ -118,6 +118,14 @@ class Writer:
         """Return the number with the bits of ``a``."""
         return self.emit(f"bitcast {self.lanes.integer_type} {a} to {self.lanes.type}")
 
+    def power_of_two(self, shifted: str) -> str:
+        """Return 2**n, for float64 numbers n plus :data:`~.formulas.ops.SHIFT`.
+
+        Their lowest bits are n, which become the exponent, next to that of 1.
+        """
+        exponent = self.integer("shl", self.as_integer(shifted), self.lanes.whole(52))
+        return self.as_real(self.integer("add", exponent, self.lanes.whole(1023 << 52)))
+
     def where(self, condition: str, a: str, b: str) -> str:
         """Return ``a`` in the lanes where ``condition`` holds, else ``b``."""
         t, n = self.lanes.type, self.lanes.count

@@ -53,6 +53,25 @@ def test_generated_code_is_the_formulas(name, seed):
     assert got == pytest.approx(expected.qdd, rel=1e-6, abs=1e-6)
 
 
+def test_any_number_of_obstacles_at_rest_and_moving():
+    """They are processed in pairs of two lists, those that move differently from the others."""
+    rng, made, case = np.random.default_rng(12), evaluator("franka"), rmp_cases.case("franka")
+    for count in (1, 2, 3, 7, 8, 9, 40):
+        q, qd = rmp_cases.state(rng, case)
+        places = rng.uniform(-0.9, 0.9, (count, 3))
+        objects = [
+            world_object(f"{k}", Sphere(0.02 + 0.01 * (k % 5)), from_xyz_rpy(p))
+            for k, p in enumerate(places)
+        ]
+        twists = {f"{k}": 0.3 * rng.normal(size=6) for k in range(0, count, 3)}
+        made.set_obstacles(rmp_cases.packed(objects, WORLD, twists))
+        got, expected = made.acceleration(q, qd), made.report(q, qd)
+        n, at = case.model.active, made._at
+        M = made._memory[at["M"] : at["M"] + n * n].reshape(n, n)
+        assert pytest.approx(expected.M, rel=1e-9, abs=1e-9 * np.abs(expected.M).max()) == M
+        assert got == pytest.approx(expected.qdd, rel=1e-6, abs=1e-6)
+
+
 def test_level_with_the_middle_of_an_obstacle():
     """At home the Panda is in one plane with its base; a ball may be exactly in it, too."""
     made, case = evaluator("franka"), rmp_cases.case("franka")
@@ -273,7 +292,7 @@ def test_obstacles_are_within_their_bounds():
     packed = rmp_cases.packed(rmp_cases.scene(rng, 17)[1:], WORLD, {})
     for p in rng.uniform(-2.0, 2.0, (50, 3)):
         for name, rows in packed.rows.items():
-            bounds = obstacle_bounds(name, rows)[:, : len(rows)]
+            bounds = obstacle_bounds(name, rows)[:4, : len(rows)]
             least = np.linalg.norm(bounds[:3].T - p, axis=1) - bounds[3]
             found = distances(ObstacleArrays({name: rows}), p, np.zeros(3)).value
             assert (found >= least - 1e-9).all()

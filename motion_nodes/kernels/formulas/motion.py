@@ -113,6 +113,10 @@ class MotionOps:
         """Return the maximum; where both are equal it moves with the first."""
         return self._extremum(self._ops.maximum, a, b, self._ops.less(*self._ordered(b, a)))
 
+    def power_of_two(self, shifted: Any) -> Moving:
+        """Return the power, which is constant between its steps."""
+        return moving(self._ops.power_of_two(moving(shifted).value))
+
     @staticmethod
     def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
         # At exactly the same value, such as a point level with the middle of a sphere, the first

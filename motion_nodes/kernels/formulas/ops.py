@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+SHIFT = 1.5 * 2.0**52
+"""Added to a number, it rounds it to an integer: float64 has no bits for fractions there."""
+
 
 class Ops(Protocol):
     """The operations; a value is a number, an array, a symbol or a moving value."""
@@ -41,6 +44,9 @@ class Ops(Protocol):
     def maximum(self, a: Any, b: Any) -> Any:
         """Return the maximum."""
 
+    def power_of_two(self, shifted: Any) -> Any:
+        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of, -1022 to 1023."""
+
 
 class NumpyOps:
     """The operations on numbers and arrays."""
@@ -52,6 +58,11 @@ class NumpyOps:
     choose = staticmethod(np.where)
     minimum = staticmethod(np.minimum)
     maximum = staticmethod(np.maximum)
+
+    @staticmethod
+    def power_of_two(shifted: Any) -> Any:
+        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of."""
+        return np.exp2(shifted - SHIFT)
 
 
 NUMPY: Ops = NumpyOps()

@@ -17,6 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+
 from motion_nodes.kernels.formulas.linear_algebra import (
     Matrix,
     Vector,
@@ -26,10 +29,16 @@ from motion_nodes.kernels.formulas.linear_algebra import (
     times_vector,
 )
 from motion_nodes.kernels.formulas.motion import TINY
-from motion_nodes.kernels.formulas.ops import Ops
+from motion_nodes.kernels.formulas.ops import SHIFT, Ops
 
-_TERMS = 13
-_SQUARINGS = 6
+_HALF = 0.5001 * math.log(2.0)
+_EXPONENTIAL = [
+    float(c)
+    for c in Chebyshev.interpolate(np.exp, 9, domain=[-_HALF, _HALF])
+    .convert(kind=Polynomial, domain=[-1.0, 1.0], window=[-1.0, 1.0])
+    .coef
+]
+"""Coefficients of a polynomial that is exp(r) for |r| <= log(2) / 2."""
 _RANGE = 40.0
 _MOST_OF_REGION = 1.0 - 1e-6
 
@@ -71,18 +80,21 @@ class ToolState:
 
 
 def exponential(ops: Ops, z: Any) -> Any:
-    """Return exp(z), with z clamped to -40..40; relative error below 1e-10.
+    """Return exp(z), with z clamped to -40..40; relative error below 1e-13.
 
-    Source: exp(z) = exp(z / 64)^64, the inner one by its Taylor series.
+    Source: exp(z) = 2^n exp(r) with |r| <= log(2) / 2, where exp(r) is interpolated at Chebyshev
+    points, and summed in pairs (Estrin's scheme), since operations that wait for each other take
+    the longest.
     """
-    bounded = ops.maximum(-_RANGE, ops.minimum(_RANGE, z))
-    small = bounded * 2.0**-_SQUARINGS
-    total: Any = 1.0 / math.factorial(_TERMS - 1)
-    for k in range(_TERMS - 2, -1, -1):
-        total = total * small + 1.0 / math.factorial(k)
-    for _ in range(_SQUARINGS):
-        total = total * total
-    return total
+    x = ops.maximum(-_RANGE, ops.minimum(_RANGE, z))
+    shifted = x * (1.0 / math.log(2.0)) + SHIFT
+    x = x - (shifted - SHIFT) * math.log(2.0)
+    c, squared = _EXPONENTIAL, x * x
+    upper = c[4] + c[5] * x + squared * (c[6] + c[7] * x)
+    fourth = squared * squared
+    upper = upper + fourth * (c[8] + c[9] * x)
+    total = c[0] + c[1] * x + squared * (c[2] + c[3] * x) + fourth * upper
+    return total * ops.power_of_two(shifted)
 
 
 def gate(ops: Ops, z: Any) -> Any:
@@ -107,10 +119,11 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> 
     x = ops.maximum(x, 0.0)
     # The gate of the approach and both quotients share one division, the slowest operation.
     a, b = x * per_damping + damping_eps, x * per_metric + metric_eps
-    inverse = ops.divide(1.0, (1.0 + exponential(ops, xd * per_gate)) * a * b)
-    brake = damping * xd * (inverse * b)
+    product = a * b
+    inverse = ops.divide(1.0, exponential(ops, xd * per_gate) * product + product)
+    brake = xd * inverse * (damping * b)
     fade = ops.maximum(1.0 - x * per_radius, 0.0)
-    weight = fade * fade * metric * (inverse * a)
+    weight = fade * fade * (metric * a) * inverse
     return push - brake, weight
 
 

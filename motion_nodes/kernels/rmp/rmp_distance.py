@@ -34,12 +34,31 @@ class Distance:
     """Signed distance of a point to the surface of an obstacle."""
 
     value: Any
-    n: Vector
-    """Unit vector away from the obstacle, in the base frame."""
+    away: Vector
+    """Away from the obstacle, in the base frame; of any length."""
     rate: Any
     """Time derivative of the distance [m/s]."""
     curvature: Any
     """See the module [m/s^2]."""
+    per_length: Any = 1.0
+    """1 / length of ``away``."""
+
+    @property
+    def n(self) -> Vector:
+        """Unit vector away from the obstacle."""
+        return scaled(self.per_length, self.away)
+
+
+def relative_velocity(
+    p: Sequence[Any], v: Sequence[Any], obstacle: Sequence[Any]
+) -> tuple[Vector, Any]:
+    """Return the velocity of a point relative to an obstacle, and its square.
+
+    Arguments as for :func:`distance`; for an obstacle at rest the velocity is ``v``.
+    """
+    offset = minus(p, obstacle[9:12])
+    relative = minus(v, plus(obstacle[16:19], cross(obstacle[19:22], offset)))
+    return relative, dot(relative, relative)
 
 
 def distance(
@@ -54,11 +73,22 @@ def distance(
         v: its velocity [m/s].
         obstacle: the 22 values of a row, see :class:`ObstacleArrays`.
     """
+    return moved_distance(ops, shape, p, *relative_velocity(p, v, obstacle), obstacle)
+
+
+def moved_distance(
+    ops: Ops,
+    shape: ShapeFormula,
+    p: Sequence[Any],
+    relative: Vector,
+    squared: Any,
+    obstacle: Sequence[Any],
+) -> Distance:
+    """Return the same from the relative velocity and its square."""
     R = [list(obstacle[3 * i : 3 * i + 3]) for i in range(3)]
     offset = minus(p, obstacle[9:12])
-    relative = minus(v, plus(obstacle[16:19], cross(obstacle[19:22], offset)))
     if shape is BALL:
-        return _from_ball(ops, offset, relative, obstacle[15])
+        return _from_ball(ops, offset, relative, squared, obstacle[15])
     if shape.rotated:
         back = transposed(R)
         offset, relative = times_vector(back, offset), times_vector(back, relative)
@@ -72,13 +102,12 @@ def distance(
     return Distance(found.value.value - obstacle[15], n, rate, curvature)
 
 
-def _from_ball(ops: Ops, offset: Vector, relative: Vector, radius: Any) -> Distance:
+def _from_ball(ops: Ops, offset: Vector, relative: Vector, squared: Any, radius: Any) -> Distance:
     """Return the distance from a ball; the same as of its formula, in fewer operations."""
     length = ops.root(dot(offset, offset))
     inside = ops.less(length, TINY)
-    per_length = ops.choose(inside, 0.0, ops.divide(1.0, ops.maximum(length, TINY)))
-    n = scaled(per_length, offset)
-    n[0] = ops.choose(inside, 1.0, n[0])
-    rate = dot(n, relative)
-    curvature = (dot(relative, relative) - rate * rate) * per_length
-    return Distance(ops.choose(inside, 0.0, length) - radius, n, rate, curvature)
+    per_length = ops.divide(1.0, ops.choose(inside, 1.0, length))
+    away = [ops.choose(inside, 1.0, offset[0]), *offset[1:]]
+    rate = dot(away, relative) * per_length
+    curvature = ops.choose(inside, 0.0, (squared - rate * rate) * per_length)
+    return Distance(length - radius, away, rate, curvature, per_length)

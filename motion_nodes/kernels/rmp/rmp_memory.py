@@ -33,6 +33,9 @@ WRENCH = 32
 """Values of metric and force per row: 27, padded to full registers."""
 OBSTACLE = 22
 """Values per obstacle, see :class:`ObstacleArrays`."""
+MOVES, BOUND = 4, 5
+"""Row of bounds that says whether an obstacle moves, and number of such rows, see
+:func:`obstacle_bounds`."""
 BOUNDED_BY = {BALL.name: 0, BOX.name: 3, CYLINDER.name: 2, CONE.name: 2}
 """Number of sizes whose norm is the max distance of the core from the origin, which is inside, by
 shape; registered shapes may be of any size."""
@@ -187,17 +190,20 @@ def empty_obstacles() -> ObstacleArrays:
 
 
 def obstacle_bounds(shape: str, rows: Array) -> Array:
-    """Return spheres that contain obstacles.
+    """Return spheres that contain obstacles, and memory for lists of obstacles.
 
     Args:
         shape: name of their shape; registered shapes may be of any size.
         rows: shape (k, OBSTACLE).
 
     Returns:
-        Center and radius, one component after the other, padded to full blocks by spheres that
-        nothing is near to, shape (4, padded(k)).
+        Center, radius and whether it moves (0 or 1), one component after the other, padded to full
+        blocks by spheres that nothing is near to; then two rows for indices of obstacles, shape
+        (BOUND + 2, padded(k)).
     """
-    bounds = np.full((4, padded(len(rows))), FAR)
+    bounds = np.full((BOUND + 2, padded(len(rows))), FAR)
+    bounds[MOVES] = 0.0
+    bounds[MOVES, : len(rows)] = rows[:, 16:].any(axis=1)
     bounds[3] = -10.0 * FAR
     count = BOUNDED_BY.get(shape)
     bounds[:3, : len(rows)] = rows[:, 9:12].T

@@ -3,42 +3,50 @@
 
 Spheres are processed one SIMD register at a time, obstacles one by one. For each sphere, metrics (6
 entries of a symmetric matrix) and forces (3) are summed, and the min distance is kept. Obstacles
-whose bounding sphere is beyond the range of the RMP from that of a register's spheres are passed
-over, a register of obstacles at a time, which does not change the result; those beyond the range in
-all lanes stop after the distance. Where the repulsion is less than 1e-13 of its gain in all lanes,
-it is left out.
+whose bounding sphere is beyond the range of the RMP from the box around a register's spheres are
+left out, which does not change the result; the indices of all others are listed first, a register
+of obstacles at a time, so that the loop over them has no branches that depend on distances (each
+one taken unexpectedly costs as much as half of a pair). Where the repulsion is less than 1e-13 of
+its gain, it is left out; obstacles that may be closer are a second list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
-from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
 from motion_nodes.kernels.formulas.rmps import collision, repulsion
-from motion_nodes.kernels.formulas.shapes import ShapeFormula
-from motion_nodes.kernels.ir_value import IrValue
+from motion_nodes.kernels.formulas.shapes import BALL, ShapeFormula
+from motion_nodes.kernels.ir_value import IrValue, Pointer
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout
-from motion_nodes.kernels.rmp.rmp_distance import distance
+from motion_nodes.kernels.rmp.rmp_distance import moved_distance, relative_velocity
 from motion_nodes.kernels.rmp.rmp_link_motion import UPPER
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
+    BOUND,
     BOUNDED_BY,
     FAR,
+    MOVES,
     OBSTACLE,
     RmpModel,
     obstacle_shapes,
 )
 from motion_nodes.kernels.simd import Lanes
 
-_SPHERE = 7  # position, velocity, radius
 _SUMS = 9
 _PUSHED = 30.0
 """Distance from which on the repulsion is negligible, in lengths of its decay."""
 _SLACK = 1e-9
 """Added to bounds against rounding errors [m]."""
+_PICKS = "@rmp_picks"
+
+_Inputs = tuple[list[IrValue] | None, ...]
+_Pair = tuple[IrValue, _Inputs]
+"""Index of an obstacle, and inputs that belong to the spheres."""
 
 
 def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
@@ -49,7 +57,15 @@ def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> 
     """
     places = list(model.places("collision").values())
     shapes = obstacle_shapes().values()
-    return "\n".join(_PairLoop(shape, places, at, spheres, lanes).text() for shape in shapes)
+    loops = [_PairLoop(shape, places, at, spheres, lanes).text() for shape in shapes]
+    return "\n".join([_picks(lanes.count), *loops])
+
+
+def _picks(n: int) -> str:
+    """Write the table of lanes by mask: the indices of its bits first."""
+    rows = [[k for k in range(n) if mask >> k & 1] for mask in range(1 << n)]
+    text = "".join(f"\\{k:02X}" for row in rows for k in [*row, *[0] * n][:n])
+    return f'{_PICKS} = internal constant [{n << n} x i8] c"{text}"'
 
 
 def _components(at: FieldLayout, spheres: int) -> list[int]:
@@ -69,29 +85,47 @@ class _ObstaclePair:
 
     def __init__(self, shape: ShapeFormula, coefficients: int) -> None:
         tape = ExpressionGraph()
-        self.counts = (_SPHERE, coefficients, OBSTACLE, _SUMS + 1, 1)
+        # Position and radius; velocity; relative velocity and its square.
+        self.counts = (4, 3, 4, coefficients, OBSTACLE, _SUMS + 1, 1)
         self.inputs = sum(self.counts)
         numbers = iter(range(self.inputs))
-        sphere, parameters, obstacle, sums, (push,) = (
+        sphere, velocity, motion, parameters, obstacle, sums, (push,) = (
             [tape.input(next(numbers)) for _ in range(count)] for count in self.counts
         )
-        d = distance(tape, shape, sphere[0:3], sphere[3:6], obstacle)
-        x = d.value - sphere[6]
-        per_radius, per_repulsion = parameters[6], parameters[5]
-        self.felt = tape.less(x * per_radius, 1.0)
+        relative, squared = relative_velocity(sphere[:3], velocity, obstacle)
+        self.motion = (*relative, squared)
+        d = moved_distance(tape, shape, sphere[:3], motion[:3], motion[3], obstacle)
+        x = d.value - sphere[3]
+        self.x = x
+        self.felt = tape.less(x * parameters[6], 1.0)
         self.nearest = tape.minimum(x, sums[_SUMS])
-        self.pushed = tape.less(x * per_repulsion, _PUSHED)
         self.outside = tape.maximum(x, 0.0)  # part of both branches that follow
         self.push = repulsion(tape, x, parameters)
         desired, weight = collision(tape, x, d.rate, parameters, push)
-        force = weight * (desired - d.curvature)
-        added = [s + weight * d.n[i] * d.n[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
-        added += [s + force * n for s, n in zip(sums[6:9], d.n, strict=True)]
+        weight = weight * d.per_length
+        force, metric = weight * (desired - d.curvature), weight * d.per_length
+        self.weighted, away = (force, metric), d.away
+        added = [s + metric * away[i] * away[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
+        added += [s + force * n for s, n in zip(sums[6:9], away, strict=True)]
         self.added = tuple(added)
-        near = (self.pushed, self.outside)
-        parts = ((self.felt, self.nearest), near, (self.push,), self.added)
+        distances = (x, self.felt, self.nearest, self.outside)
+        parts = (distances, (self.push,), self.weighted, self.added)
         self.program = Program(tape, self.inputs, parts)
+        self.relative = Program(tape, self.inputs, (self.motion,))
         self.distance = Program(tape, self.inputs, ((self.nearest,),))
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The spheres of a register, and a box around the centers of those in use."""
+
+    position: list[IrValue]
+    """Position and radius."""
+    velocity: list[IrValue]
+    center: list[IrValue]
+    half: list[IrValue]
+    radius: IrValue
+    """The largest one."""
 
 
 class _PairLoop:
@@ -105,10 +139,13 @@ class _PairLoop:
         self.n, self.pair = lanes.count, _ObstaclePair(shape, len(places))
         self.memory, self.count = flow.pointer("memory"), flow.argument("count")
         self._bounds = flow.pointer("bounds")
-        self.name, self.at, self.spheres = f"rmp_{shape.name}", at, spheres
+        self._stride = ((self.count + (BLOCK - 1)) // BLOCK) * BLOCK
+        self.shape, self.at, self.spheres = shape, at, spheres
+        self.width = 2 if shape is BALL else 1  # obstacles per turn
         numbers = [self.memory.load(at["parameters"] + index) for index in places]
         self.parameters = [number.splat(self.n) for number in numbers]
         self.reach = IrValue(flow, "double", "1.0") / numbers[6]
+        self.pushed = IrValue(flow, "double", str(_PUSHED)) / numbers[5]
 
     def text(self) -> str:
         """Return the function."""
@@ -116,125 +153,224 @@ class _PairLoop:
         flow.return_if(self.count.equals(0))
         with flow.loop(flow.argument("end") - first) as block:
             here = self.memory.at((first + block.index) * n)
-            sphere = [here.load(place, n) for place in _components(self.at, self.spheres)]
+            *position, vx, vy, vz, radius = (
+                here.load(place, n) for place in _components(self.at, self.spheres)
+            )
             places = [here.at(place) for place in _sums(self.at, self.spheres)]
             sums = {f"sum{i}": place.load(lanes=n) for i, place in enumerate(places)}
             *_, nearest = sums
-            used = sphere[6] > -FAR
-            centre, size = self._bound(sphere, used)
-            with self._near(centre, size + self.reach, None, sums) as turn:
-                self._add(turn, sphere)
-            sums = dict(turn.values)
+            used = radius > -FAR
+            spheres = self._bounded([*position, radius], [vx, vy, vz], used)
+            counts = self._listed(spheres)
+            squared = vx * vx + vy * vy + vz * vz
+            with flow.loop(len(counts), **sums) as part:
+                count = part.index.equals(0).choose(*counts)
+                with flow.loop((count + (self.width - 1)) // self.width, **part.values) as turn:
+                    pairs = self._pairs(turn.index, part.index, count, spheres, squared)
+                    self._add(turn, pairs, part.index)
+                part.values = dict(turn.values)
+            sums = dict(part.values)
             # Distances beyond the range of the RMP matter where no closer one was found.
             farthest = _largest(used.choose(sums[nearest], flow.constant(-FAR)))
             with flow.when(farthest > self.reach, **{nearest: sums[nearest]}) as rest:
-                found = {nearest: rest[nearest]}
-                limits = (self._limit(centre, size, farthest), size + self.reach)
-                with self._near(centre, *limits, found) as turn:
-                    load = self._loader(turn, sphere, dict.fromkeys(sums, turn[nearest]))
-                    body = LlvmFunction(self.pair.distance, flow, load, n)
+                limit = self._limit(spheres, farthest)
+                with self._near(spheres.center, limit, {nearest: rest[nearest]}) as turn:
+                    body = self._body(
+                        self.pair.distance,
+                        turn.index,
+                        (spheres.position, [], [], [], None, [turn[nearest]] * len(sums), []),
+                    )
                     body.write()
                     turn[nearest] = flow.typed(body.output(self.pair.nearest))
                 rest[nearest] = turn[nearest]
             sums[nearest] = rest[nearest]
             for place, total in zip(places, sums.values(), strict=True):
                 place.store(total)
-        return flow.function(self.name)
+        return flow.function(f"rmp_{self.shape.name}")
 
-    def _bound(self, sphere: list[IrValue], used: IrValue) -> tuple[list[IrValue], IrValue]:
-        """Return a sphere that contains all used ones of a block."""
-        centre, squares = [], self.flow.constant(0.0)
-        for x in sphere[:3]:
+    def _bounded(self, position: list[IrValue], velocity: list[IrValue], used: IrValue) -> _Block:
+        """Return the spheres of a block with a box around the used ones."""
+        center, half = [], []
+        for x in position[:3]:
             known = used.choose(x, _first(x).splat(self.n))
-            middle = (-_largest(-known) + _largest(known)) * 0.5
-            centre.append(middle)
-            offset = x - middle.splat(self.n)
-            squares = offset.fused(offset, squares)
-        return centre, _largest(squares.root() + sphere[6]) + _SLACK
+            upper, lower = _largest(known), -_largest(-known)
+            center.append((lower + upper) * 0.5)
+            half.append((upper - lower) * 0.5)
+        return _Block(position, velocity, center, half, _largest(position[3]) + _SLACK)
 
-    def _limit(self, centre: list[IrValue], size: IrValue, farthest: IrValue) -> IrValue:
+    def _list(self, part: IrValue) -> Pointer:
+        """Return the address of a list of indices: 0 far, 1 near."""
+        return self._bounds.at(self._stride * (part + BOUND)).of("i64")
+
+    def _listed(self, spheres: _Block) -> tuple[IrValue, IrValue]:
+        """Write lists of the obstacles within the range; return their lengths, far and near."""
+        flow, n = self.flow, self.n
+        zero, none = flow.constant(0.0), flow.whole(0)
+        limits = [(spheres.radius + reach).splat(n) for reach in (self.reach, self.pushed)]
+        lists = [self._list(flow.whole(part)) for part in (0, 1)]
+        with self._groups(spheres.center, spheres.half, far=none, near=none) as group:
+            begin, squares = group.index, self._squares
+            size = self._bounds.load(begin + self._stride * 3, n)
+            most = [(size + limit).larger(zero) for limit in limits]
+            felt, near = (squares < x * x for x in most)
+            for name, chosen, place in zip(
+                ("far", "near"), (felt & ~near, felt & near), lists, strict=True
+            ):
+                bits = chosen.bits()
+                picks = flow.pointer(_PICKS, "i8").at(bits * n).load(0, n)
+                kind = f"<{n} x i64>" if n > 1 else "i64"
+                lanes = flow.value(kind, f"zext {picks.kind} {picks} to {kind}")
+                place.store(lanes + begin.splat(n), group[name])
+                group[name] = group[name] + flow.call("i64", "llvm.ctpop.i64", bits)
+        return group["far"], group["near"]
+
+    def _limit(self, spheres: _Block, farthest: IrValue) -> IrValue:
         """Return how far from the center obstacles may be the closest of one of the spheres."""
+        size = spheres.half[0] * spheres.half[0]
+        for half in spheres.half[1:]:
+            size = half.fused(half, size)
+        size = size.root() + spheres.radius
         most = size + farthest
-        if self.name.removeprefix("rmp_") not in BOUNDED_BY:
+        if self.shape.name not in BOUNDED_BY:
             return most
         # None of the spheres is farther than this from the obstacle with the closest center.
-        with self._groups(centre, least=self.flow.constant(FAR * FAR)) as group:
+        with self._groups(spheres.center, [], least=self.flow.constant(FAR * FAR)) as group:
             group["least"] = self._squares.smaller(group["least"])
         return (-_largest(-group["least"].root()) + size + size).smaller(most)
 
     @contextmanager
-    def _groups(self, centre: list[IrValue], **carried: IrValue) -> Iterator[Turn]:
+    def _groups(
+        self, center: list[IrValue], half: list[IrValue], **carried: IrValue
+    ) -> Iterator[Turn]:
         """Write a loop over registers of obstacles; ``_squares`` are those of distances."""
-        flow, n = self.flow, self.n
-        self._stride = ((self.count + (BLOCK - 1)) // BLOCK) * BLOCK
-        at = [x.splat(n) for x in centre]
+        flow, n, zero = self.flow, self.n, self.flow.constant(0.0)
+        at, sizes = ([x.splat(n) for x in each] for each in (center, half))
         with flow.loop((self.count + (n - 1)) // n, **carried) as group:
             group.index = group.index * n
-            self._squares = flow.constant(0.0)
+            self._squares = zero
             for k, x in enumerate(at):
                 offset = self._bounds.load(group.index + self._stride * k, n) - x
+                if sizes:
+                    offset = (offset.size() - sizes[k]).larger(zero)
                 self._squares = offset.fused(offset, self._squares)
             yield group
 
     @contextmanager
     def _near(
-        self, centre: list[IrValue], limit: IrValue, least: IrValue | None, sums: dict[str, IrValue]
+        self, center: list[IrValue], limit: IrValue, sums: dict[str, IrValue]
     ) -> Iterator[Turn]:
-        """Write a loop over the obstacles up to a limit, and not closer than another."""
+        """Write a loop over the obstacles up to a limit."""
         flow, n = self.flow, self.n
-        far, near = limit.splat(n), None if least is None else least.splat(n)
-        with self._groups(centre, **sums) as group:
+        far = limit.splat(n)
+        with self._groups(center, [], **sums) as group:
             begin, squares, zero = group.index, self._squares, flow.constant(0.0)
             size = self._bounds.load(begin + self._stride * 3, n)
             most = (size + far).larger(zero)
-            chosen = squares < most * most
-            if near is not None:
-                closer = (size + near).larger(zero)
-                chosen = chosen & (squares >= closer * closer)
-            with flow.bits(chosen.bits(), **group.values) as turn:
+            with flow.bits((squares < most * most).bits(), **group.values) as turn:
                 turn.index = begin + turn.index
                 yield turn
             group.values = dict(turn.values)
         turn.values = dict(group.values)
 
-    def _loader(
-        self, turn: Turn, sphere: list[IrValue], sums: dict[str, IrValue], push: str = ""
-    ) -> Callable[[int], str]:
-        obstacle = self.flow.pointer("obstacles").at(turn.index * OBSTACLE)
+    def _body(self, program: Program, index: IrValue, inputs: _Inputs) -> LlvmFunction:
+        """Return the writer of a program about an obstacle, whose numbers take the place of None.
 
-        def load(index: int) -> str:
-            groups = (sphere, self.parameters, None, [*sums.values()], [push])
-            for count, values in zip(self.pair.counts, groups, strict=True):
-                if index < count:
-                    return values[index] if values else obstacle.load(index).splat(self.n)
-                index -= count
-            raise IndexError(index)
+        Inputs are read when they are needed, so the last ones may be added meanwhile.
+        """
+        obstacle = self.flow.pointer("obstacles").at(index * OBSTACLE)
 
-        return load
+        def load(place: int) -> str:
+            for count, values in zip(self.pair.counts, inputs, strict=True):
+                if place < count:
+                    return obstacle.load(place).splat(self.n) if values is None else values[place]
+                place -= count
+            raise IndexError(place)
 
-    def _add(self, turn: Turn, sphere: list[IrValue]) -> None:
-        """Write the sums with an obstacle added."""
-        flow, n, pair = self.flow, self.n, self.pair
-        pushes: list[str] = []
-        load = self._loader(turn, sphere, turn.values)
-        body = LlvmFunction(
-            pair.program, flow, lambda i: pushes[0] if i == pair.inputs - 1 else load(i), n
-        )
-        body.write((pair.felt, pair.nearest))
-        mask = f"<{n} x i1>" if n > 1 else "i1"
-        felt = IrValue(flow, mask, body.output(pair.felt))
+        return LlvmFunction(program, self.flow, load, self.n)
+
+    def _motion(self, index: IrValue, spheres: _Block, squared: IrValue) -> list[IrValue]:
+        """Return the velocities relative to an obstacle, and their squares."""
+        flow = self.flow
+        moves = self._bounds.at(self._stride * MOVES).load(index) > 0.0
+        at_rest = dict(zip("xyzs", (*spheres.velocity, squared), strict=True))
+        with flow.when(moves, **at_rest) as moving:
+            body = self._body(
+                self.pair.relative,
+                index,
+                (spheres.position, spheres.velocity, [], [], None, [], []),
+            )
+            body.write()
+            for name, value in zip("xyzs", self.pair.motion, strict=True):
+                moving[name] = flow.typed(body.output(value))
+        return [*moving.values.values()]
+
+    def _pairs(
+        self, turn: IrValue, part: IrValue, count: IrValue, spheres: _Block, squared: IrValue
+    ) -> list[_Pair]:
+        """Return indices of obstacles with the inputs of spheres; beyond the end none is near."""
+        flow = self.flow
+        pairs: list[_Pair] = []
+        for k in range(self.width):
+            place = turn * self.width + k
+            exists = place < count
+            index = self._list(part).load(exists.choose(place, turn * self.width))
+            *position, radius = spheres.position
+            if k:
+                beyond = exists.choose(0.0, IrValue(flow, "double", str(FAR)))
+                radius = radius - beyond.splat(self.n)
+            motion = self._motion(index, spheres, squared)
+            pairs.append((index, ([*position, radius], spheres.velocity, motion)))
+        return pairs
+
+    def _add(self, turn: Turn, pairs: list[_Pair], near: IrValue) -> None:
+        """Write the sums with obstacles added, of one of the lists.
+
+        Operations alternate between the obstacles, since they wait for those of the same one.
+        """
+        flow, pair = self.flow, self.pair
+        pushes: list[list[IrValue]] = [[] for _ in pairs]
+        totals: list[list[IrValue]] = [[] for _ in pairs]
+        bodies = [
+            self._body(pair.program, index, (*inputs, self.parameters, None, total, push))
+            for (index, inputs), push, total in zip(pairs, pushes, totals, strict=True)
+        ]
+
+        def write(*values: Value) -> None:
+            for _ in zip(*(body.steps(values) for body in bodies), strict=True):
+                pass
+
+        write(pair.x)
         *added, nearest = turn.values
-        with flow.when(felt.any(), **{name: turn[name] for name in added}) as close:
-            body.write((pair.pushed, pair.outside))
-            pushed = IrValue(flow, mask, body.output(pair.pushed))
-            with flow.when(pushed.any(), push=flow.constant(0.0)) as strong:
-                body.write((pair.push,))
-                strong["push"] = flow.typed(body.output(pair.push))
-            pushes.append(strong["push"])
-            body.write(pair.added)
-            for name, value in zip(added, pair.added, strict=True):
-                close[name] = flow.typed(body.output(value))
-        turn.values = {**close.values, nearest: flow.typed(body.output(pair.nearest))}
+        sums = dict(turn.values)
+        for body, total in zip(bodies, totals, strict=True):
+            total[:] = [*sums.values()]
+            body.write((pair.nearest,))
+            sums[nearest] = flow.typed(body.output(pair.nearest))
+        with flow.when(self._felt(bodies), **{name: sums[name] for name in added}) as close:
+            write(pair.outside)
+            nothing = {f"push{k}": flow.constant(0.0) for k in range(len(bodies))}
+            with flow.when(near.differs(0), **nothing) as strong:
+                write(pair.push)
+                for name, body in zip(nothing, bodies, strict=True):
+                    strong[name] = flow.typed(body.output(pair.push))
+            for push, value in zip(pushes, strong.values.values(), strict=True):
+                push.append(value)
+            write(*pair.weighted)
+            for body, total in zip(bodies, totals, strict=True):
+                total[:] = [*close.values.values(), sums[nearest]]
+                body.write(pair.added)
+                for name, value in zip(added, pair.added, strict=True):
+                    close[name] = flow.typed(body.output(value))
+        turn.values = {**close.values, nearest: sums[nearest]}
+
+    def _felt(self, bodies: list[LlvmFunction]) -> IrValue:
+        """Return whether some obstacle is within the range of some sphere."""
+        if self.shape is BALL:  # their own bounds, so nearly all of the list are
+            return IrValue(self.flow, "i1", "true")
+        mask = f"<{self.n} x i1>" if self.n > 1 else "i1"
+        (body,) = bodies
+        body.write((self.pair.felt,))
+        return IrValue(self.flow, mask, body.output(self.pair.felt)).any()
 
 
 def _first(x: IrValue) -> IrValue:
