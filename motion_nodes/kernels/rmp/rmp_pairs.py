@@ -116,7 +116,7 @@ class _ObstaclePair:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _SphereBlock:
     """The spheres of a register, and a box around the centers of those in use."""
 
     position: list[IrValue]
@@ -188,7 +188,9 @@ class _PairLoop:
                 place.store(total)
         return flow.function(f"rmp_{self.shape.name}")
 
-    def _bounded(self, position: list[IrValue], velocity: list[IrValue], used: IrValue) -> _Block:
+    def _bounded(
+        self, position: list[IrValue], velocity: list[IrValue], used: IrValue
+    ) -> _SphereBlock:
         """Return the spheres of a block with a box around the used ones."""
         center, half = [], []
         for x in position[:3]:
@@ -196,13 +198,13 @@ class _PairLoop:
             upper, lower = _largest(known), -_largest(-known)
             center.append((lower + upper) * 0.5)
             half.append((upper - lower) * 0.5)
-        return _Block(position, velocity, center, half, _largest(position[3]) + _SLACK)
+        return _SphereBlock(position, velocity, center, half, _largest(position[3]) + _SLACK)
 
     def _list(self, part: IrValue) -> Pointer:
         """Return the address of a list of indices: 0 far, 1 near."""
         return self._bounds.at(self._stride * (part + BOUND)).of("i64")
 
-    def _listed(self, spheres: _Block) -> tuple[IrValue, IrValue]:
+    def _listed(self, spheres: _SphereBlock) -> tuple[IrValue, IrValue]:
         """Write lists of the obstacles within the range; return their lengths, far and near."""
         flow, n = self.flow, self.n
         zero, none = flow.constant(0.0), flow.whole(0)
@@ -224,7 +226,7 @@ class _PairLoop:
                 group[name] = group[name] + flow.call("i64", "llvm.ctpop.i64", bits)
         return group["far"], group["near"]
 
-    def _limit(self, spheres: _Block, farthest: IrValue) -> IrValue:
+    def _limit(self, spheres: _SphereBlock, farthest: IrValue) -> IrValue:
         """Return how far from the center obstacles may be the closest of one of the spheres."""
         size = spheres.half[0] * spheres.half[0]
         for half in spheres.half[1:]:
@@ -288,7 +290,7 @@ class _PairLoop:
 
         return LlvmFunction(program, self.flow, load, self.n)
 
-    def _motion(self, index: IrValue, spheres: _Block, squared: IrValue) -> list[IrValue]:
+    def _motion(self, index: IrValue, spheres: _SphereBlock, squared: IrValue) -> list[IrValue]:
         """Return the velocities relative to an obstacle, and their squares."""
         flow = self.flow
         moves = self._bounds.at(self._stride * MOVES).load(index) > 0.0
@@ -305,7 +307,7 @@ class _PairLoop:
         return [*moving.values.values()]
 
     def _pairs(
-        self, turn: IrValue, part: IrValue, count: IrValue, spheres: _Block, squared: IrValue
+        self, turn: IrValue, part: IrValue, count: IrValue, spheres: _SphereBlock, squared: IrValue
     ) -> list[_Pair]:
         """Return indices of obstacles with the inputs of spheres; beyond the end none is near."""
         flow = self.flow
