@@ -26,6 +26,7 @@ from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibili
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
+    effort_margins_of,
     gains_of,
     limits_of,
     modes_of,
@@ -77,6 +78,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             modes_of(params)
             gains_of(params)
             limits_of(params, self.robot)
+            effort_margins_of(params)
         except MotionError as error:
             return str(error)
         return contact_problem(params) or impedance_problem(params, self._law)

@@ -16,7 +16,7 @@ import numpy as np
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.allowed_collisions import AllowedCollisions
-from motion_nodes.scene.shapes import Solid, check_solid
+from motion_nodes.scene.shapes import HalfSpace, Solid, check_solid
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,11 @@ class WorldObject:
 
 @dataclass(frozen=True, eq=False)
 class AttachedBody:
-    """A body attached to a link."""
+    """A body attached to a link.
+
+    Raises:
+        InvalidCommand: a part is a half space, which no link can carry.
+    """
 
     name: str
     link: str
@@ -72,6 +76,15 @@ class AttachedBody:
     rgba: tuple[float, float, float, float] | None = None
     kind: str = ""
     subframes: tuple[Subframe, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Validate the parts."""
+        if any(isinstance(part.solid, HalfSpace) for part in self.parts):
+            raise InvalidCommand(
+                f"'{self.name}' has a plane, which extends without end and cannot be attached to "
+                f"link '{self.link}'; attach a box.",
+                field=self.name,
+            )
 
 
 @dataclass(frozen=True)

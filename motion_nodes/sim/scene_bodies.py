@@ -149,10 +149,8 @@ def check_body(name: str, body: SceneBody) -> None:
         body: the body.
 
     Raises:
-        InvalidCommand: a plane attached to a link, or a shape that MuJoCo refuses.
+        InvalidCommand: a shape that MuJoCo refuses.
     """
-    if body.link and any(isinstance(part.solid, HalfSpace) for part in body.parts):
-        raise InvalidCommand("a plane cannot be attached to a link")
     hulls = tuple(part for part in body.parts if isinstance(part.solid, Cone | TriangleMesh))
     if not hulls:
         return

@@ -103,6 +103,9 @@ REFUSED = {
         {"max_velocity": [1.0, 1.0]},
         "max_velocity has 2 values for 9 joints",
     ),
+    "wrong number of margins": (
+        {"contact_effort_margin": [1.0, 1.0]}, "contact_effort_margin has 2 values for 9 joints",
+    ),
     "zero": ({"max_acceleration": [0.0]}, "max_acceleration"),
     "negative": ({"kp": [-1.0]}, "kp"),
     "NaN": ({"max_velocity": [math.nan]}, "max_velocity"),

@@ -21,11 +21,12 @@ from motion_nodes.scene.scene import (
     difference,
     world_object,
 )
-from motion_nodes.scene.shapes import Capsule, triangle_mesh
+from motion_nodes.scene.shapes import Capsule, HalfSpace, triangle_mesh
 from motion_nodes.scene.world import World
 
 BALL = world_object("ball", Sphere(0.1), from_xyz_rpy((1.0, 0.0, 0.0)))
 CAN = world_object("can", Capsule(0.03, 0.1))
+PLANE = (Part(HalfSpace(), np.eye(4)),)
 
 
 def filled() -> World:
@@ -109,6 +110,10 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
         (lambda w: w.detach("can", None), "can"),
         (lambda w: w.attach_object("bell", "hand", np.eye(4)), "bell"),
         (lambda w: w.attach_object("can", "hand", np.zeros((4, 4))), "link 'hand'"),
+        (
+            lambda w: w.attach(AttachedBody("ground", "hand", np.eye(4), PLANE)),
+            "ground",
+        ),
     ],
 )
 def test_what_is_refused_changes_nothing(change: Callable[[World], None], words: str) -> None:

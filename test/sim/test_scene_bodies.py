@@ -13,7 +13,7 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.mesh_distance import mesh_distance
-from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.scenery import floor_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh, triangle_mesh
 from motion_nodes.scene.world import World
@@ -323,15 +323,6 @@ def test_a_mesh_in_physics_is_where_its_surface_is(cell: Cell, mesh: TriangleMes
     away = mesh_distance(triangle_mesh(corners, np.arange(corners.size // 3)), points)[0]
     assert np.abs(away).max(initial=0.0) < 0.012 * np.ptp(mesh.vertices, axis=0).max()
     assert (seen > 0.0).mean() < hit.mean() + 0.05
-
-
-def test_a_carried_plane_is_named_and_the_rest_is_there(cell: Cell) -> None:
-    part = Part(HalfSpace(), np.eye(4))
-    cell.world.attach(AttachedBody("plane", "panda_hand", np.eye(4), (part,)))
-    cell.add(world_object("box", Box((0.1, 0.1, 0.1)), from_xyz_rpy(AWAY)))
-    assert "plane" in cell.physics.body_faults["scene/plane"]
-    assert set(cell.physics.bodies) == {"scene/box"}
-    cell.physics.step(10)
 
 
 def test_there_is_a_bound_on_the_number_of_bodies(cell: Cell) -> None:

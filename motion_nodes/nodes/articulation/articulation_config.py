@@ -123,6 +123,16 @@ def guard_tolerances(
     return np.where(np.isnan(given), derived, np.where(given > 0.0, given, np.inf))
 
 
+def effort_margins_of(params: ArticulationParams) -> NDArray[np.float64]:
+    """Return the margins of the contact detection [N m or N], shape (n,); infinite for none.
+
+    Raises:
+        InvalidConfig: neither one value nor one per joint.
+    """
+    margins = np.array(per_joint(params, "contact_effort_margin", params.contact_effort_margin))
+    return np.where(margins > 0.0, margins, np.inf)
+
+
 def guard_of(requests: Sequence[ToleranceRequest], joints: Sequence[str]) -> NDArray[np.float64]:
     """Return the path tolerances of a goal for the guard [rad or m], shape (n,); NaN if not set."""
     bounds = np.full(len(joints), np.nan)

@@ -15,9 +15,9 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_config import (
+    effort_margins_of,
     gains_of,
     guard_tolerances,
-    per_joint,
 )
 from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.nodes.articulation.payload_model import tool_of
@@ -124,11 +124,10 @@ class ContactGuard:
         stiffness = self._stiffness
         if params.command_interface == "effort":
             stiffness = np.asarray(gains_of(params).kp)
-        margins = np.array(per_joint(params, "contact_effort_margin", params.contact_effort_margin))
         limits = self._runner.controller.limits
         return GuardSettings(
             tolerance=guard_tolerances(params, self._robot, stiffness),
-            effort_margin=np.where(margins > 0.0, margins, np.inf),
+            effort_margin=effort_margins_of(params),
             lag=params.tracking_lag,
             lower=limits.lower,
             upper=limits.upper,
