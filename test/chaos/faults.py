@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ros_client import BEST_EFFORT, RosClient
 from rosgraph_msgs.msg import Clock
@@ -49,13 +50,13 @@ class Fault:
     """What it does, with the chosen numbers."""
     seconds: float = 0.5
     """How long it lasts [s]."""
-    patience: float = 1.0
+    patience: ClassVar[float] = 1.0
     """Factor of the longest wait of a probe while it lasts."""
-    time_jumps: bool = False
+    time_jumps: ClassVar[bool] = False
     """Whether ROS time goes back, or two clocks compete."""
-    leaves = True
+    leaves: ClassVar[bool] = True
     """Whether processes that it ends are away until it is healed."""
-    ends_goals = False
+    ends_goals: ClassVar[bool] = False
     """Whether every goal ends for it."""
 
     def strike(self) -> None:
