@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -52,6 +53,7 @@ def main() -> int:
 
 def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) -> int:
     import rclpy
+    from rclpy.signals import SignalHandlerOptions
     from ros_client import RosClient
     from ros_processes import Suite
 
@@ -79,7 +81,7 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
         running.prefix[running.simulation] = pair.prefix(1)
     else:
         print("no faults of the network: they need --network")
-    rclpy.init(args=[])
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     client = RosClient("fuzz_chaos")
     scene = Scene(running, client, home, pair)
     campaign = Campaign(
@@ -88,6 +90,8 @@ def _run(options: argparse.Namespace, seed: int, pair: hosts.TwoHosts | None) ->
     )  # fmt: skip
     numbers = range(options.faults) if options.fault is None else [options.fault]
     print(f"seed {seed}, {len(numbers)} faults: {', '.join(campaign.kinds)}", flush=True)
+    # An interrupted campaign still reports what it has found.
+    signal.signal(signal.SIGINT, lambda *_: campaign.stop())
     try:
         findings = campaign.run(numbers)
     finally:

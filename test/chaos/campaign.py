@@ -79,8 +79,12 @@ class Campaign:
         self._robots = {s: load_robot(name) for s, name in scene.suite.robots.items()}
         self._probes = Probes(scene.client, scene.suite.nodes, longest_wait)
         self._before: dict[str, tuple[int, Usage]] = {}
-        self._rebuilds = 0
+        self._rebuilds, self._stopped = 0, False
         self.findings = Findings()
+
+    def stop(self) -> None:
+        """End after the fault under way; :meth:`run` returns what was found so far."""
+        self._stopped = True
 
     def run(self, numbers: Iterable[int]) -> Findings:
         """Strike with the faults of these numbers."""
@@ -93,6 +97,8 @@ class Campaign:
             self._compare("start")
             self._watcher.exact(True)
             for number in numbers:
+                if self._stopped:
+                    break
                 self.strike(number)
                 if self._rebuilds > REBUILDS:
                     self._fail("run", "ended early: the suite did not come back too often")
@@ -196,11 +202,30 @@ class Campaign:
         missing = self._probes.wait_until_active(RECOVERY)
         moved = None if missing else self._moves(rng, RECOVERY)
         if moved is None:
-            self._fail(label, f"not back: {missing or 'no command moves the robots'}")
+            self._fail(label, f"not back: {missing or self._why_no_motion()}")
             self._start_anew()
             return time.monotonic() - healed
         self._compare(label)
         return moved - healed
+
+    def _why_no_motion(self) -> str:
+        """Describe what the robots, their simulation and controllers report."""
+        self.scene.client.diagnostics("")  # listens from now on
+        asked, before = time.monotonic(), self._ask()
+        self.scene.client.spin(2.0)
+        seconds, after = time.monotonic() - asked, self._ask()
+        rates = {
+            space: f"ROS time at {(after[space]['time'] - before[space]['time']) / seconds:.2f}, "
+            f"{(after[space]['commands'] - before[space]['commands']) / seconds:.0f} commands/s, "
+            f"last state {after[space]['silent']:.2f} s ago"
+            for space in after
+        }  # fmt: skip
+        reports = {
+            node: status.message
+            for members in self.scene.suite.nodes.values() for node in members
+            if (status := self.scene.client.diagnostics(node)) is not None
+        }  # fmt: skip
+        return f"no command moves the robots: {rates}; {reports}"
 
     def _rests(self) -> bool:
         end = time.monotonic() + REST

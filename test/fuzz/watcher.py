@@ -80,6 +80,8 @@ class Watch:
     """Time of the last motion, by the monotonic clock [s]."""
     seen_at: float = 0.0
     """Time of the last state, by the monotonic clock [s]."""
+    time: float = 0.0
+    """Stamp of the last state [s]."""
 
     def __post_init__(self) -> None:
         """Take the limits from the robot's description."""
@@ -130,6 +132,7 @@ class Watch:
         if message.header.frame_id == MARK:
             return
         self.seen_at = time.monotonic()
+        self.time = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
         for name, position in zip(message.name, message.position, strict=False):
             if abs(position - self.place.setdefault(name, position)) > MOVED:
                 self.place[name] = position
@@ -183,13 +186,14 @@ class Watch:
             self.found.append(f"{self.space}: {text}")
 
     def report(self) -> dict[str, Any]:
-        """Return what is known of the robot's motion; times are ages [s]."""
+        """Return what is known of the robot's motion; times but ROS ``time`` are ages [s]."""
         now = time.monotonic()
         return {
             "commands": self.messages,
             "peaks": self.peaks,
             "still": now - self.moved_at,
             "silent": now - self.seen_at,
+            "time": self.time,
         }
 
 

@@ -67,7 +67,12 @@ class Soak:
             for arm in (True, False)
         )
         self._objects: list[str] = []
+        self._stopped = False
         self.samples = Samples()
+
+    def stop(self) -> None:
+        """End after the work under way; :meth:`run` returns the samples so far."""
+        self._stopped = True
 
     def run(self, seconds: float, interval: float) -> Samples:
         """Work for a time [s] with a sample at each interval [s]."""
@@ -90,7 +95,7 @@ class Soak:
         kinds += [self._ik] if "ik_service" in nodes else []
         kinds += [self._follow] if "rmpflow_policy" in nodes else []
         try:
-            while time.monotonic() - begin < seconds:
+            while time.monotonic() - begin < seconds and not self._stopped:
                 self._rng.choice(kinds)()
             self._sample()
             seen = watcher.ask()
