@@ -126,8 +126,8 @@ class Campaign:
         fault.strike()
         label = f"{label}, {fault.text}"
         self._under(fault, work, label)
-        if self.scene.suite.simulation in fault.ended:
-            # Its time begins anew, and the robots are where they began.
+        if self.scene.suite.simulation in fault.ended | fault.hit:
+            # Its time begins anew or has stood, and controllers hold where the robots are found.
             self._look_for_violations(label)
             self._watcher.exact(False)
         fault.heal()

@@ -13,6 +13,8 @@ from ros_client import RosClient
 
 INTERVAL = 0.1
 """[s] Between two probes."""
+GAP = 0.3
+"""[s] Between two looks for answers, which come each 0.02 s unless this process does not run."""
 RENEW = 2.0
 """[s] While a suite comes up, a request without an answer is sent again after so long."""
 
@@ -54,6 +56,7 @@ class Probes:
         self._late: dict[str, float] = {}
         self._limit = patience * self._longest
         self._due = 0.0
+        self._received = time.monotonic()
 
     def look(self, processes: Iterable[str]) -> None:
         """Receive answers, and ask one more node of these processes when it is time to."""
@@ -113,6 +116,11 @@ class Probes:
         return ""
 
     def _receive(self, now: float) -> None:
+        """Take what was answered; while this process itself did not run, nobody is waited for."""
+        gap, self._received = now - self._received, now
+        if gap > GAP:
+            for asked in self._asked.values():
+                asked.at += gap
         for node, asked in list(self._asked.items()):
             waited = now - asked.at
             if asked.future.done():
