@@ -54,7 +54,7 @@ def test_a_robot_that_others_command_is_left_to_them():
 class Puller:
     """A client whose drawer opens to some extent."""
 
-    mode = "running"
+    mode, now = "running", 0.0
 
     def __init__(self, opening: float, problem: str = "") -> None:
         self.opening, self.problem, self.guests = opening, problem, set()
