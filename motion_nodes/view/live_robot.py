@@ -108,6 +108,8 @@ class LiveRobot:
         if viewed.tasks:
             with tabs.add_tab("Tasks"):
                 self.tasks = TaskPanel(gui, events.task)
+            if self.planning is not None:
+                self.planning.objects.on_pick.append(self.tasks.picked)
         with tabs.add_tab("Plots"):
             self.plots = PlotPanel(gui, viewed.model.joint_names)
 

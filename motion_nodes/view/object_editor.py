@@ -68,7 +68,7 @@ class ObjectEditor:
         self._unconfirmed = ("", 0.0)
         """Name of an object that was added here, and the time at which its confirmation times out
         [s]."""
-        objects.on_pick = self._picked
+        objects.on_pick.append(self._picked)
         self.handles = DragHandles(
             server.scene, f"{base}/object_handles", handle_size, self._dragged
         )

@@ -56,8 +56,9 @@ class SceneView:
         self._visible = True
         self.omitted = 0
         """Number of objects not drawn because of ``MAX_OBJECTS``."""
-        self.on_pick: Callable[[str], Awaitable[None]] | None = None
-        """Called on viser's event loop with the name of a clicked object."""
+        self.on_pick: list[Callable[[str], Awaitable[None]]] = []
+        """Called on viser's event loop with the name of a clicked object; added before any is
+        drawn."""
 
     @property
     def shown(self) -> Scene:
@@ -115,12 +116,12 @@ class SceneView:
                 self._make_clickable(item.name, parts)
 
     def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
-        if self.on_pick is None:
+        if not self.on_pick:
             return
 
         async def clicked(_: object) -> None:
-            if self.on_pick is not None:
-                await self.on_pick(name)
+            for picked in self.on_pick:
+                await picked(name)
 
         for part in parts:
             part.on_click(clicked)

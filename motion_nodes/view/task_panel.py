@@ -10,6 +10,7 @@ import viser
 
 from motion_nodes.tasks.skills import DIRECTIONS, SKILLS
 from motion_nodes.tasks.task_progress import RUNNING, TaskProgress, steps_for
+from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.status_text import plain
 from motion_nodes.view.ui_commands import TASK_VERBS, TaskCommand
 
@@ -39,8 +40,13 @@ class TaskPanel:
             "Task", (SENTENCE, *ARM_SKILLS), hint="A task in words, or one skill."
         )
         self.sentence = gui.add_text(
-            "Sentence", "", hint="Such as: put the red cube on the shelf. English or Chinese."
+            "Sentence",
+            "",
+            hint="Such as: put the red cube on the shelf. English or Chinese. A click on an object "
+            "in the scene adds its name; with a skill it is the next argument.",
         )
+        self._picks = 0
+        """Number of clicked objects since a skill was chosen."""
         names = {a.name: a for skill in ARM_SKILLS for a in SKILLS[skill].arguments}
         self.arguments = {
             name: gui.add_dropdown(
@@ -70,6 +76,23 @@ class TaskPanel:
         """Store why a command was not sent, shown in place of the progress until it changes."""
         self._text = text
 
+    async def picked(self, name: str) -> None:
+        """Use an object that was clicked in the scene; one that the task server knows.
+
+        Its name is added to the sentence; with a skill, it is the next argument that is an object.
+        """
+        choice = str(self.choice.value)
+        if self._progress is None or name not in self._progress.objects:
+            return
+        if choice == SENTENCE:
+            words = name.replace("_", " ")
+            show_value(self.sentence, f"{self.sentence.value.rstrip()} {words}".lstrip())
+            return
+        fields = [a.name for a in SKILLS[choice].arguments if a.kind != "direction"]
+        if fields:
+            show_value(self.arguments[fields[self._picks % len(fields)]], name)
+            self._picks += 1
+
     def refresh(self) -> None:
         """Update the panel; on viser's event loop."""
         progress = self._progress
@@ -92,7 +115,7 @@ class TaskPanel:
                     dropdown.value = chosen
 
     async def _chosen(self, _: object) -> None:
-        choice = str(self.choice.value)
+        choice, self._picks = str(self.choice.value), 0
         self.sentence.visible = choice == SENTENCE
         needed = () if choice == SENTENCE else SKILLS[choice].arguments
         for name, dropdown in self.arguments.items():

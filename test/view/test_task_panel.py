@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -99,6 +100,27 @@ def test_arguments_are_those_of_the_skill_and_objects_those_of_the_scene(viewer)
     choose(viewer, SENTENCE)
     assert not any(field.visible for field in fields.values())
     assert panel(viewer).sentence.visible
+
+
+def test_clicked_objects_are_arguments(viewer, sent):
+    def click(*names):
+        for name in names:
+            asyncio.run(panel(viewer).picked(name))
+
+    show(viewer, state="succeeded", held=None, objects=["red_cube", "tray"])
+    as_page(viewer, panel(viewer).sentence, value="put the")
+    click("red_cube", "moon")
+    assert panel(viewer).sentence.value == "put the red cube"
+    choose(viewer, "place")
+    click("red_cube", "tray")
+    press(viewer, "Execute task")
+    sent.wait_for(lambda calls: len(calls) == 1)
+    assert parse_plan(sent.calls[0][1].task)[-1].args == {"object": "red_cube", "location": "tray"}
+    click("tray", "red_cube")
+    fields = panel(viewer).arguments
+    assert (fields["object"].value, fields["location"].value) == ("tray", "red_cube")
+    # Each drawn object is clickable for both tabs.
+    assert panel(viewer).picked in viewer._robots["franka"].planning.objects.on_pick
 
 
 def test_a_task_under_way_is_not_replaced(viewer, sent):
