@@ -27,6 +27,9 @@ THICKNESS, HALF_WIDTH = 0.012, 0.008
 """Room of a finger: outwards from its contact, and half of it across [m]."""
 TIP = 0.008
 """Depth of the finger tips below the grasp frame [m]."""
+LOWEST = 0.011
+"""Min height of contacts above the lowest point, so that the finger tips (Franka: 9.6 mm deep) do
+not touch what it stands on [m]."""
 LENGTH = 0.04
 """Max depth of the grasp frame below the top between the fingers [m]."""
 MARGIN = 0.006
@@ -79,7 +82,7 @@ def contact_pairs(
         for i in entries:
             for j in exits[t[exits] > t[i] + 1e-4]:
                 width = float(t[j] - t[i])
-                if width + MARGIN > max_width or point[2] - TIP < low:
+                if width + MARGIN > max_width or point[2] - LOWEST < low:
                     continue
                 middle = point + 0.5 * (t[i] + t[j]) * axis
                 away = float(np.linalg.norm(middle[:2] - centre[:2]))

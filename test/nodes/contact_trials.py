@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import itertools
 import sys
+import tempfile
 
 import numpy as np
+import trimesh
 from nodes.lockstep_arm import LockstepArm
 
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
@@ -103,7 +105,35 @@ def handover(seed: int) -> str:
     return "" if late < ramp + 1.5 else f"let go {late:.1f} s after the pull began"
 
 
-SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover}
+def mesh(seed: int) -> str:
+    """Pick a ring or an L, and put it on a tray; return what is wrong, or an empty text."""
+    rng = np.random.default_rng((4, seed))
+    if seed % 2:
+        made = trimesh.creation.torus(rng.uniform(0.025, 0.05), rng.uniform(0.007, 0.011))
+    else:
+        long, short, wide = rng.uniform((0.08, 0.06, 0.02), (0.12, 0.1, 0.035))
+        corners = ((0, 0), (long, 0), (long, wide), (wide, wide), (wide, short), (0, short))
+        faces = np.array([(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)])
+        height = rng.uniform(0.025, 0.05)
+        made = trimesh.creation.extrude_triangulation(np.array(corners), faces, height)
+    made.apply_translation((0.0, 0.0, -made.bounds[0, 2]))
+    around, far, turn = rng.uniform((-0.2, 0.4, -3.0), (0.6, 0.52, 3.0))
+    at = numbers(far * np.cos(around), far * np.sin(around), 0.001, turn)
+    with tempfile.TemporaryDirectory() as folder:
+        made.export(f"{folder}/thing.stl")
+        word = f"thing:=mesh:{folder}/thing.stl:{rng.uniform(0.03, 0.3):.3f}@{at}"
+        cell = LockstepArm(word, "tray:=box:0.22,0.22,0.04:20@0.45,-0.25,0.02")
+    skills = cell.skills()
+    cell.do(skills, "pick", object="thing")
+    if cell.world.object_pose("thing")[2, 3] < 0.05:
+        return "it was not lifted"
+    cell.do(skills, "place", object="thing", location="tray")
+    cell.run(0.5)
+    height = cell.world.object_pose("thing")[2, 3]
+    return "" if abs(height - 0.04) < 0.005 else f"{1e3 * height:.0f} mm high, not 40"
+
+
+SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh": mesh}
 
 
 def main() -> None:

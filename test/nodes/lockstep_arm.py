@@ -35,12 +35,15 @@ from motion_nodes.model.payload import PayloadDynamics
 from motion_nodes.nodes.task.compliant_motions import LEAD
 from motion_nodes.nodes.task.contact_skills import ContactSkills
 from motion_nodes.scene.scene import AttachedBody, world_object
+from motion_nodes.scene.scenery import floor_of
+from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.scene.world import World
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.free_bodies import parse_free_body
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
+from motion_nodes.tasks.composite_objects import CompositeObject, composite_of
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
@@ -64,7 +67,7 @@ class LockstepArm:
         bodies = tuple(parse_free_body(word) for word in objects)
         config = WorldConfig(time_step=PERIOD / STEPS, objects=bodies)
         self.world = MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
-        self.scene = World()
+        self.scene = World(floor_of(ROBOT).scene())
         self.arm, self.gripper, self.max_width = MODEL["arm"], MODEL["gripper"], 0.08
         self.joints = ROBOT.arm_joints
         self._arm = ROBOT.group("arm").joints
@@ -242,7 +245,10 @@ class LockstepArm:
 
     def _follow_path(self, path: Sequence[np.ndarray], speed: float, what: str) -> Work:
         timed = self.arm.time_parameterize(
-            np.array(path), velocity_scaling=speed, acceleration_scaling=speed, blend=0.001
+            self.arm.limits.clip(np.array(path)),
+            velocity_scaling=speed,
+            acceleration_scaling=speed,
+            blend=0.001,
         )
         times = np.linspace(0.0, timed.duration, 2 + int(timed.duration / 0.01))
         found = [timed.sample(t) for t in times.tolist()]
@@ -323,13 +329,22 @@ class LockstepArm:
             self.scene.remove(item.name)
 
     def show(self, item: ObjectState) -> None:
-        self.scene.add(world_object(item.name, item.shape, item.X_WO))
+        composite = self._composite(item.name)
+        self.scene.add(
+            world_object(item.name, item.shape, item.X_WO)
+            if composite is None
+            else composite.at(item.name, item.X_WO)
+        )
 
     def attach(self, item: ObjectState, link: str, X_LO: np.ndarray, touching: Any) -> None:
         if item.name in self.scene.scene.attached:
             self.scene.detach(item.name, None)
         self.hide(item)
-        parts = world_object(item.name, item.shape).parts
+        composite = self._composite(item.name)
+        if composite is None:
+            parts = world_object(item.name, item.shape).parts
+        else:
+            parts, X_LO = composite.parts, composite.in_link(X_LO)
         self.scene.attach(AttachedBody(item.name, link, X_LO, parts, touching))
 
     def detach(self, item: ObjectState) -> None:
@@ -339,5 +354,13 @@ class LockstepArm:
         pass
 
     def _truth(self, name: str) -> ObjectState:
-        shape = self.world.free_body(name).geometry
-        return ObjectState(name, self.world.object_pose(name), shape, self.world.time)
+        composite, X = self._composite(name), self.world.object_pose(name)
+        if composite is None:
+            return ObjectState(name, X, self.world.free_body(name).geometry, self.world.time)
+        X, mesh = X @ composite.X_OB, composite.mesh
+        return ObjectState(name, X, composite.box, self.world.time, mesh=mesh)
+
+    def _composite(self, name: str) -> CompositeObject | None:
+        """Return the shape of an object that is a mesh."""
+        solid = self.world.free_body(name).solid
+        return composite_of(world_object(name, solid)) if isinstance(solid, TriangleMesh) else None

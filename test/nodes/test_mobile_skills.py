@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -58,8 +59,10 @@ class Robot:
         motions: Any = SimpleNamespace(
             arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state
         )
+        clock = itertools.count()
+        objects: Any = SimpleNamespace(now=lambda: 0.1 * next(clock))
         self.skills = MobileSkills(
-            motions, node, node, frozenset(), lambda: True, compliance=node,
+            motions, objects, node, frozenset(), lambda: True, compliance=node,
             base=self.base, stand_off=lambda: 0.8,
         )  # fmt: skip
 

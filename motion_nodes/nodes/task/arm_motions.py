@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,7 +60,7 @@ class ArmMotions:
             gripper: group of the fingers; None: it has none.
             grip_effort: returns the max effort of each finger [N]; 0: that of the drives.
         """
-        self.arm, self.gripper = arm, gripper
+        self.arm, self.gripper, self._now = arm, gripper, node.now
         self._grip_effort = grip_effort
         self._move = RemoteAction(node, jobs, MoveGroup, "move_action")
         self._execute = RemoteAction(node, jobs, ExecuteTrajectory, "execute_trajectory")
@@ -136,8 +135,8 @@ class ArmMotions:
     def close(self) -> Work:
         """Close the gripper; return the distance of the fingers afterwards [m]."""
         result = yield from self._to_width(0.0, self._grip_effort())
-        end = time.monotonic() + SETTLE
-        while time.monotonic() < end:
+        end = self._now() + SETTLE
+        while self._now() < end:
             yield
         return 2.0 * float(result.position)
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,8 +50,8 @@ class MobileSkills(ContactSkills):
             raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
         phase("drive")
         yield from base.drive(goal)
-        end = time.monotonic() + ARRIVED
-        while time.monotonic() < end:
+        end = self._objects.now() + ARRIVED
+        while self._objects.now() < end:
             yield
         phase("check")
         # What is held moved with the base: detections on the way are older than its pose.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 
 from motion_nodes.errors import MotionError
@@ -80,5 +79,5 @@ class TaskRobot:
         return WorkExecution(self._skills, step, state, self._cancel)
 
     def now(self) -> float:
-        """Return the present time [s]."""
-        return time.monotonic()
+        """Return the present time of the node's clock, which a slow simulation slows down [s]."""
+        return self._objects.now()
