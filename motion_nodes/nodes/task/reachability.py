@@ -61,8 +61,11 @@ class Reachability:
         else:  # sampled in tenths of a second, for which the loop would stand still
             grasps = yield from beside(lambda: grasps_of(target, max_width))
         if not grasps:
+            what = (
+                "does not fit" if target.mesh is None else "has no two sides that fit, from above,"
+            )
             raise SkillFailed(
-                f"'{target.name}' does not fit between the fingers, which open to "
+                f"'{target.name}' {what} between the fingers, which open to "
                 f"{1e3 * max_width:.0f} mm"
             )
         around = self._without(target.name)
