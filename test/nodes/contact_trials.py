@@ -133,6 +133,7 @@ def mesh(seed: int) -> str:
     return "" if abs(height - 0.04) < 0.005 else f"{1e3 * height:.0f} mm high, not 40"
 
 
+REFUSALS = ("within reach", "out of reach", "no two sides that fit")
 SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh": mesh}
 
 
@@ -148,7 +149,7 @@ def main() -> None:
                 wrong = SKILLS[name](seed)
             except SkillFailed as error:
                 wrong = f"failed: {error}"
-            if any(word in wrong for word in ("within reach", "out of reach", "that fit, from above")):
+            if any(word in wrong for word in REFUSALS):
                 refused += 1
             else:
                 tried, good = tried + 1, good + (not wrong)
