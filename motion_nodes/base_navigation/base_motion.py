@@ -75,7 +75,7 @@ class BaseMotion(Protocol):
         ...
 
     def resumed(self, row: int) -> BaseMotion:
-        """Return a motion that goes on from a row of the last :meth:`route`."""
+        """Return a motion that continues from a row of the last :meth:`route`."""
         ...
 
 

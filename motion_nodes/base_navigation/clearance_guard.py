@@ -17,7 +17,7 @@ from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 ROOM = 1e-3
-"""Distances are told apart by this much [m]."""
+"""Resolution of distances [m]."""
 SLACK = 0.01
 """Closer than the clearance, a point may come closer by this much while the base passes it [m]."""
 PASSING = 0.2
@@ -35,7 +35,7 @@ class GuardConfig:
         "an obstacle that was put closer.", unit="m", ge=0.01, le=10.0,
     )  # fmt: skip
     latency: float = setting(
-        0.2, doc="Time from a command to its effect, for which the base goes on at its speed.",
+        0.2, doc="Latency of commands, for which the base is assumed to keep its velocity.",
         unit="s", ge=0.0, le=5.0,
     )  # fmt: skip
 

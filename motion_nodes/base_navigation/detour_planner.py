@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans detours of a base at rest: searches beside the loop, if it is given a thread."""
+"""Plans detours of a base at rest; searches in another thread if one is given."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.model.tree import Array
 
 STRAIGHT = 1e-4
-"""Curvature below which a motion counts as straight [1/m]: 0.05 mm beside the arc after 1 m."""
+"""Curvature below which a motion counts as straight [1/m]: 0.05 mm off the arc after 1 m."""
 
 
 def contact_times(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -> Array:

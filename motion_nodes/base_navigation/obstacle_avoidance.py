@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a base does about obstacles: stops before them, waits, drives around, gives up."""
+"""Reaction to obstacles: stop before them, wait, drive around them, or abort."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _check(numbers: dict[str, float]) -> None:
             raise InvalidCommand(f"{name} is {value}; it must be finite", field=name)
         if abs(value) > ABSURD_SPEED:
             raise InvalidCommand(
-                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; such a value is taken for an error",
+                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; larger values are rejected",
                 field=name,
             )
 

@@ -100,7 +100,7 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
         if axis[2] <= 0.0:
             raise InvalidConfig(
                 f"steering joint '{name}' of robot '{robot.name}' turns right for positive angles; "
-                "turn its axis in the URDF round, so that it points up",
+                "reverse its axis in the URDF, so that it points up",
                 field=name,
             )
         places.append(X_BJ[:2, 3])
@@ -108,7 +108,7 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
         if _joint_in_base(robot, name)[1][1] <= 0.0:
             raise InvalidConfig(
                 f"wheel joint '{name}' of robot '{robot.name}' rolls backward for positive speeds; "
-                "turn its axis in the URDF round, so that it points left",
+                "reverse its axis in the URDF, so that it points left",
                 field=name,
             )
     left, right = places

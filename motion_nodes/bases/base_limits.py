@@ -73,7 +73,7 @@ class BodyAxisLimits:
         check_settings(self)
         if math.isfinite(self.jerk) and math.isinf(self.steepest):
             raise InvalidConfig(
-                "max_jerk needs max_acceleration or max_velocity of its axis beside it",
+                "max_jerk requires max_acceleration or max_velocity of the same axis",
                 field="max_jerk",
             )
 

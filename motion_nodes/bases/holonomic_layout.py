@@ -88,8 +88,8 @@ def axis_yaw_of(axis: Array, wheel: str) -> float:
     if not flat >= UPRIGHT_AXIS * length > 0.0:
         shown = ", ".join(f"{value:.4g}" for value in axis)
         raise InvalidConfig(
-            f"wheel '{wheel}': its axis ({shown}) in the base frame is too far from lying flat to "
-            "roll on the floor",
+            f"wheel '{wheel}': its axis ({shown}) in the base frame is not horizontal enough "
+            "for a wheel that rolls on the floor",
             field=wheel,
         )
     return math.atan2(axis[1], axis[0])
@@ -155,8 +155,8 @@ def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
                 raise InvalidConfig(f"wheel joint '{wheel.name}' is named more than once")
             if math.hypot(wheel.x - other.x, wheel.y - other.y) < SAME_PLACE:
                 raise InvalidConfig(
-                    f"wheels '{other.name}' and '{wheel.name}' stand on the same spot "
-                    f"({wheel.x:g}, {wheel.y:g}) m; give each its own place"
+                    f"wheels '{other.name}' and '{wheel.name}' have the same position "
+                    f"({wheel.x:g}, {wheel.y:g}) m; positions must differ"
                 )
 
 

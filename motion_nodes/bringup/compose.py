@@ -164,7 +164,7 @@ def _robot_nodes(
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, since it takes longest to configure.
         around = framed | {
-            # A floating base stands somewhere above it, which planners do not know.
+            # The height of a floating base above the floor is unknown to planners.
             "floor": config.has_floor and robot.kind != "floating",
             "floor_height": floor_height,
             "cell": [each.word for each in config.within_namespace],

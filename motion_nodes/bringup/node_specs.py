@@ -22,7 +22,7 @@ ALONE = (
 the driver, which must not be delayed by theirs."""
 
 WITHOUT_MOTION = ("robot_state", "ik_service", "controller_manager", "browser_viewer")
-"""Executables whose loss does not affect a motion under way."""
+"""Executables whose loss does not affect active motions."""
 
 CONTAINER = "container"
 """Name of the process that several nodes share."""
@@ -60,7 +60,7 @@ class NodeSpec:
     def stands_alone(self) -> bool:
         """True for a node with a process of its own.
 
-        The simulation stands for the robots; planning, trajectory generation and the reactive
+        The simulation replaces the robots; planning, trajectory generation and the reactive
         policy hold the interpreter lock for long, which would delay other loops of the process.
         """
         return self.is_simulation or self.executable in ALONE

@@ -82,7 +82,7 @@ def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
     name = robot.group(group).name if group else ""
     if name and name not in chains:
         raise InvalidConfig(
-            f"group '{group}' is no chain; there are {', '.join(chains)}", field="group"
+            f"group '{group}' is not a chain; there are {', '.join(chains)}", field="group"
         )
     config = _fitted(robot, place.namespace, folder / "motion_planning.rviz")
     manager = config["Visualization Manager"]

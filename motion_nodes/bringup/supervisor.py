@@ -3,7 +3,7 @@
 
 What counts as wedged is decided by :mod:`motion_nodes.bringup.process_health`, how often a process
 is restarted by :mod:`motion_nodes.bringup.restart_budget`. The supervisor does not load ROS: over
-DDS its probe asks (motion_nodes/nodes/clients/dds_probe.py), a process of its own.
+DDS its probe pings (motion_nodes/nodes/clients/dds_probe.py), a process of its own.
 """
 
 from __future__ import annotations
@@ -330,7 +330,7 @@ class Supervisor:
             self._send_targets()
 
     def _distrust_probe(self) -> None:
-        """Replace the probe, not the processes, where it reaches none of them."""
+        """Replace the probe, not the processes, if it reaches no process."""
         running = {n: w.health for n, w in self._watched.items() if w.health is not None}
         findings = [h.finding(self._activity_of(name), self._now) for name, h in running.items()]
         silent = [f is not None and f.condition is Condition.UNREACHABLE for f in findings]

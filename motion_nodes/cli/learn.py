@@ -155,7 +155,7 @@ def _page(
 
 
 def _line(progress: TrainingProgress) -> str:
-    """Return figures beside the progress bar."""
+    """Return the figures next to the progress bar."""
     rate = progress.steps / max(progress.seconds, 1e-9)
     episodes = ""
     if progress.success == progress.success:  # else no episode ended during the rollout

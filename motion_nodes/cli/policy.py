@@ -75,7 +75,7 @@ def _replayed(runner: PolicyRunner, recording: Path, plot: Path | None) -> dict[
             observations, actions = data["observations"], data["actions"]
     except (OSError, ValueError, KeyError) as error:
         raise InvalidCommand(
-            f"{recording}: is no recording (.npz with observations and actions): {error}"
+            f"{recording}: is not a recording (.npz with observations and actions): {error}"
         ) from None
     differences = np.abs(replay_divergence(runner, observations, actions))
     largest = differences.max(axis=1)

@@ -36,7 +36,7 @@ def say(text: str) -> None:
 def ensure_ros() -> None:
     """Prepare the message packages and the ``ros2`` command where they are missing.
 
-    Beside a sourced ROS nothing is done: its own packages are used.
+    Nothing is done if a ROS installation is sourced: its own packages are used.
 
     Raises:
         InvalidConfig: rclpy is not installed.
@@ -51,7 +51,8 @@ def ensure_ros() -> None:
         )
     outdated = outdated_packages()
     if outdated:
-        say(f"preparing {len(outdated)} message packages that PyPI lacks: {', '.join(outdated)}")
+        names = ", ".join(outdated)
+        say(f"preparing {len(outdated)} message packages that are not on PyPI: {names}")
         say("once per environment; compiling them takes 1 to 2 minutes")
         _install_messages(force=False)
     _install_ros2()

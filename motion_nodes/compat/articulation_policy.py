@@ -76,7 +76,7 @@ class ArticulationMotionPolicy:
         names = list(robot.joint_names)
         for name in (*policy.active_joints, *policy.watched_joints):
             if name not in names:
-                raise UnknownJoint(name, names, "the robot that the policy shall lead")
+                raise UnknownJoint(name, names, "the robot of the policy")
         self._names = tuple(names)
         self._active = [names.index(name) for name in policy.active_joints]
         self._watched = [names.index(name) for name in policy.watched_joints]

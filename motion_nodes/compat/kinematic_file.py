@@ -137,7 +137,7 @@ def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidDescription(f"{where}: the field '{twice}' stands twice in one block.")
+        raise InvalidDescription(f"{where}: the field '{twice}' is defined twice in one block.")
     return found
 
 
@@ -159,7 +159,7 @@ def _check_links(links: list[_FileLink], where: str) -> None:
     for index, link in enumerate(links):
         if link.parent is not None and link.parent not in first:
             raise InvalidDescription(
-                f"{where}: links[{index}].parent '{link.parent}' is no link."
+                f"{where}: links[{index}].parent '{link.parent}' is not a link."
                 f"{did_you_mean(link.parent, first)}",
                 field=f"links[{index}].parent",
             )
@@ -173,7 +173,8 @@ def _check_links(links: list[_FileLink], where: str) -> None:
         )
     if WORLD in first and links[first[WORLD]].parent is not None:
         raise InvalidDescription(
-            f"{where}: links[{first[WORLD]}].name: '{WORLD}' is kept for what the root stands on.",
+            f"{where}: links[{first[WORLD]}].name: '{WORLD}' is reserved for the parent of the "
+            "root link.",
             field=f"links[{first[WORLD]}].name",
         )
     _check_loops(links, where)

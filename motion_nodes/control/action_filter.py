@@ -67,7 +67,7 @@ class ActionFilter:
         self._last: Array | None = None
 
     def start(self, position: ArrayLike) -> None:
-        """Begin where the robot stands.
+        """Start at the measured state of the robot.
 
         Args:
             position: measured positions [rad or m], shape (n,).
@@ -140,7 +140,7 @@ class ActionFilter:
 
     def _started(self) -> Array:
         if self._last is None:
-            raise InvalidCommand("the filter does not know where the robot stands: start it first")
+            raise InvalidCommand("the filter has no state of the robot: call start first")
         return self._last
 
     def _finite(self, values: ArrayLike, what: str) -> Array:

@@ -63,7 +63,7 @@ class GraphInputs:
                 f"give robot_path or target_prim; the robots are: {', '.join(shown)}"
             )
         which = "robot_path" if self.robot_path else "target_prim"
-        raise InvalidCommand(f"{which} '{named}' is no robot here.{did_you_mean(named, shown)}")
+        raise InvalidCommand(f"{which} '{named}' is not a known robot.{did_you_mean(named, shown)}")
 
     def command(self, limits: JointLimits) -> CheckedCommand | None:
         """Return the command to all joints of a robot, or None if there is none.

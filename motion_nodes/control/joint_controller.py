@@ -38,7 +38,7 @@ class ArticulationController:
     joints hold their positions. A position target is approached under the joint's velocity,
     acceleration and jerk limits; a velocity target, clamped to the velocity limit, under its
     acceleration and jerk limits, until a position limit; an effort is clamped to the effort limit.
-    A velocity beside a position makes it a moving target, see :data:`STREAM_GAP`.
+    A position with a velocity is a moving target, see :data:`STREAM_GAP`.
     """
 
     def __init__(self, limits: JointLimits, modes: Mapping[str, ControlMode] | None = None) -> None:

@@ -39,7 +39,7 @@ class IkTolerance:
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
                 raise InvalidConfig(
                     f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
-                    "(1e-6 costs hardly more than 1e-3; infinity leaves an axis free)."
+                    "(1e-6 takes little longer than 1e-3; infinity leaves an axis free)."
                 )
             kept = float(numbers[0]) if numbers.size == 1 else tuple(map(float, numbers))
             object.__setattr__(self, name, kept)

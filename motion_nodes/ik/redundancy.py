@@ -121,7 +121,7 @@ def _inside(chain: IkChain, q: ArrayLike) -> Array:
         if not low <= value <= high
     ]
     if outside:
-        raise InvalidCommand(f"the motion cannot begin outside the limits: {'; '.join(outside)}.")
+        raise InvalidCommand(f"the motion cannot start outside the limits: {'; '.join(outside)}.")
     return values
 
 

@@ -135,8 +135,8 @@ class LeastSquaresIk:
         assert request.base_pose is not None
         X_WB = as_pose(request.base_pose, "base_pose")
         R = X_WB[:3, :3]
-        tidy = np.isfinite(X_WB).all() and np.abs(R.T @ R - np.eye(3)).max() < 1e-3
-        if not tidy or np.linalg.det(R) < 0.0 or (X_WB[3] != (0.0, 0.0, 0.0, 1.0)).any():
+        orthonormal = np.isfinite(X_WB).all() and np.abs(R.T @ R - np.eye(3)).max() < 1e-3
+        if not orthonormal or np.linalg.det(R) < 0.0 or (X_WB[3] != (0.0, 0.0, 0.0, 1.0)).any():
             raise bad_pose(X_WB, "base_pose")
         return np.asarray(inverse(X_WB) @ X_WT)
 

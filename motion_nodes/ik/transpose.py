@@ -102,7 +102,7 @@ class JacobianTransposeIk:
         began = compute_time()
         if request.objectives:
             raise InvalidCommand(
-                "the transposed Jacobian serves no objectives; damped_least_squares does."
+                "the transposed Jacobian does not support objectives; damped_least_squares does."
             )
         settings = request.settings or self.settings
         X_BT = target_in_base(request.target, request.base_pose)

@@ -51,7 +51,7 @@ def sourced_ros(environment: Mapping[str, str]) -> tuple[str, list[Path]]:
 
 
 def check_no_sourced_ros(environment: Mapping[str, str], packages: Iterable[str]) -> None:
-    """Refuse to build beside an installed ROS, whose own packages are the ones to use.
+    """Refuse to build if ROS is installed: its own packages are to be used.
 
     Args:
         environment: variables of the process, such as ``os.environ``.

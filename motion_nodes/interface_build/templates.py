@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes empy expand the generators' templates fast: each is scanned, and its code compiled, once.
 
-empy 3 scans a template character by character and compiles each piece of its code anew for each
+empy 3 scans a template character by character and recompiles each piece of its code for each
 file that is generated from it. With both kept, the code of all packages is generated in a tenth of
 the time; the result is the same, byte by byte.
 """

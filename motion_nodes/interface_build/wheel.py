@@ -172,7 +172,7 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
     contents[f"{info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: {distribution.replace('_', '-')}\nVersion: {version}\n"
         "License: Apache-2.0\n"
-        "Summary: ROS 2 message packages that PyPI lacks, compiled for this machine\n"
+        "Summary: ROS 2 message packages that are not on PyPI, compiled for this machine\n"
     ).encode()
     rows = [f"{name},{_digest(content)},{len(content)}" for name, content in contents.items()]
     contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()

@@ -47,7 +47,7 @@ class Agreement:
                     f"{did_you_mean(name, self.tree.joint_names)}",
                 )
             if name in seen:
-                raise self.fail(path, f"joint '{name}' stands twice.")
+                raise self.fail(path, f"joint '{name}' is listed twice.")
             seen.add(name)
 
     def link(self, name: str | None, path: str) -> None:
@@ -126,7 +126,7 @@ class Agreement:
                 if name not in wheels:
                     hint = did_you_mean(name, wheels)
                     raise self.fail(
-                        f"{path}.wheels", f"'{name}' is no wheel, or has rollers already.{hint}"
+                        f"{path}.wheels", f"'{name}' is not a wheel, or already has rollers.{hint}"
                     )
                 wheels.remove(name)
                 radius = next(w.radius for w in base.wheels if w.joint == name)
@@ -186,7 +186,7 @@ class Agreement:
         for source in self.description.sources:
             block = source.split(".")[0]
             if block in _SOURCED_BLOCKS and not any(_covers(source, path) for path in numbers):
-                raise self.fail("sources", f"'{source}' is no number of this file.")
+                raise self.fail("sources", f"'{source}' is not a number in this file.")
 
 
 def _covers(source: str, path: str) -> bool:

@@ -85,7 +85,7 @@ def _find(name_or_path: str | Path) -> Path:
         return path
     searched = f"the shipped robots and {PATH_VARIABLE}"
     if os.sep in text or text.endswith((".yaml", ".yml")):
-        searched = f"this place: no {ROBOT_FILE} stands at {path.absolute()}"
+        searched = f"the path itself: there is no {ROBOT_FILE} in {path.absolute()}"
     raise RobotNotFound(text, sorted(found), searched)
 
 

@@ -266,7 +266,7 @@ class RmpflowSettings:
         for name, value in values.items():
             if name not in known:
                 raise InvalidConfig(
-                    f"'{name}' is no parameter.{did_you_mean(name, known)}", field=name
+                    f"'{name}' is not a parameter.{did_you_mean(name, known)}", field=name
                 )
             group, _, key = name.partition(".")
             groups.setdefault(group, {})[key] = check_number(name, value)

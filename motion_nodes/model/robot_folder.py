@@ -67,18 +67,18 @@ def write_robot_folder(
         raise InvalidConfig(f"{folder} exists already; nothing was written. Take another name.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
         raise InvalidConfig(f"{folder} cannot be written: {error.strerror}.") from None
     try:
-        beside.chmod(0o755)
+        temporary.chmod(0o755)
         for name, text in files.items():
-            (beside / name).write_text(text, encoding="utf-8")
-        beside.rename(folder)
+            (temporary / name).write_text(text, encoding="utf-8")
+        temporary.rename(folder)
     except OSError as error:
         raise InvalidConfig(f"{folder} cannot be written: {error.strerror}.") from None
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> str:

@@ -82,8 +82,8 @@ def wheel_place(tree: KinematicTree, joint: str, base: str) -> WheelPlace:
     moving = sorted(above_base ^ above_wheel)
     if moving:
         raise InvalidDescription(
-            f"{tree.name}: wheel joint '{joint}' stands on '{moving[0]}', which moves against "
-            f"'{base}'; the wheels of a holonomic base stand fixed."
+            f"{tree.name}: wheel joint '{joint}' is mounted on '{moving[0]}', which moves relative "
+            f"to '{base}'; the wheels of a holonomic base must be fixed."
         )
     X_BJ = compose(compose(inverse(X_RB), X_RP), tree.joints[joint].X_PJ)
     return WheelPlace(np.array(X_BJ[:3, 3]), X_BJ[:3, :3] @ tree.joints[joint].axis)

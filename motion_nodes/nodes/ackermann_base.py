@@ -131,9 +131,9 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
 
     def tick(self, dt: float) -> None:
         """Read AckermannDrive commands, then update as any wheeled base."""
-        now, hindrance = self.input_ns() * 1e-9, self._drive_fault()
-        self._take_drives(now, self.stop_reason or hindrance)
-        if hindrance or now - self._given > self.params.cmd_vel_timeout:
+        now, fault = self.input_ns() * 1e-9, self._drive_fault()
+        self._take_drives(now, self.stop_reason or fault)
+        if fault or now - self._given > self.params.cmd_vel_timeout:
             self._forget()
         super().tick(dt)
 
@@ -252,13 +252,13 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         else:
             self._accept(lambda: self._car.take_twist(twist), given)
 
-    def _take_drives(self, now: float, hindrance: str) -> None:
+    def _take_drives(self, now: float, fault: str) -> None:
         message = self._drives.newest()
         if message is None:
             return
         self._inputs.senders.received(self._drives.topic, self._drives.number, now)
         goes_on = self._inputs.goes_on(self._drives, self._drives.sent, self.params.cmd_vel_timeout)
-        if refused := hindrance or goes_on:
+        if refused := fault or goes_on:
             self.warn("refused", f"command refused: {refused}")
             return
         stamp = stamp_ns(message) * 1e-9

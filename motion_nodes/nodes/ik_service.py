@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics service: MoveIt's compute_ik, compute_fk and check_state_validity for one robot.
 
-Services run in request threads beside the executor and the loop
+Services run in request threads, separate from the executor and the loop
 (:mod:`motion_nodes.ros.concurrency.service_threads`). The loop tracks poses on ``~/target_pose``:
 it solves IK with the measured joint positions as seed and sends solutions to the joint controller.
 """

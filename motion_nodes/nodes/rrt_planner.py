@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planner (``move_group``): MoveIt's planning services and actions, and the planning scene.
 
-Services run in request threads beside the executor, each action goal in its own thread. The loop
+Services run in request threads, each action goal in its own thread. The loop
 updates and publishes the planning scene.
 """
 

@@ -50,7 +50,7 @@ class CartesianStop(enum.Enum):
 
     COMPLETE = "complete"
     START = "start"
-    """It could not begin."""
+    """The path could not be started."""
     OUT_OF_REACH = "out of reach"
     """No joint positions close to the previous ones reach the next pose."""
     COLLISION = "collision"
@@ -190,7 +190,7 @@ class _Follower:
         if stop is CartesianStop.COMPLETE:
             return CartesianPath(path, 1.0, stop, "")
         place = ", ".join(f"{x:.4g}" for x in self._poses[reached][:3, 3])
-        reason = f"at {100.0 * fraction:.3g} % of the way, with {self._link} at [{place}] m: {why}"
+        reason = f"at {100.0 * fraction:.3g} % of the path, with {self._link} at [{place}] m: {why}"
         return CartesianPath(path, fraction, stop, reason)
 
     def _step(self, A: Array, B: Array, halvings: int) -> tuple[CartesianStop, str]:
@@ -263,7 +263,7 @@ class _Follower:
     def _checked(self, poses: Sequence[ArrayLike]) -> list[Array]:
         found = [as_pose(X, f"pose {i}") for i, X in enumerate(poses, start=1)]
         if not found:
-            raise InvalidCommand("a straight path needs at least one pose to go to.")
+            raise InvalidCommand("a straight path needs at least one target pose.")
         for i, X in enumerate(found, start=1):
             R = X[:3, :3]
             sound = np.isfinite(X).all() and np.abs(R @ R.T - np.eye(3)).max() < 1e-6

@@ -163,7 +163,7 @@ def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
     monotone.begin(points[0])
     for a, b in itertools.pairwise(points):
         if not monotone.extend(a, b):
-            return f"{monotone.offender} gets deeper on the way out"
+            return f"{monotone.offender} would penetrate deeper along the escape path"
     return "" if not monotone.depths else f"it ends in collision: {in_words(checker, points[-1])}"
 
 

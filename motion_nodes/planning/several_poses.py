@@ -53,7 +53,7 @@ class PosesSampler:
         Args:
             checker: robot and scene.
             goal: the poses.
-            start: current joint positions, shape (n,); joints that move none of the links stay.
+            start: current joint positions, shape (n,); joints that move none of the links are kept.
             rng: for seeds of searches and samples of regions.
             spheres: whether collision spheres must be collision-free as well as the exact geometry.
             validity: condition on a configuration, or the reason of its rejection; None: it is

@@ -182,7 +182,7 @@ class PathConverter:
         return ConvertedPath(whole, whole.evaluate(whole.breaks), whole.breaks, fraction, reason)
 
     def start(self, pose: Array, seed: ArrayLike | None) -> tuple[Array | None, str]:
-        """Return joint positions [rad or m] at the begin of a path, or None and the reason."""
+        """Return joint positions [rad or m] at the start of a path, or None and the reason."""
         found = self._solver.solve(IkRequest(pose, seed, settings=self._anywhere))
         if found.success:
             return found.q, ""
@@ -196,9 +196,9 @@ class PathConverter:
         local = _places(path)
         Q = path.evaluate(local)
         if not self._inside(Q).all():
-            return "the joints would leave their limits on the way"
+            return "the path leaves the joint limits"
         free = np.ones(1) if self.is_free is None else self.is_free(Q)
-        return "" if np.all(free) else "the joints would collide on the way"
+        return "" if np.all(free) else "the path is in collision"
 
     def _inside(self, Q: Array) -> NDArray[np.bool_]:
         chain = self.chain
@@ -266,13 +266,13 @@ class PathConverter:
         if off.max() > self.config.max_position_deviation:
             raise _Failure(f"the tool would leave its path by {off.max():.3g} m between waypoints")
         if turned.max() > self.config.max_orientation_deviation:
-            raise _Failure(f"the tool would turn off its path by {turned.max():.3g} rad")
+            raise _Failure(f"the orientation of the tool would deviate by {turned.max():.3g} rad")
         return found, float(off.max())
 
     def _near_pose(self, pose: Array, seed: Array) -> Array:
         result = self._solver.solve(IkRequest(pose, seed, settings=self._near))
         if not result.success:
-            raise _Failure(f"no joint values lead on: {result.reason}")
+            raise _Failure(f"no inverse kinematics solution continues the path: {result.reason}")
         return result.q
 
     def _deviations(self, path: TaskSpacePath, at: Array, Q: Array) -> tuple[Array, Array]:

@@ -162,7 +162,7 @@ class Growth:
                 words = f"no path with {len(tree.nodes)} nodes; the tree has no room for more"
                 return SearchOutcome(False, PlanStatus.ITERATION_LIMIT, words)
             if code == NO_SAMPLE:
-                words = f"none of {self._tries} random configurations is free of collisions"
+                words = f"none of {self._tries} random configurations is collision-free"
                 return SearchOutcome(False, PlanStatus.ITERATION_LIMIT, words)
             assert code == CONTINUE
             if done():

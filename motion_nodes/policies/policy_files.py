@@ -86,7 +86,7 @@ def policy_files(policy: str | Path, description: str | Path | None = None) -> t
         path = networks[0]
     if not path.is_file():
         raise InvalidDescription(
-            f"policy '{policy}' is no file or folder, and no known policy. Known are: "
+            f"policy '{policy}' is not a file, a folder or a known policy. Known are: "
             f"{', '.join((*PUBLISHED, *SHIPPED))}."
         )
     return path, Path(description) if description else _description_beside(path)

@@ -193,5 +193,5 @@ def names_in(value: Any, where: str) -> tuple[str, ...]:
         raise InvalidDescription(f"{where}: a list of names is needed, not {value!r:.60}.")
     twice = [name for name in value if value.count(name) > 1]
     if twice:
-        raise InvalidDescription(f"{where}: '{twice[0]}' stands twice.")
+        raise InvalidDescription(f"{where}: '{twice[0]}' is listed twice.")
     return tuple(value)

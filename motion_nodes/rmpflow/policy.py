@@ -195,8 +195,8 @@ class RmpflowPolicy(TargetedPolicy):
     ) -> tuple[Array, Array]:
         """Return positions and velocities of the active joints after a frame, shape (n,) each.
 
-        If the policy uses the robot's state, drives that sag or lag get targets hardly ahead of
-        their positions, and may never arrive; see :meth:`compute_reference`.
+        If the policy uses the robot's state, drives that sag or lag get targets only slightly ahead
+        of their positions, and may never arrive; see :meth:`compute_reference`.
 
         Args:
             active_q: measured positions [rad or m], shape (n,).

@@ -71,7 +71,7 @@ class TargetProgress:
         self._marks.clear()
         self._since_mark = 0.0
         self.stuck = False
-        """Whether there was hardly any progress for ``patience``."""
+        """Whether progress was negligible for ``patience``."""
 
     def update(self, target: Array, error: float, dt: float) -> bool:
         """Return whether the policy is stuck, after a step.

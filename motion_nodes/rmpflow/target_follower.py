@@ -385,7 +385,7 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        why = self._motion.obstruction or "the target comes no nearer"
+        why = self._motion.obstruction or "no progress towards the target"
         self.reason = self._escape_attempts.fault or why
         if not isinstance(self.command, PoseCommand):
             return

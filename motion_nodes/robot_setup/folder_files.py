@@ -35,7 +35,7 @@ def target_folder(output: str | Path | None, name: str, force: bool, *, unique_n
         )
     if not target.parent.is_dir():
         raise InvalidConfig(
-            f"{target.parent} is no folder; make it first, or choose another --output.",
+            f"{target.parent} is not a folder; create it first, or choose another --output.",
             field="output",
         )
     _draft(target).rmdir()

@@ -50,7 +50,7 @@ def read_source(
         mesh_folder: existing folder for the meshes of an MJCF; None: an MJCF is rejected.
 
     Raises:
-        InvalidDescription: it cannot be read, expanded or converted, or is no robot; arguments
+        InvalidDescription: it cannot be read, expanded or converted, or is not a robot; arguments
             were given for a file without xacro.
     """
     findings = Notes() if findings is None else findings
@@ -94,7 +94,7 @@ def search_from(file: Path, package_paths: Sequence[str | Path] = ()) -> Package
 def _refuse_arguments(path: Path, arguments: Mapping[str, str] | None) -> None:
     if arguments:
         names = ", ".join(arguments)
-        raise InvalidDescription(f"{path}: is no xacro; it has no arguments, given was {names}.")
+        raise InvalidDescription(f"{path}: is not a xacro; it has no arguments; given: {names}.")
 
 
 def _expanded(

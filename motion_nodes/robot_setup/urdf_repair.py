@@ -78,7 +78,7 @@ def _check_names(elements: Iterable[Any], tag: str, file: Path) -> None:
             )
         if name in lines:
             raise InvalidDescription(
-                f"{file}, line {element.sourceline}: the {tag} '{name}' stands twice, first in "
+                f"{file}, line {element.sourceline}: the {tag} '{name}' is defined twice, first in "
                 f"line {lines[name]}; names must differ."
             )
         lines[name] = element.sourceline

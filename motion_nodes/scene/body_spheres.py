@@ -51,7 +51,7 @@ def cover(solid: Solid) -> Cover:
     """
     if isinstance(solid, HalfSpace):
         raise InvalidCommand(
-            "a half space cannot be carried, nor be part of a link: it has no end."
+            "a half space is infinite: it can neither be attached nor be part of a link."
         )
     known = _covers.get(solid)
     if known is None:

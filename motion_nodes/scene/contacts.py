@@ -105,5 +105,5 @@ def in_words(contact: Contact, clearance: float) -> str:
         return f"{first} is {overlap * 1000.0:.1f} mm deep in {second}"
     return (
         f"{first} is {-overlap * 1000.0:.1f} mm away from {second}, "
-        f"wanted are {clearance * 1000.0:.1f} mm"
+        f"required are {clearance * 1000.0:.1f} mm"
     )

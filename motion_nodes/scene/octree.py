@@ -72,13 +72,13 @@ def decode(data: bytes, resolution: float, binary: bool = True) -> Voxels | None
         binary: which format.
 
     Raises:
-        InvalidCommand: the data is no tree, or has too many nodes or voxels.
+        InvalidCommand: the data is not an octree, or has too many nodes or voxels.
     """
     size = 2 if binary else _FULL.itemsize
     if not data:
         return None
     if len(data) % size or len(data) > size * _NODES:
-        raise InvalidCommand(f"{len(data)} bytes are no tree: nodes have {size} bytes.")
+        raise InvalidCommand(f"{len(data)} bytes are not an octree: nodes have {size} bytes.")
     if binary:
         pairs = np.frombuffer(data, "<u2").astype(np.int64)
         marks = (pairs[:, None] >> (2 * np.arange(8))) & 3
@@ -113,7 +113,7 @@ def _occupied(inner: NDArray[np.bool_], full: NDArray[np.bool_], binary: bool) -
     count = len(inner)
     height = np.concatenate([[0], np.cumsum(inner.sum(axis=1) - 1)])
     if height[-1] != -1 or height[:-1].min() < 0:
-        raise InvalidCommand("the data of an octomap is no tree; is its flag 'binary' right?")
+        raise InvalidCommand("the data of an octomap is not an octree; is its flag 'binary' right?")
     by_height = np.sort(height * (count + 1) + np.arange(count + 1))
     leaves: list[Keys] = []
     places, keys = np.zeros(1, np.int64), np.zeros(1, np.int64)

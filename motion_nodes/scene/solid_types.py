@@ -117,7 +117,7 @@ def type_of(solid: Any) -> SolidType:
     if known is None:
         names = ", ".join(kind.__name__ for kind in TYPES)
         raise InvalidCommand(
-            f"{type(solid).__name__} is no shape of the scene; use one of {names}, a triangle "
+            f"{type(solid).__name__} is not a supported shape; use one of {names}, a triangle "
             "mesh, or register_solid()."
         )
     return known

@@ -87,8 +87,8 @@ def parse_camera(word: str) -> MountedCamera:
     found = _WORD.fullmatch(word.strip())
     if found is None:
         raise InvalidConfig(
-            f"'{word}' is no camera; write [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW], such as "
-            "camera:=panda_link0@1.3,0,0.9,0,0.6,3.14"
+            f"'{word}' is not a camera; write [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW], such "
+            "as camera:=panda_link0@1.3,0,0.9,0,0.6,3.14"
         )
     try:
         at = [float(x) for x in found["at"].split(",")]

@@ -119,8 +119,8 @@ def parse_free_body(word: str) -> FreeBody:
     found = _WORD.fullmatch(word.strip())
     if found is None or found["shape"] not in _SHAPES:
         raise InvalidConfig(
-            f"'{word}' is no object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, sphere, "
-            "cylinder, drawer or mesh, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
+            f"'{word}' is not an object; write NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW], with box, "
+            "sphere, cylinder, drawer or mesh, such as cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025"
         )
     kind, count = _SHAPES[found["shape"]]
     file, sizes = "", found["size"]

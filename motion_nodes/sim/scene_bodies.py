@@ -201,7 +201,7 @@ def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, solid: Solid | Array, name
         geom.size[:] = (0.0, 0.0, 1.0)
     else:
         if not isinstance(solid, np.ndarray):
-            raise InvalidCommand(f"{type(solid).__name__.lower()} is no shape of the simulation")
+            raise InvalidCommand(f"{type(solid).__name__.lower()} is not a shape of the simulation")
         geom.type, geom.meshname = kind.mjGEOM_MESH, name
         # Shell: these bodies need no mass, and the volume of a plate may be nothing.
         shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL

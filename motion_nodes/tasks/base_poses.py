@@ -45,7 +45,7 @@ def parse_places(words: Sequence[str]) -> dict[str, tuple[float, float, float]]:
             numbers = []
         if found is None or len(numbers) not in (2, 3) or not all(map(math.isfinite, numbers)):
             raise InvalidConfig(
-                f"'{word}' is no place; write NAME:=X,Y[,YAW], such as kitchen:=2.0,1.5,1.57",
+                f"'{word}' is not a place; write NAME:=X,Y[,YAW], such as kitchen:=2.0,1.5,1.57",
                 field="places",
             )
         name = found["name"].strip()

@@ -27,7 +27,7 @@ class JointPath:
     breaks: Array
     """Bounds of the pieces, increasing, shape (m + 1,)."""
     coefficients: Array
-    """Lowest power first, in the distance from the begin of a piece, shape (m, d + 1, n)."""
+    """Lowest power first, in the distance from the start of a piece, shape (m, d + 1, n)."""
     stops: Array
     """Distances of corners, at which the joints have to stop; shape (c,)."""
 

@@ -115,7 +115,7 @@ class OnlineLimiter:
         self._frame_acceleration: Array = np.zeros(self._n)
         """Accelerations of moving goals; 0 for others."""
         self._fastest: Array = self._velocity_limit.copy()
-        """Velocity limits on the way."""
+        """Velocity limits during the motion."""
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
@@ -225,7 +225,7 @@ class OnlineLimiter:
             self._asked = None
             self._frame[:] = self._frame_acceleration[:] = 0.0
             self._tell_state()
-            raise MotionError(f"no way to the target within the limits: {error}") from error
+            raise MotionError(f"no trajectory to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
         self.velocity[:] = self._frame + self._output.new_velocity

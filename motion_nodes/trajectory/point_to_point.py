@@ -158,7 +158,8 @@ def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
         for value in (extremes.min, extremes.max):
             if not limits.lower[j] - _BEYOND <= value <= limits.upper[j] + _BEYOND:
                 raise Infeasible(
-                    f"on the way joint {limits.names[j]} would get to {value:.6g}; its limits are "
-                    f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}: begin or end slower",
+                    f"between start and goal, joint {limits.names[j]} would reach {value:.6g}; its "
+                    f"limits are {limits.lower[j]:.6g} to {limits.upper[j]:.6g}: start or end "
+                    "slower",
                     field=limits.names[j],
                 )

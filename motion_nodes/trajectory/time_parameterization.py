@@ -158,8 +158,7 @@ def distinct_waypoints(points: Array) -> Array:
     moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > _SAME
     if not moved.any():
         raise Infeasible(
-            f"all {len(points)} waypoints are equal: there is nothing to move, and a motion of no "
-            "duration is not made",
+            f"all {len(points)} waypoints are equal: the motion would have no duration",
             field="waypoints",
         )
     return np.asarray(points[np.concatenate([[True], moved])], dtype=np.float64)

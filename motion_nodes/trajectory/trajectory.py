@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of joint trajectories: begin, end, and states in between."""
+"""Interface of joint trajectories: start, end, and states in between."""
 
 from __future__ import annotations
 

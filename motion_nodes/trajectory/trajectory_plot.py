@@ -178,7 +178,7 @@ def _tool_views(tool: Array, y: float) -> list[str]:
             (middle[i] - wide, middle[i] + wide), (middle[j] - half, middle[j] + half), "x [m]",
         )  # fmt: skip
         axes.curve(tool[:, i], tool[:, j], COLOURS[0], width=2.0)
-        axes.dot(float(tool[0, i]), float(tool[0, j]), COLOURS[2], "begin")
+        axes.dot(float(tool[0, i]), float(tool[0, j]), COLOURS[2], "start")
         axes.dot(float(tool[-1, i]), float(tool[-1, j]), COLOURS[1], "end")
         parts.append(axes.svg())
     return parts

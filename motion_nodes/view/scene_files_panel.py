@@ -73,7 +73,7 @@ class SceneFilesPanel:
 
 
 def saved_objects(scene: Scene) -> tuple[WorldObject, ...]:
-    """Return the objects of a scene that belong into a file: no scenery, and no octomap."""
+    """Return the objects of a scene to be saved: all but scenery and octomap."""
     items = scene.objects.values()
     return tuple(item for item in items if item.kind != SCENERY and item.name != OCTOMAP)
 

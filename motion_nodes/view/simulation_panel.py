@@ -30,7 +30,7 @@ class SimulationPanel:
         self._paused, self._text = False, ""
         with gui.add_folder("Simulation", expand_by_default=False):
             self.pause = gui.add_button(
-                PAUSE, color=SECONDARY, hint="Simulated time stands still; robots do, too."
+                PAUSE, color=SECONDARY, hint="Pauses simulated time and with it all robots."
             )
             self.reset = gui.add_button(
                 "Reset", color=SECONDARY, icon=viser.Icon.RESTORE,
@@ -45,7 +45,7 @@ class SimulationPanel:
         """Store whether the simulation is paused, and a line below the buttons.
 
         Args:
-            paused: whether simulated time stands still.
+            paused: whether simulated time is paused.
             text: the line; None: unchanged.
 
         Returns:

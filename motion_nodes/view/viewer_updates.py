@@ -270,7 +270,7 @@ class ViewerUpdates(ViewerCallbacks):
         """Show whether the simulation is paused.
 
         Args:
-            paused: whether simulated time stands still.
+            paused: whether simulated time is paused.
             text: a line below the buttons; None: unchanged.
         """
         if self._simulation is not None and self._simulation.set_state(paused, text):

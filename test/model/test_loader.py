@@ -232,7 +232,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
         ["j1", "fixed"],
         r"'fixed' is not an actuated joint.*Available: j1, j2",
     ),
-    "joint twice": (ARM, "groups.arm.joints", ["j1", "j1"], r"joint 'j1' stands twice"),
+    "joint twice": (ARM, "groups.arm.joints", ["j1", "j1"], r"joint 'j1' is listed twice"),
     "joints out of order": (
         ARM,
         "groups.arm.joints",
@@ -321,12 +321,12 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
         ["j11"],
         r"base\.left_wheel_names: 'j11' is not a joint.*Did you mean 'j1'",
     ),
-    "one wheel on both sides": (BASE, "base.left_wheel_names", ["j2"], r"joint 'j2' stands twice"),
+    "one wheel on both sides": (BASE, "base.left_wheel_names", ["j2"], r"'j2' is listed twice"),
     "more wheels left": (
         BASE,
         "base.left_wheel_names",
         ["j1", "j2"],
-        r"stands twice|differ in length",
+        r"is listed twice|differ in length",
     ),
     "number without source": (
         BASE,
@@ -344,7 +344,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str, object, str]] = {
         BASE,
         "sources.base.wheel_size",
         "x",
-        r"sources: 'base\.wheel_size' is no number",
+        r"sources: 'base\.wheel_size' is not a number",
     ),
     "empty source": (ARM, "sources.drives", "", r"sources\.drives: expected text of length"),
 }

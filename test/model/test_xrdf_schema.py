@@ -90,7 +90,7 @@ MISTAKES = [
     ("[slew, lift]", "[slew, slew]", "cspace.joint_names has 'slew' twice"),
     ("geometry: outside", "geometry: outsid", "Did you mean 'outside'"),
     ("clone: [outside, inside]", "clone: [outside, all]", "geometry.all.clone leads back"),
-    ("clone: [outside, inside]", "clone: [outsid]", "names 'outsid', which is no group"),
+    ("clone: [outside, inside]", "clone: [outsid]", "names 'outsid', which is not a group"),
     ("clone: [outside, inside]", "clone: outside", "geometry.all.clone: expected a list"),
     ("{stick: 0.01}", "{stick: -0.06}", "with which a sphere of radius 0.06 m vanishes"),
     ("[0.2, 0, 0]", "[0.2, 0]", "spheres.stick[0].center: expected a list of length 3, got 2"),
@@ -99,7 +99,7 @@ MISTAKES = [
     ("joint_type: FIXED", "joint_type: REVOLUTE", "joint_type is 'REVOLUTE'"),
     ("{w: 1.0, xyz: [0, 1.0, 0]}", "{w: 0.0, xyz: [0, 0, 0]}", "orientation is zero"),
     ("set_base_frame: foot", "set_base: foot", "set_base is not a field"),
-    ("{slew: 0.5", "{slew: 0.5, slew: 0.6", "the field 'slew' stands twice"),
+    ("{slew: 0.5", "{slew: 0.5, slew: 0.6", "the field 'slew' is defined twice"),
 ]
 
 
@@ -145,12 +145,12 @@ def test_a_urdf_with_an_xrdf_is_a_robot(tmp_path, caplog):
 
 
 ROBOT_MISTAKES = [
-    ("[slew, lift]", "[slew, lifd]", "'lifd' is no joint of the URDF", "Did you mean 'lift'"),
+    ("[slew, lift]", "[slew, lifd]", "'lifd' is not a joint of the URDF", "Did you mean 'lift'"),
     ("[slew, lift]", "[slew, grip_other]", "can be moved by itself", ""),
     ("tool_frames: [tcp]", "tool_frames: [tpc]", "tool_frames: 'tpc' is not a link", "'tcp'"),
     ("      stick: [", "      stik: [", "geometry.outside: 'stik' is not a link", "'stick'"),
     ("lift: -0.7", "lift: -7", "default_joint_positions: lift is -7; the URDF allows -2 to 1", ""),
-    ("lift: -0.7", "left: -0.7", "default_joint_positions: left is no joint", "lift"),
+    ("lift: -0.7", "left: -0.7", "default_joint_positions: left is not a joint", "lift"),
     ("set_base_frame: foot", "set_base_frame: feet", "'feet' is not a link of the URDF", "foot"),
     ("frame_name: tcp", "frame_name: palm", "'palm' is in the URDF already", ""),
     ("parent_frame_name: palm", "parent_frame_name: plam", "'plam' is not a link", "'palm'"),

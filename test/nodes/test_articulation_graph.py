@@ -142,7 +142,7 @@ def test_all_or_nothing(graph):
     graph.give(joint_names=[], joint_indices=[0, 9])
     graph.refused("joint index 9 is not allowed")
     graph.give(joint_indices=[0, 1], robot_path="/car")
-    graph.refused("robot_path '/car' is no robot here")
+    graph.refused("robot_path '/car' is not a known robot")
     graph.give(robot_path="/left")
     assert close(graph.execute(), panda_joint1=(0.1, NO, NO), panda_joint2=(0.1, NO, NO))
 

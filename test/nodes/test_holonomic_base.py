@@ -213,7 +213,7 @@ def test_geometry_may_be_changed_while_it_runs(base):
         ({"wheel_radii": [0.04, 0.04]}, "wheel_radii has 2 entries for 3 wheel_names"),
         ({"wheel_radii": [0.04, 0.0, 0.04]}, "wheel_radii is 0.0; it must be above 0"),
         ({"roller_angle_deg": [90.0, 0.0, 90.0]}, "rollers along the wheel's axis"),
-        ({"wheel_x": [0.0] * 3, "wheel_y": [0.0] * 3}, "stand on the same spot"),
+        ({"wheel_x": [0.0] * 3, "wheel_y": [0.0] * 3}, "have the same position"),
         ({"wheel_axis_yaw": [0.0, math.nan, 0.0]}, "wheel_axis_yaw is nan"),
         ({"kinematics__base_frame_offset__theta": math.inf}, "base_frame_offset.theta is inf"),
         ({"linear_gain": -1.0}, "linear_gain"),

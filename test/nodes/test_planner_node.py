@@ -233,7 +233,7 @@ def test_a_line_that_ends_early_says_where_and_why(planner):
     assert answer.error_code.val == Codes.SUCCESS
     assert 0.05 < answer.fraction < 0.9
     assert way[-1][2] == pytest.approx(2.0 * answer.fraction, abs=0.02)
-    assert "% of the way" in answer.error_code.message
+    assert "% of the path" in answer.error_code.message
 
 
 def test_the_speed_of_the_tool_is_kept(planner):

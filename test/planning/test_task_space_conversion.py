@@ -160,7 +160,7 @@ def test_a_path_out_of_reach_says_how_far_and_why():
     assert 0.05 < generator.last.fraction < 0.3
     assert "the tool's path was followed for" in generator.failure
     assert "of 2 " in generator.failure
-    assert "no joint values lead on" in generator.failure
+    assert "no inverse kinematics solution continues the path" in generator.failure
     # What was followed is near the path up to its end.
     chain = chain_of("franka")
     tool = chain.kinematics.pose(generator.last.waypoints[-1], chain.tip)

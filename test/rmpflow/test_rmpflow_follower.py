@@ -361,7 +361,7 @@ def test_a_trap_is_told_within_two_seconds_of_standstill():
         moved = robot.now if np.linalg.norm(robot.tool_speed[:3]) > 0.02 else moved
         assert robot.now < 8.0
     assert robot.now - moved < 2.0
-    assert "comes no nearer" in robot.follower.text
+    assert "no progress towards the target" in robot.follower.text
 
 
 def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():

@@ -39,7 +39,7 @@ def test_clearance_is_that_from_the_world_not_from_itself(franka: Robot) -> None
         checker.set_clearance(gap + 1e-4)
         assert not checker.is_free(q)
         assert {c.kind for c in checker.explain(q)} == {"world"}
-        assert any("wanted are" in text for text in checker.problems(q))
+        assert any("required are" in text for text in checker.problems(q))
         checker.set_clearance(0.1)
         assert not checker.exact.is_free(q)
         assert {c.kind for c in checker.exact.explain(q)} == {"world"}

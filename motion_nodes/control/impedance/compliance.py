@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 class Compliance:
     """Applies an impedance law to the joints of an :class:`ArticulationController`.
 
-    The references of these joints follow the measured state, so that whatever takes them begins
+    The references of these joints follow the measured state, so that the next owner starts
     there.
     """
 

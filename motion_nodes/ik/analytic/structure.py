@@ -77,7 +77,7 @@ def find_structures(
     count = len(lines)
     if count not in (6, 7):
         raise InvalidConfig(
-            f"{robot}: closed forms are for 6 turning joints, or 7 of which one is free; this "
+            f"{robot}: closed forms are for 6 revolute joints, or 7 of which one is free; this "
             f"chain has {count}: {', '.join(names)}."
         )
     if count == 6 and free is not None:

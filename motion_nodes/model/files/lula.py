@@ -187,4 +187,4 @@ def _spheres_data(xrdf: Xrdf, world: WorldCollision) -> list[dict[str, Any]]:
 def _refuse_twice(names: list[str] | tuple[str, ...], path: str) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InvalidDescription(f"{path}: '{twice}' stands twice.")
+        raise InvalidDescription(f"{path}: '{twice}' is listed twice.")

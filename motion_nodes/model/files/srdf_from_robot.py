@@ -63,7 +63,7 @@ def _states(robot: Robot, group: Group) -> Iterator[SrdfState]:
 
 
 def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
-    """Return the end effector of a group that is no chain but attached to one, e.g. a gripper."""
+    """Return the end effector of a group that is attached to a chain, e.g. a gripper."""
     if group.tip is not None:
         return None
     ways = [robot.tree.path(robot.tree.root, robot.tree.joint(j).child) for j in group.joints]

@@ -76,7 +76,7 @@ def _groups(
         moving = srdf.group_joints(group.name, tree)
         joints = tuple(n for n in moving if n in tree.joint_names and n not in passive)
         if not joints:
-            _LOG.warning("%s: group '%s' is left out: none of its joints moves", where, group.name)
+            _LOG.warning("%s: group '%s' is ignored: it has no movable joints", where, group.name)
             continue
         alone = len(group.chains) == 1 and not (group.joints or group.links or group.groups)
         # A chain with mimic or passive joints has no inverse kinematics of its own.

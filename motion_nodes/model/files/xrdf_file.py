@@ -139,7 +139,7 @@ def real_spheres(spheres: Any, path: str) -> Any:
         if isinstance(entries, list) and any(map(_has_no_size, entries)):
             found[link] = [entry for entry in entries if not _has_no_size(entry)]
             _LOG.warning(
-                "%s.%s: a sphere with a radius of 0 or less stands for nothing; it is left out",
+                "%s.%s: a sphere with a radius of 0 or less is a placeholder; it is ignored",
                 *(path, link),
             )
     return found
@@ -171,7 +171,7 @@ def _complaints(xrdf: Xrdf, world: str) -> Iterator[tuple[str, str]]:
         for other in group.clone:
             if other not in xrdf.geometry:
                 hint = did_you_mean(other, xrdf.geometry)
-                yield f"geometry.{name}.clone", f"names '{other}', which is no group.{hint}"
+                yield f"geometry.{name}.clone", f"names '{other}', which is not a group.{hint}"
             elif name in with_clones(xrdf.geometry, other):
                 yield f"geometry.{name}.clone", f"leads back to itself over '{other}'."
     for path, part in ((world, xrdf.world_collision), ("self_collision", xrdf.self_collision)):
@@ -179,7 +179,7 @@ def _complaints(xrdf: Xrdf, world: str) -> Iterator[tuple[str, str]]:
             continue
         if part.geometry not in xrdf.geometry:
             hint = did_you_mean(part.geometry, xrdf.geometry)
-            yield f"{path}.geometry", f"is '{part.geometry}', which is no group of geometry.{hint}"
+            yield f"{path}.geometry", f"is '{part.geometry}', not a group of geometry.{hint}"
             continue
         spheres = xrdf.spheres(part.geometry)
         for link, buffer in part.buffer_distance.items():

@@ -159,7 +159,7 @@ def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames)
     """Reject unknown joints and links."""
     for name in xrdf.cspace.joint_names:
         if name not in tree.joint_names:
-            why = "is no joint of the URDF that can be moved by itself"
+            why = "is not a joint of the URDF that can be moved by itself"
             hint = did_you_mean(name, tree.joint_names)
             raise InvalidDescription(f"{where}: {names.joints}: '{name}' {why}.{hint}")
     links: list[tuple[str, Iterable[str]]] = [(names.tools, xrdf.tool_frames)]
@@ -183,7 +183,8 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
         path = f"{where}: {names.home}: {name}"
         joint = tree.joints.get(name)
         if joint is None:
-            raise InvalidDescription(f"{path} is no joint.{did_you_mean(name, tree.joint_names)}")
+            hint = did_you_mean(name, tree.joint_names)
+            raise InvalidDescription(f"{path} is not a joint.{hint}")
         if name not in tree.joint_names:
             why = "is fixed" if joint.mimic is None else f"mimics {joint.mimic.joint}"
             _LOG.warning("%s has no effect: the joint %s", path, why)

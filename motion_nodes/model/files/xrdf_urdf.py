@@ -107,7 +107,7 @@ def _let_move(root: Any, change: RemoveMimic, path: str) -> None:
     mimics = [name for name, joint in joints.items() if joint.find("mimic") is not None]
     if change.joint_name not in mimics:
         raise InvalidDescription(
-            f"{path}.joint_name: '{change.joint_name}' is no joint of the URDF that mimics another."
+            f"{path}.joint_name: '{change.joint_name}' is not a mimic joint of the URDF."
             f"{did_you_mean(change.joint_name, mimics)}"
         )
     joint = joints[change.joint_name]

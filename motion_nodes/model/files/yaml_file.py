@@ -67,7 +67,7 @@ class _Loader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(
                     None,
                     None,
-                    f"the field '{key}' stands twice (first in line {seen[key]})",
+                    f"the field '{key}' is defined twice (first in line {seen[key]})",
                     key_node.start_mark,
                 )
             if isinstance(key, Hashable):
@@ -139,7 +139,7 @@ def read_yaml(file: Path, *, tagged: bool = False) -> Any:
         tagged: accept tags of Python objects, whose data is returned as plain data.
 
     Raises:
-        InvalidDescription: names the file and the place of a syntax error, or it is no mapping.
+        InvalidDescription: names the file and the place of a syntax error, or it is not a mapping.
     """
     try:
         text = file.read_text(encoding="utf-8")

@@ -102,7 +102,7 @@ def _kind(joint: Any, where: str) -> JointKind:
             f"single ones. Allowed: {', '.join(_KINDS)}."
         )
     raise InvalidDescription(
-        f"{where}: type '{joint.type}' is no joint type.{did_you_mean(str(joint.type), _KINDS)}"
+        f"{where}: type '{joint.type}' is not a joint type.{did_you_mean(str(joint.type), _KINDS)}"
     )
 
 

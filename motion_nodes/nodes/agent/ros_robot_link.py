@@ -188,7 +188,7 @@ class RosRobotLink:
             self._task_under_way = False
 
     def cancel(self) -> None:
-        """Cancel what is under way."""
+        """Cancel active goals."""
         for action in (self._execute, self._grip):
             action.cancel()
         if self._task_under_way:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of the simulated depth cameras; their images are rendered in a thread beside the loop."""
+"""Topics of the simulated depth cameras; their images are rendered in a separate thread."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Probe:
         self._reports = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
 
     def obey(self, line: bytes, now: float) -> None:
-        """Do what a line of the supervisor asks for."""
+        """Execute a command line of the supervisor."""
         try:
             order = json.loads(line)
             if "targets" in order:

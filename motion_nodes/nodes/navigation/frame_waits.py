@@ -45,7 +45,7 @@ class _Waiting:
 
 
 class FrameWaits:
-    """Starts requests, again and again until their frame is known; in the executor."""
+    """Retries requests until their frame is known; in the executor."""
 
     def __init__(self, node: MotionNode[Any]) -> None:
         """Create the timer of the retries."""

@@ -172,7 +172,7 @@ def outline_of(params: NavigatorParams, robot: Robot) -> Footprint:
     """Return the footprint of the parameters, else that of the robot.
 
     Raises:
-        InvalidConfig: it is no polygon.
+        InvalidConfig: it is not a polygon.
     """
     numbers = list(params.footprint)
     if not numbers:

@@ -61,7 +61,7 @@ class ObstacleParams(RobotParams):
     )  # fmt: skip
     obstacles_sensor_silent: str = param(
         "hold", name="obstacles.sensor_silent",
-        doc="If a sensor is silent: hold (the base stops and waits), or ignore (it goes on with "
+        doc="If a sensor is silent: hold (the base stops and waits), or ignore (it continues with "
         "the remembered obstacles).",
         one_of=POLICIES,
     )  # fmt: skip

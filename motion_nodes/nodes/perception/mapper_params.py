@@ -30,8 +30,8 @@ class MapperParams(FramedParams):
     )  # fmt: skip
     depth_images: tuple[str, ...] = param(
         (),
-        doc="Topics of depth images (sensor_msgs/Image); the topic camera_info beside each gives "
-        "the intrinsics.",
+        doc="Topics of depth images (sensor_msgs/Image); camera_info in the namespace of each "
+        "contains the intrinsics.",
         read_only=True,
     )
     map_frame: str = param(

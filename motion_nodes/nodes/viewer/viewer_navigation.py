@@ -55,7 +55,7 @@ class WatchedNavigation:
         viewer.set_drive_message(self._name, f"driving to {x:.2f}, {y:.2f} m", driving=True)
 
     def cancel(self) -> None:
-        """Cancel the goal under way, if there is one."""
+        """Cancel the active goal, if any."""
         if self._work is not None:
             self._action.cancel()
 

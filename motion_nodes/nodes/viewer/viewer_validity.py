@@ -21,7 +21,7 @@ SERVICE = "check_state_validity"
 
 
 class WatchedValidity:
-    """Asks the kinematics service of one arm, where it runs; one request at a time, the newest."""
+    """Client of the kinematics service of one arm; one request at a time, the newest."""
 
     def __init__(
         self, node: MotionNode[Any], robot: Robot, name: str, namespace: str, jobs: ExecutorQueue

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planners beside the default one: RRT, RRT*, and the RRT in task space."""
+"""Alternatives to the default planner: RRT, RRT*, and RRT in task space."""

@@ -186,7 +186,7 @@ def within_constraints(
     kept = found.path[: max(1, last - 1)]
     share = found.fraction * (len(kept) - 1) / max(1, len(found.path) - 1)
     words = every.in_words(found.path[last - 1]) or fault
-    reason = f"at {100.0 * share:.3g} % of the way: {words}"
+    reason = f"at {100.0 * share:.3g} % of the path: {words}"
     return CartesianPath(kept, share, CartesianStop.CONSTRAINTS, reason)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uniform B-splines over a parameter from 0 to 1, that begin and end at their first and last point.
+"""Uniform B-splines over a parameter from 0 to 1, clamped at their first and last point.
 
 Source: C. de Boor, "A Practical Guide to Splines", 1978, chapters IX and X.
 """
