@@ -69,7 +69,7 @@ class LimitCentring:
         self._factor = np.where(usable, 1.0 / np.where(usable, half, 1.0) ** 2, 0.0)
 
     def value(self, q: Array) -> float:
-        """Return the squared distance from the middle, each joint as a fraction of its range."""
+        """Return half the sum of squared distances, each as a fraction of half a joint range."""
         return float(0.5 * self._factor @ (q - self._middle) ** 2)
 
     def gradient(self, q: Array) -> Array:

@@ -25,7 +25,7 @@ _WORD = 8
 
 
 def table_of(item: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return the table of a named tuple; nested tuples are flattened in order.
+    """Return the table of a named tuple, shape (k,); nested tuples are flattened in order.
 
     Args:
         item: contiguous arrays, integers and floats. The caller keeps it alive while the table is

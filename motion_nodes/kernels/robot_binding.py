@@ -107,7 +107,7 @@ class GeneratedCalls:
         self._many("pose", row, Q, out)
 
     def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the Jacobians of a row for many configurations."""
+        """Write the Jacobians of a row for many configurations, (m, 6, n)."""
         self._many("jacobian", row, Q, out)
 
     def load_frames(self) -> None:
@@ -171,7 +171,7 @@ class GenericCalls:
         self._generic.many_poses(self._model, Q, np.array([row], np.int32), out[:, np.newaxis])
 
     def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
-        """Write the Jacobians of a row for many configurations."""
+        """Write the Jacobians of a row for many configurations, (m, 6, n)."""
         self._generic.many_jacobians(self._model, Q, row, out)
 
     def load_frames(self) -> None:

@@ -61,7 +61,7 @@ def cross(a: Sequence[Any], b: Sequence[Any]) -> Vector:
 
 
 def factorized(ops: Ops, A: Matrix, least: float | None = None) -> tuple[Matrix, Vector, Vector]:
-    """Return the factorization L D L^T of a symmetric positive definite matrix.
+    """Return the factorization L D L^T of a symmetric positive definite matrix, shape (n, n).
 
     Args:
         ops: operations.

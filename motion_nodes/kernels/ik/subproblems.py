@@ -29,13 +29,13 @@ gives radii of some 1e-8 for a stretched arm."""
 
 @part
 def row(a: Array, i: int) -> Vector:
-    """Return a row of an array as a vector."""
+    """Return a row of an array as a vector of shape (3,)."""
     return a[i, 0], a[i, 1], a[i, 2]
 
 
 @part
 def dot(a: Vector, b: Vector) -> float:
-    """Return the inner product."""
+    """Return the inner product of two vectors of shape (3,)."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -59,13 +59,13 @@ def along(a: Vector, factor: float, b: Vector) -> Vector:
 
 @part
 def length(a: Vector) -> float:
-    """Return the length."""
+    """Return the length of a vector, in its unit [m, or -]."""
     return math.sqrt(dot(a, a))
 
 
 @part
 def times(R: Array, v: Vector) -> Vector:
-    """Return ``R v``."""
+    """Return ``R v``, shapes (3, 3) and (3,)."""
     return (
         R[0, 0] * v[0] + R[0, 1] * v[1] + R[0, 2] * v[2],
         R[1, 0] * v[0] + R[1, 1] * v[1] + R[1, 2] * v[2],
@@ -75,7 +75,7 @@ def times(R: Array, v: Vector) -> Vector:
 
 @part
 def back(R: Array, v: Vector) -> Vector:
-    """Return ``R^T v``."""
+    """Return ``R^T v``, shapes (3, 3) and (3,)."""
     return (
         R[0, 0] * v[0] + R[1, 0] * v[1] + R[2, 0] * v[2],
         R[0, 1] * v[0] + R[1, 1] * v[1] + R[2, 1] * v[2],
@@ -91,7 +91,7 @@ def turned(k: Vector, angle: float, v: Vector) -> Vector:
 
 @part
 def turned_by(k: Vector, c: float, s: float, v: Vector) -> Vector:
-    """Return a vector rotated by an angle with a given cosine and sine: Rodrigues' formula."""
+    """Return a vector, shape (3,), rotated by an angle with a given cosine and sine (Rodrigues)."""
     part = (1.0 - c) * dot(k, v)
     side = cross(k, v)
     return (
@@ -165,7 +165,7 @@ def angles_to_plane(
 def angles_to_distance(
     k: Vector, p: Vector, q: Vector, d: float, usual: float, slack: float
 ) -> tuple[int, float, float]:
-    """Return the angles about k for which the rotated p is at distance d from q (problem 3).
+    """Return angles [rad] about k for which the rotated p is at distance d [m] from q (problem 3).
 
     For the other arguments see :func:`angles_to_plane`.
     """
@@ -189,7 +189,7 @@ def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vecto
 
 @part
 def within(room: Array, i: int, angle: float) -> bool:
-    """Return whether an angle, possibly plus full turns, can be within the limits of a joint."""
+    """Return whether an angle [rad], possibly plus full turns, can be within a joint's limits."""
     x = (angle - room[0, i]) / _TURN
     return bool(_TURN * (x - math.floor(x)) <= room[1, i])
 

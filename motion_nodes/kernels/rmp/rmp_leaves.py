@@ -40,7 +40,7 @@ class Leaf:
 
 
 def collision_coefficients(p: Any) -> dict[str, float]:
-    """Return the coefficients of the RMP of distances."""
+    """Return the coefficients of the RMP of distances by name [SI units, m, s]."""
     return {
         "damping": p.damping_gain,
         "per_damping_length": 1.0 / p.damping_std_dev,
@@ -110,7 +110,7 @@ def _damping(s: Any) -> dict[str, float]:
 
 
 def axis_coefficients(s: Any) -> dict[str, float]:
-    """Return the coefficients of the tool's axes."""
+    """Return the coefficients of the axes of the tool by name [SI units, m, s]."""
     p = s.axis_target_rmp
     gains = {"gain": p.accel_p_gain, "damping": p.accel_d_gain, "metric": p.metric_scalar}
     return {**gains, **_boost(p)}

@@ -225,7 +225,7 @@ def obstacle_field(name: str) -> str:
 
 
 def new_memory(model: RmpModel) -> NDArray[np.float64]:
-    """Return memory with the robot's spheres, none of them in use."""
+    """Return memory with the robot's spheres, shape (size,), none of them in use."""
     at = rmp_layout(model)
     memory = np.zeros(at.size)
     memory[at["radius"] : at["nearest"]] = -10.0 * FAR

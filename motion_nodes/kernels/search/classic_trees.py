@@ -95,7 +95,7 @@ def distance(space: TreeSpace, a: Array, b: Array) -> float:
 
 @part
 def nearest(space: TreeSpace, nodes: Array, count: int, q: Array) -> int:
-    """Return the node closest to a configuration."""
+    """Return the node closest to a configuration, shape (n,)."""
     best, least, turning = 0, math.inf, space.wraps.any()
     for i in range(count):
         square = square_below(space, nodes, i, q, least, turning)
@@ -130,7 +130,7 @@ def square_below(
 
 @part
 def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> float:
-    """Write the end of a step of max length from a towards b; return its length."""
+    """Write the end of a step of max length [rad or m] from a towards b; return its length."""
     length = distance(space, a, b)
     share = min(1.0, step / length) if length > 0.0 else 0.0
     for k in range(a.shape[0]):
@@ -140,7 +140,7 @@ def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> floa
 
 @part
 def draw(space: TreeSpace, random: Any, checker: Checker, tries: int, out: Array) -> bool:
-    """Write a random collision-free configuration; return False if none was found."""
+    """Write a random collision-free configuration, shape (n,); return False if none was found."""
     n = out.shape[0]
     for _ in range(tries):
         for k in range(n):
@@ -173,7 +173,7 @@ def draw_near(
 
 @part
 def free_way(space: TreeSpace, checker: Checker, a: Array, b: Array, work: Array) -> bool:
-    """Return whether the straight edge from a to b is collision-free, b included."""
+    """Return whether the straight edge from a to b, shape (n,), is collision-free, b included."""
     n = a.shape[0]
     for k in range(n):
         work[k] = a[k] + way(space, k, a[k], b[k])

@@ -272,7 +272,7 @@ def shorten_on_manifold(
 def smooth_on_manifold(
     path: Array, space: TreeSpace, checker: Checker, manifold: Manifold, rounds: int
 ) -> None:
-    """Move waypoints towards the middle of their neighbours, along the manifold, in place."""
+    """Move waypoints, (k, n), towards the middle of their neighbours, along the manifold."""
     count, n = path.shape
     work, rows = make_work(manifold.both.shape[0], n), np.empty((3, n))
     for _ in range(rounds):

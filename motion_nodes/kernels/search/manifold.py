@@ -119,7 +119,7 @@ def _frame(manifold: Manifold, t: int, q: Array, work: Work) -> None:
 
 @bare_part
 def measure(manifold: Manifold, t: int, q: Array, work: Work) -> None:
-    """Write the components of a task constraint and their derivatives."""
+    """Write the components of a task constraint [m, rad], (6,), and their derivatives, (6, n)."""
     _frame(manifold, t, q, work)
     for i in range(6):
         work.values[i] = 0.0
@@ -131,7 +131,7 @@ def measure(manifold: Manifold, t: int, q: Array, work: Work) -> None:
 
 @bare_part
 def violation(manifold: Manifold, q: Array, work: Work) -> tuple[float, int]:
-    """Return the largest violation, and the number of violated rows in ``work``.
+    """Return the largest violation as a ratio to its margin, and the count of violated rows.
 
     Of alternatives the one that is violated least counts.
     """
@@ -172,7 +172,7 @@ def violation(manifold: Manifold, q: Array, work: Work) -> tuple[float, int]:
 
 @bare_part
 def project(manifold: Manifold, q: Array, work: Work) -> bool:
-    """Move a configuration inside the constraints and joint bounds; return whether it converged."""
+    """Move a configuration, (n,), inside constraints and bounds; return whether it converged."""
     n = q.shape[0]
     for d in range(n):
         q[d] = min(max(q[d], manifold.limits[0, d]), manifold.limits[1, d])

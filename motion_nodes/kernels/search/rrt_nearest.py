@@ -106,7 +106,7 @@ def ask(index: Index, q: Array, weights: Array) -> None:
 
 @inlined
 def nearest(index: Index, tree: int) -> tuple[int, float]:
-    """Return the node closest to the query point, and its distance in the metric."""
+    """Return the node closest to the query point, and its distance [weighted rad or m]."""
     if index.links[tree, 0, 0] < 0:
         best, who = _nearest_in_leaf(index, tree, 0)
         return int(who), math.sqrt(best)

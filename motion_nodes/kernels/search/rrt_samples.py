@@ -87,7 +87,7 @@ def begin(samples: Samples, random_seed: int) -> None:
 
 @inlined
 def draw_near(samples: Samples, d: int, least: float, greatest: float) -> None:
-    """Set the min and max position of a joint in start and goals."""
+    """Set the min and max position [rad or m] of a joint in start and goals."""
     low, width = samples.lower[0, d], samples.width[0, d]
     room = samples.margin * width
     near = max(low, least - room)

@@ -154,7 +154,7 @@ def grow_star(
 
 @part
 def best_cost(costs: Costs) -> float:
-    """Return the length of the best path, inf if there is none."""
+    """Return the length of the best path [weighted rad or m], inf if there is none."""
     end = costs.best[1]
     return costs.cost[costs.ends[end, 0]] + costs.rest[end] if end >= 0 else math.inf
 

@@ -126,7 +126,7 @@ def index_roots(space: ConnectSpace, trees: Trees) -> None:
 
 @inlined
 def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
-    """Return the node closest to a configuration and its distance in the metric."""
+    """Return the node closest to a configuration and its distance [weighted rad or m]."""
     rrt_nearest.ask(trees.places, q, space.weights)
     return rrt_nearest.nearest(trees.places, tree)
 

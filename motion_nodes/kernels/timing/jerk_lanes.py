@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 
-from motion_nodes.kernels.jit import bare_part
+from motion_nodes.kernels.jit import bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 LANES = 16
@@ -67,6 +67,18 @@ def state(rows: Array, W: Array) -> None:
         W[AT_K + i] = rows[6 * LANES + i] * b0 + rows[7 * LANES + i] * b1 + rows[8 * LANES + i] * b2
 
 
+@inlined
+def acceleration_at(E: Array, k: int, i: int, W: Array) -> float:
+    """Return an acceleration relative to its limit; of the changes of X and U: its change."""
+    return E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i]
+
+
+@inlined
+def jerk_at(E: Array, k: int, i: int, W: Array) -> float:
+    """Return a jerk relative to its limit and to y; of the changes of X, U and K: its change."""
+    return E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i] + E[k, 2 * LANES + i] * W[AT_K + i]
+
+
 @bare_part
 def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
     """Begin a place: write the contributions of the duration and the velocity limit."""
@@ -91,7 +103,7 @@ def acceleration_terms(E: Array, m: Array, first: int, last: int, W: Array) -> N
     for k in range(first, last):
         for i in range(LANES):
             e0, e1, m0, m1 = E[k, i], E[k, LANES + i], m[k, i], m[k, LANES + i]
-            a = e0 * W[AT_X + i] + e1 * W[AT_U + i]
+            a = acceleration_at(E, k, i, W)
             inverse = 1.0 / (1.0 - a * a)  # one division for the inverses of both slacks
             p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
             h = m0 * p0 + m1 * p1
@@ -111,7 +123,7 @@ def jerk_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
             y = W[AT_Y + i]
             f0, f1, f2 = E[k, i], E[k, LANES + i], E[k, 2 * LANES + i]
             m2, m3 = m[k, i], m[k, LANES + i]
-            j = f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]
+            j = jerk_at(E, k, i, W)
             inverse = 1.0 / (y * y - j * j)
             p2, p3 = inverse * (y + j), inverse * (y - j)
             d = 0.5 * y * y * y
@@ -201,7 +213,7 @@ def acceleration_start(E: Array, m: Array, first: int, last: int, W: Array) -> N
     """The same for the slacks of acceleration limits."""
     for k in range(first, last):
         for i in range(LANES):
-            a = E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i]
+            a = acceleration_at(E, k, i, W)
             m[k, i], m[k, LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
 
 
@@ -210,9 +222,7 @@ def jerk_start(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """The same for the slacks of jerk limits."""
     for k in range(first, last):
         for i in range(LANES):
-            X = W[AT_X + i]
-            y = 1.0 / math.sqrt(X)
-            j = E[k, i] * X + E[k, LANES + i] * W[AT_U + i] + E[k, 2 * LANES + i] * W[AT_K + i]
+            y, j = 1.0 / math.sqrt(W[AT_X + i]), jerk_at(E, k, i, W)
             m[k, i], m[k, LANES + i] = 1.0 / (y - j), 1.0 / (y + j)
 
 
@@ -231,7 +241,7 @@ def acceleration_use(E: Array, first: int, last: int, W: Array) -> float:
     most = 0.0
     for k in range(first, last):
         for i in range(LANES):
-            most = max(most, abs(E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i]))
+            most = max(most, abs(acceleration_at(E, k, i, W)))
     return most
 
 
@@ -241,7 +251,6 @@ def jerk_use(E: Array, first: int, last: int, W: Array) -> float:
     cube = 0.0
     for k in range(first, last):
         for i in range(LANES):
-            X = W[AT_X + i]
-            j = E[k, i] * X + E[k, LANES + i] * W[AT_U + i] + E[k, 2 * LANES + i] * W[AT_K + i]
-            cube = max(cube, j * j * X)
+            j = jerk_at(E, k, i, W)
+            cube = max(cube, j * j * W[AT_X + i])
     return math.pow(cube, 1.0 / 3.0)

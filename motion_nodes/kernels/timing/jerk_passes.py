@@ -263,7 +263,7 @@ def step_lengths(
     W: Array,
     D: Array,
 ) -> tuple[float, float]:
-    """Write the multipliers' changes; return max step lengths of coefficients and multipliers."""
+    """Write the multipliers' changes; return max step lengths, as fractions of the step."""
     _fill(W, LESS_ROOM, 1e-9)
     _fill(W, LESS_MULTIPLIER, 1e-9)
     for block in range(len(rows)):
@@ -296,7 +296,7 @@ def advance(m: Array, dm: Array, share: float) -> None:
 
 @bare_part
 def factorize(band: Array, count: int) -> None:
-    """Factorize a banded matrix in place (Cholesky, L D L'), with inverses of D."""
+    """Factorize a banded matrix, (3, N), in place (Cholesky, L D L'), with inverses of D."""
     d0, d1, d2 = band[0], band[1], band[2]
     d0[0] = before = 1.0 / d0[0]
     factor = d1[1] * before
@@ -312,7 +312,7 @@ def factorize(band: Array, count: int) -> None:
 
 @bare_part
 def solve(band: Array, x: Array, count: int) -> None:
-    """Solve a factorized banded system."""
+    """Solve a factorized banded system, (3, N) and (N,)."""
     d0, d1, d2 = band[0], band[1], band[2]
     before, here = x[0], x[1] - d1[1] * x[0]
     x[1] = here

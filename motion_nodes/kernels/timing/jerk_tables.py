@@ -43,7 +43,7 @@ def fill_rows(spans: Array, order: IndexArray, rows: Array) -> None:
 
 @bare_part
 def write_state(spans: Array, b: Array, X: Array, U: Array) -> None:
-    """Write X and U at the grid."""
+    """Write X and U at the grid, (N + 1,) each."""
     last = len(spans) - 1
     for i in range(last + 2):
         before, after = spans[max(i - 1, 0)], spans[min(i, last)]

@@ -23,7 +23,7 @@ _LANES = 16
 def slopes(
     coefficients: Array, piece: int, at: float, d0: Array, d1: Array, d2: Array, d3: Array
 ) -> None:
-    """Write the path and its first three derivatives at a distance into a piece (Horner).
+    """Write the path and its first three derivatives, (n,) each, at a distance into a piece.
 
     The joints are the innermost loop, so that several are computed per instruction.
     """
@@ -40,7 +40,7 @@ def slopes(
 
 @bare_part
 def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
-    """Return distance along the path and its three time derivatives at a time into an interval."""
+    """Return distance along the path and three time derivatives at a time [s] into an interval."""
     s = first = second = third = 0.0
     for k in range(clock.shape[1] - 1, -1, -1):
         third = third * at + 3.0 * second
