@@ -37,7 +37,7 @@ class MemoryConfig:
     )
     memory: float = setting(
         30.0, doc="Time for which obstacles are remembered that the sensors do not see again, such "
-        "such as those behind others or outside the field of view.", unit="s", ge=0.0, le=3600.0,
+        "as those behind others or outside the field of view.", unit="s", ge=0.0, le=3600.0,
     )  # fmt: skip
     max_points: int = setting(
         4000, doc="Max number of remembered points; the farthest ones are dropped.", ge=100,

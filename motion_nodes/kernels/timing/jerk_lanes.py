@@ -68,15 +68,15 @@ def state(rows: Array, W: Array) -> None:
 
 
 @inlined
-def acceleration_at(E: Array, k: int, i: int, W: Array) -> float:
+def acceleration_at(e0: float, e1: float, i: int, W: Array) -> float:
     """Return an acceleration relative to its limit; of the changes of X and U: its change."""
-    return E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i]
+    return e0 * W[AT_X + i] + e1 * W[AT_U + i]
 
 
 @inlined
-def jerk_at(E: Array, k: int, i: int, W: Array) -> float:
+def jerk_at(f0: float, f1: float, f2: float, i: int, W: Array) -> float:
     """Return a jerk relative to its limit and to y; of the changes of X, U and K: its change."""
-    return E[k, i] * W[AT_X + i] + E[k, LANES + i] * W[AT_U + i] + E[k, 2 * LANES + i] * W[AT_K + i]
+    return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]
 
 
 @bare_part
@@ -103,7 +103,7 @@ def acceleration_terms(E: Array, m: Array, first: int, last: int, W: Array) -> N
     for k in range(first, last):
         for i in range(LANES):
             e0, e1, m0, m1 = E[k, i], E[k, LANES + i], m[k, i], m[k, LANES + i]
-            a = acceleration_at(E, k, i, W)
+            a = acceleration_at(e0, e1, i, W)
             inverse = 1.0 / (1.0 - a * a)  # one division for the inverses of both slacks
             p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
             h = m0 * p0 + m1 * p1
@@ -123,7 +123,7 @@ def jerk_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
             y = W[AT_Y + i]
             f0, f1, f2 = E[k, i], E[k, LANES + i], E[k, 2 * LANES + i]
             m2, m3 = m[k, i], m[k, LANES + i]
-            j = jerk_at(E, k, i, W)
+            j = jerk_at(f0, f1, f2, i, W)
             inverse = 1.0 / (y * y - j * j)
             p2, p3 = inverse * (y + j), inverse * (y - j)
             d = 0.5 * y * y * y
@@ -213,7 +213,7 @@ def acceleration_start(E: Array, m: Array, first: int, last: int, W: Array) -> N
     """The same for the slacks of acceleration limits."""
     for k in range(first, last):
         for i in range(LANES):
-            a = acceleration_at(E, k, i, W)
+            a = acceleration_at(E[k, i], E[k, LANES + i], i, W)
             m[k, i], m[k, LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
 
 
@@ -222,7 +222,8 @@ def jerk_start(E: Array, m: Array, first: int, last: int, W: Array) -> None:
     """The same for the slacks of jerk limits."""
     for k in range(first, last):
         for i in range(LANES):
-            y, j = 1.0 / math.sqrt(W[AT_X + i]), jerk_at(E, k, i, W)
+            y = 1.0 / math.sqrt(W[AT_X + i])
+            j = jerk_at(E[k, i], E[k, LANES + i], E[k, 2 * LANES + i], i, W)
             m[k, i], m[k, LANES + i] = 1.0 / (y - j), 1.0 / (y + j)
 
 
@@ -241,7 +242,7 @@ def acceleration_use(E: Array, first: int, last: int, W: Array) -> float:
     most = 0.0
     for k in range(first, last):
         for i in range(LANES):
-            most = max(most, abs(acceleration_at(E, k, i, W)))
+            most = max(most, abs(acceleration_at(E[k, i], E[k, LANES + i], i, W)))
     return most
 
 
@@ -251,6 +252,6 @@ def jerk_use(E: Array, first: int, last: int, W: Array) -> float:
     cube = 0.0
     for k in range(first, last):
         for i in range(LANES):
-            j = jerk_at(E, k, i, W)
+            j = jerk_at(E[k, i], E[k, LANES + i], E[k, 2 * LANES + i], i, W)
             cube = max(cube, j * j * W[AT_X + i])
     return math.pow(cube, 1.0 / 3.0)

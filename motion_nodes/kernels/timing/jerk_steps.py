@@ -63,7 +63,7 @@ def acceleration_predict(
     for k in range(first, last):
         for i in range(LANES):
             m0, m1, e0, e1 = m[k, i], m[k, LANES + i], E[k, i], E[k, LANES + i]
-            a, da = acceleration_at(E, k, i, W), acceleration_at(E, k, i, D)
+            a, da = acceleration_at(e0, e1, i, W), acceleration_at(e0, e1, i, D)
             inverse = 1.0 / (1.0 - a * a)
             p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
             r0, r1 = da * p0, -da * p1
@@ -86,7 +86,7 @@ def jerk_predict(E: Array, m: Array, q: Array, first: int, last: int, W: Array, 
             y = W[AT_Y + i]
             f0, f1, f2 = E[k, i], E[k, LANES + i], E[k, 2 * LANES + i]
             m2, m3 = m[k, i], m[k, LANES + i]
-            j, dj = jerk_at(E, k, i, W), jerk_at(E, k, i, D)
+            j, dj = jerk_at(f0, f1, f2, i, W), jerk_at(f0, f1, f2, i, D)
             d = 0.5 * y * y * y
             dy = -d * D[AT_X + i]
             inverse = 1.0 / (y * y - j * j)
@@ -167,9 +167,9 @@ def acceleration_step(
     """The same for the slacks of acceleration limits."""
     for k in range(first, last):
         for i in range(LANES):
-            m0, m1 = m[k, i], m[k, LANES + i]
+            m0, m1, e0, e1 = m[k, i], m[k, LANES + i], E[k, i], E[k, LANES + i]
             t0, t1 = target - share * dm[k, i], target - share * dm[k, LANES + i]
-            a, da = acceleration_at(E, k, i, W), acceleration_at(E, k, i, D)
+            a, da = acceleration_at(e0, e1, i, W), acceleration_at(e0, e1, i, D)
             room, product = 1.0 - a * a, m0 * m1
             every = 1.0 / (room * product)
             inverse, part = every * product, every * room
@@ -196,8 +196,9 @@ def jerk_step(
     for k in range(first, last):
         for i in range(LANES):
             y, m2, m3 = W[AT_Y + i], m[k, i], m[k, LANES + i]
+            f0, f1, f2 = E[k, i], E[k, LANES + i], E[k, 2 * LANES + i]
             t2, t3 = target - share * dm[k, i], target - share * dm[k, LANES + i]
-            j, dj = jerk_at(E, k, i, W), jerk_at(E, k, i, D)
+            j, dj = jerk_at(f0, f1, f2, i, W), jerk_at(f0, f1, f2, i, D)
             dy = -0.5 * y * y * y * D[AT_X + i]
             room, product = y * y - j * j, m2 * m3
             every = 1.0 / (room * product)
