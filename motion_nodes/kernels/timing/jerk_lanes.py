@@ -70,13 +70,13 @@ def state(rows: Array, W: Array) -> None:
 @inlined
 def acceleration_at(e0: float, e1: float, i: int, W: Array) -> float:
     """Return an acceleration relative to its limit; of the changes of X and U: its change."""
-    return e0 * W[AT_X + i] + e1 * W[AT_U + i]
+    return e0 * W[AT_X + i] + e1 * W[AT_U + i]  # type: ignore[no-any-return]
 
 
 @inlined
 def jerk_at(f0: float, f1: float, f2: float, i: int, W: Array) -> float:
     """Return a jerk relative to its limit and to y; of the changes of X, U and K: its change."""
-    return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]
+    return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]  # type: ignore[no-any-return]
 
 
 @bare_part
