@@ -27,6 +27,10 @@ def check(
     description: Annotated[
         str | None, typer.Option(help="IO_descriptors.yaml or env.yaml; default: beside the file.")
     ] = None,
+    joint_order: Annotated[
+        str,
+        typer.Option(help="Joints in the order of training, separated by commas, for env.yaml."),
+    ] = "",
     replay: Annotated[
         Path | None,
         typer.Option(help="Recording (.npz) with observations (k, n) and actions (k, m)."),
@@ -48,7 +52,8 @@ def check(
     from motion_nodes.robot_setup.derived_robot import load_description
 
     described = load_description(robot)
-    runner = load_policy(file, described, description=description)
+    order = [name.strip() for name in joint_order.split(",") if name.strip()]
+    runner = load_policy(file, described, description=description, joint_order=order)
     findings = check_policy(runner, described)
     result = _replayed(runner, replay, plot) if replay is not None else {}
     if json:

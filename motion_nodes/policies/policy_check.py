@@ -43,6 +43,7 @@ def check_policy(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
         Findings, in the order of the topics.
     """
     return [
+        *(CheckFinding("note", "description", text) for text in runner.spec.notes),
         *_joints(runner, robot),
         *_inputs(runner, robot),
         *_dead_inputs(runner),

@@ -5,62 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from policies.descriptors import ENV_YAML
 
 from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.policies.env_file import breadth_first_joints, read_env
 
-TEXT = """
-sim:
-  dt: 0.005
-  render_interval: 4
-  physx: !!python/object:isaaclab.sim.PhysxCfg {solver: 1}
-decimation: 4
-scene:
-  robot:
-    init_state:
-      pos: !!python/tuple [0.0, 0.0, 0.4]
-      joint_pos: {'.*hip': 0.1, 'F[LR]_thigh': 0.8, 'R[LR]_thigh': 1.0, '.*_calf': -1.5}
-      joint_vel: {'.*': 0.0}
-    actuators:
-      legs:
-        class_type: isaaclab.actuators:DCMotor
-        joint_names_expr: ['.*_hip', '.*_thigh', '.*_calf']
-        effort_limit: 23.5
-        velocity_limit: null
-        stiffness: {'.*': 25.0}
-        damping: 0.5
-        armature: null
-        friction: .inf
-observations:
-  policy:
-    concatenate_terms: true
-    enable_corruption: false
-    base_lin_vel: {func: 'isaaclab.envs.mdp.observations:base_lin_vel', noise: !!python/name:a.b ''}
-    velocity_commands:
-      func: isaaclab.envs.mdp.observations:generated_commands
-      params: {command_name: base_velocity}
-    joint_pos:
-      func: !!python/name:isaaclab.envs.mdp.observations.joint_pos_rel ''
-      scale: 2.0
-      clip: !!python/tuple [-10.0, 10.0]
-      history_length: 2
-    actions: {func: 'isaaclab.envs.mdp.observations:last_action'}
-  critic: null
-actions:
-  joint_pos:
-    class_type: isaaclab.envs.mdp.actions.joint_actions:JointPositionAction
-    joint_names: ['.*']
-    scale: 0.2
-    offset: 0.0
-    use_default_offset: true
-    clip: null
-rewards: {anything: !<tag:x> [1, 2]}
-"""
 JOINTS = [f"{leg}_{part}" for part in ("hip", "thigh", "calf") for leg in ("FL", "FR", "RL", "RR")]
 
 
-def spec_of(folder, text=TEXT, joints=JOINTS):
+def spec_of(folder, text=ENV_YAML, joints=JOINTS):
     """Return the description of a text."""
     file = folder / "env.yaml"
     file.write_text(text)
@@ -111,6 +65,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_broken_files_are_rejected(tmp_path, change):
-    assert change[0] in TEXT
+    assert change[0] in ENV_YAML
     with pytest.raises(InvalidDescription, match="env.yaml"):
-        spec_of(tmp_path, TEXT.replace(*change))
+        spec_of(tmp_path, ENV_YAML.replace(*change))

@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
-from policies.descriptors import descriptor, write_descriptor
+from policies.descriptors import ENV_YAML, descriptor, write_descriptor
 from policies.standing_policy import STANDING
 from typer.testing import CliRunner
 
 from motion_nodes.cli.main import app
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
+from motion_nodes.policies.env_file import breadth_first_joints
 from motion_nodes.policies.onnx_writer import write_mlp
 from motion_nodes.policies.policy_check import check_policy, replay_divergence
 from motion_nodes.policies.policy_files import load_policy
@@ -74,6 +76,18 @@ def test_a_gain_of_the_command_is_noted(tmp_path):
     (note,) = (n for n in topics(policy_in(tmp_path, motion_nodes=own), "note") if "command:" in n)
     assert "[1.25, 2.0, 1.0]" in note
     assert "[0.8, 0.3, 1.0]" in note
+
+
+def test_the_order_of_joints_of_an_env_yaml_is_named_and_can_be_given(tmp_path):
+    (tmp_path / "env.yaml").write_text(re.sub(r"(hip|thigh|calf)'", r"\1_joint'", ENV_YAML))
+    write_mlp(tmp_path / "policy.onnx", [(np.ones((12, 42)), np.zeros(12))])
+    for order in ((), tuple(reversed(GO2.joint_names))):
+        command = ["policy", "check", str(tmp_path), "go2", "--json", "--joint-order"]
+        done = CliRunner().invoke(app, [*command, ", ".join(order)])
+        assert done.exit_code == 0, done.output
+        first = json.loads(done.stdout)["findings"][0]
+        expected = order or breadth_first_joints(GO2.tree)
+        assert f"joints in the order {', '.join(expected)}, " in first["text"]
 
 
 def test_recordings_replay_to_a_millionth_and_divergence_is_found(tmp_path):
