@@ -14,9 +14,11 @@ import tempfile
 
 import numpy as np
 import trimesh
-from nodes.lockstep_arm import LockstepArm
+from nodes.lockstep_arm import POLL, LockstepArm
 
+from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
+from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.tasks.task_runner import SkillFailed
 
 
@@ -133,6 +135,42 @@ def mesh(seed: int) -> str:
     return "" if abs(height - 0.04) < 0.005 else f"{1e3 * height:.0f} mm high, not 40"
 
 
+def pick_times(seed: int) -> tuple[float, float]:
+    """Return how long the skill takes to lift a cube, and a script without checks [s].
+
+    The script knows the pose of the cube, the grasp and the joint positions above it from the
+    skill; both have the same motions, limits and fingers.
+    """
+    rng = np.random.default_rng((5, seed))
+    far, around, turn = rng.uniform((0.4, -0.7, -0.7), (0.55, 0.7, 0.7))
+    at = numbers(far * np.cos(around), far * np.sin(around), 0.02, turn)
+    word = f"cube:=box:0.04,0.04,0.04:0.1@{at}"
+    cell = LockstepArm(word)
+    skills, known = cell.skills(), {}
+    found = skills._reach.grasp
+
+    def grasp(*args):
+        known["grasp"] = yield from found(*args)
+        return known["grasp"]
+
+    skills._reach.grasp = grasp
+    begin = cell.world.time
+    cell.do(skills, "pick", object="cube")
+    by_skill = cell.world.time - begin
+    cell = LockstepArm(word)
+    pose, q = known["grasp"][0].X_WG, known["grasp"][1]
+    begin = cell.world.time
+    for work in (
+        cell.open(), cell.to_joints(q, "approach"), cell.straight(pose, what="grasp", speed=SLOW),
+        cell.close(), cell.straight(raised(pose), what="lift"),
+    ):  # fmt: skip
+        for _ in work:
+            for _ in range(POLL):
+                cell.step()
+    assert cell.holds("cube")
+    return by_skill, cell.world.time - begin
+
+
 REFUSALS = ("within reach", "out of reach", "no two sides that fit")
 SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh": mesh}
 
@@ -140,6 +178,10 @@ SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh"
 def main() -> None:
     """Print the counts; scenes that are refused before anything moves are replaced."""
     wanted = int(sys.argv[1])
+    if sys.argv[2:] == ["pick_times"]:
+        times = np.array([pick_times(seed) for seed in range(wanted)])
+        print("skill, script [s], median:", *np.median(times, axis=0).round(2), *times.tolist())
+        return
     for name in sys.argv[2:] or SKILLS:
         good = tried = refused = 0
         for seed in itertools.count():

@@ -324,12 +324,12 @@ class ArmSkills:
 
     def _fresh(self, name: str) -> Work:
         """Return an object as it is detected from now on; None without a detector."""
-        since, end = self._objects.now(), time.monotonic() + FRESH_TIMEOUT
+        since = self._objects.now()
         while self._objects.detects(name):
             seen = self._objects.detected(name)
             if seen is not None and seen.stamp > since:
                 return seen
-            if time.monotonic() > end:
+            if self._objects.now() > since + FRESH_TIMEOUT:
                 raise SkillFailed(f"'{name}' is no longer detected")
             yield
         return None
