@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy maps: time for an image, false and missed obstacles, distance fields, collision checks.
 
-Run: ``python benchmarks/bench_perception.py`` (half a minute), and with ``--latency N`` (minutes) a
-suite in MuJoCo, see ``camera_latency.py``. Times are processor times of one thread. The recording
-is made here: exact ray casts of boxes from a moving camera, with noise, wrong and missing pixels;
-what is mapped is compared with the boxes after each image.
+Run: ``python benchmarks/bench_perception.py`` (half a minute), and with ``--lockstep N`` or
+``--latency N`` (minutes) crates before cameras, see ``camera_latency.py``. Times are processor
+times of one thread. The recording is made here: exact ray casts of boxes from a moving camera, with
+noise, wrong and missing pixels; what is mapped is compared with the boxes after each image.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from camera_latency import latency_row
+from camera_latency import POLICIES, lockstep_row, ros_row
 from harness import Report, Row, benchmark, least_cpu, progress
 from perception import boxes_seen
 from perception.boxes_seen import camera, depth_of, looking, with_faults
@@ -172,12 +172,17 @@ def checks(report: Report) -> None:
     report.table(title, rows)
 
 
-@benchmark("Perception", ros=True, latency=(0, "crates to place in a suite, instead of all else"))
+@benchmark(
+    "Perception", ros=True, latency=(0, "crates to place in a suite, instead of all else"),
+    lockstep=(0, "crates to place in lockstep with the physics, instead of all else"),
+    room=(1.0, "time before a touch at which they appear [s]"), rate=(10.0, "of cameras [Hz]"),
+)  # fmt: skip
 def main(report: Report, options: Any) -> None:
     """Measure and print."""
-    if options.latency:
-        title = "From a crate before the camera to another command, over ROS; simulated time"
-        report.table(title, [latency_row(kind, options.latency) for kind in ("rmpflow", "mpc")])
+    if options.latency or options.lockstep:
+        for measure, crates in ((lockstep_row, options.lockstep), (ros_row, options.latency)):
+            rows = [measure(k, crates, options.room, options.rate) for k in POLICIES if crates]
+            report.table(f"From a crate to another velocity, {measure.__name__}", rows)
         return
     for measure in (time_per_image, recording, fields, checks):
         measure(report)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Latency from a crate that appears before a depth camera to the arm's reaction, over ROS.
+"""From a crate that appears before depth cameras to the arm's reaction, in lockstep and over ROS.
 
-A suite in MuJoCo as in ``motion demo surprise``: the tool moves from side to side, first without
-the crate, then with a crate that appears in the middle as soon as the tool has left its side. The
-first reference that deviates from those of undisturbed motions, by more than twice what these
-differ and 2 mrad, is the reaction. All times are simulated: the crate counts from the time of the
+The scenario is that of ``crate_crossing.py``: the tool follows a target at ``SPEED`` between two
+cameras, and a crate appears in its way ``room`` seconds before the undisturbed arm would touch it.
+The reaction is the first commanded velocity that deviates from those of undisturbed motions, over
+ROS by more than twice what these differ. Times over ROS are simulated; the crate counts from the
 last joint state before it was placed.
 """
 
@@ -14,118 +14,87 @@ import tempfile
 
 import numpy as np
 from harness import Row, motion_up, progress
-from sensor_msgs.msg import JointState
+from perception.crate_crossing import CAMERAS, RIGHT, CrateCrossing, touch_time
+from perception.crate_watcher import Watcher, deviation, series
 
-from motion_nodes.model.tree import Array
+from motion_nodes.mpc.policy import MpcPolicy
 from motion_nodes.nodes.demo import surprise
-from motion_nodes.ros import qos
-from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.names import JOINT_CONTROLLER, REACTIVE_POLICY
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.robot_setup.derived_robot import load_description
+from motion_nodes.ros.names import REACTIVE_POLICY
+from motion_nodes.scene.checker import CollisionChecker
 
-UNDISTURBED = 4
-LEFT, RIGHT = surprise.SIDES
-LEAST = 2e-3  # [rad]
-LEFT_ITS_SIDE = 0.01  # [m]
-
-
-class Watcher(surprise.SurpriseClient):
-    """Notes when references, states and octomaps came, in simulated time."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.references: list[tuple[float, Array]] = []
-        self.states: list[tuple[float, Array]] = []
-        self.seen = np.inf
-        topic = f"/{surprise.ARM}/{JOINT_CONTROLLER}/reference"
-        self.subscribe(JointState, topic, self._on_reference, qos.STREAM)
-
-    def _on_reference(self, message: JointState) -> None:
-        if len(message.position) >= len(self._joints):
-            q = dict(zip(message.name, message.position, strict=False))
-            at = 1e-9 * stamp_ns(message)
-            self.references.append((at, np.array([q[name] for name in self._joints])))
-
-    def _on_state(self, message: JointState) -> None:
-        super()._on_state(message)
-        if self.q is not None:
-            self.states.append((self.now, self.q))
-
-    def _on_octomap(self, message: object) -> None:
-        super()._on_octomap(message)
-        if self.occupied:
-            self.seen = min(self.seen, self.now)
-
-    def cross(self, crate: bool) -> float:
-        """Move from left to right; return when the crate was placed [s], inf without one."""
-        assert self.go(LEFT)
-        self.spin(0.5)
-        begin, placed, sent = self.now, np.inf, -np.inf
-        self.references.clear()
-        self.states.clear()
-        self.seen = np.inf
-        while not self.is_at(RIGHT) and self.now - begin < surprise.WITHIN:
-            if self.now - sent > 0.05:
-                sent = self.now
-                self._send(RIGHT)
-            if crate and placed == np.inf and LEFT[1] - self.tool[1] > LEFT_ITS_SIDE:
-                placed = self.now
-                self.put_crate(surprise.THERE)
-            if not self.spin(0.002):
-                break
-        return placed
+SPEED = 0.25  # [m/s]
+POLICIES = {"rmpflow": RmpflowPolicy, "mpc": MpcPolicy}
+UNDISTURBED = 3
+LEAST = 0.05  # [rad/s]
 
 
-def deviation(motion: list[tuple[float, Array]], other: list[tuple[float, Array]]) -> Array:
-    """Return times since the begin and distances of a motion's references from another's."""
-    (t, q), (u, r) = ([np.array(x) for x in zip(*each, strict=True)] for each in (motion, other))
-    t, u = t - t[0], u - u[0]
-    there = np.column_stack([np.interp(t, u, column) for column in r.T])
-    return np.column_stack((t, np.abs(q - there).max(axis=1)))
+def _row(label: str, found: list[tuple[float, float, bool, float, bool]]) -> Row:
+    seen, reaction, arrived, gap, touched = np.array(found, float).T
+    return {
+        "": label, "crates": len(found), "in the octomap [s]": float(np.median(seen)),
+        "octomap, max [s]": float(seen.max()), "other velocity [s]": float(np.median(reaction)),
+        "velocity, max [s]": float(reaction.max()), "arrived": int(arrived.sum()),
+        "closest [mm]": 1e3 * float(gap.min()), "touched": int(touched.sum()),
+    }  # fmt: skip
 
 
-def latency_row(policy: str, crates: int) -> Row:
-    """Return a row of the table about one policy."""
+def lockstep_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table in lockstep."""
+    crossing = CrateCrossing(POLICIES[policy](load_description(surprise.ARM)), SPEED, rate)
+    checker = CollisionChecker(crossing.policy.robot, crossing.policy.active_joints)
+    plain, rng, found = crossing.run(), np.random.default_rng(0), []
+    for k in range(crates):
+        crate = surprise.THERE + np.append(rng.uniform(-0.03, 0.03, 2), 0.0)
+        placed = touch_time(checker, plain.times, plain.q, crate) - room
+        run = crossing.run(crate, placed, k / crates / rate)
+        end = crossing.policy.tool_pose(run.q[-1])[:3, 3]
+        arrived = bool(np.linalg.norm(end - RIGHT) < surprise.ARRIVED)
+        found.append((run.seen - placed, run.reaction(plain, placed) - placed, arrived,
+                      run.verdict.clearance, run.verdict.touched()))  # fmt: skip
+        progress(f"{policy}: crate {k + 1}: {found[-1]}")
+    return _row(f"{policy}, {room:g} s, {rate:g} Hz", found)
+
+
+def ros_row(policy: str, crates: int, room: float, rate: float) -> Row:
+    """Return a row of the table over ROS."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         node = f"/{surprise.ARM}/{REACTIVE_POLICY}"
         file.write(f"{node}:\n  ros__parameters:\n    policy: {policy}\n")
+        file.write(f"/mujoco_sim:\n  ros__parameters:\n    camera.rate: {rate}\n")
         file.flush()
-        words = (f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
-                 "--camera", surprise.CAMERA, "--object", surprise.OBJECT)  # fmt: skip
+        words = [f"{surprise.ARM}:={surprise.ARM}", "--viewer", "none", "--params-file", file.name,
+                 "--object", surprise.OBJECT]  # fmt: skip
+        for camera in CAMERAS:
+            words += ["--camera", f"{surprise.ARM}/{camera}"]
         with motion_up(*words):
             client = Watcher()
-            row = _measured(client, policy, crates)
+            assert client.wait(lambda: client.ready, 300.0)
+            row = _measured(client, f"{policy}, {room:g} s, {rate:g} Hz", crates, room)
             client.node.destroy_node()
     return row
 
 
-def _measured(client: Watcher, policy: str, crates: int) -> Row:
-    assert client.wait(lambda: client.ready, 300.0)
+def _measured(client: Watcher, label: str, crates: int, room: float) -> Row:
     plain = []
     for _ in range(UNDISTURBED):
-        client.cross(crate=False)
+        client.cross(SPEED)
         plain.append(list(client.references))
-    spread = max(float(deviation(a, plain[0])[:, 1].max()) for a in plain[1:])
-    threshold = max(LEAST, 2.0 * spread)
-    progress(f"{policy}: undisturbed motions differ by {1e3 * spread:.1f} mrad")
-    rows = []
+        times, path = series(client.states)
+    after = touch_time(client.checker, times - times[0], path, surprise.THERE) - room
+    threshold = max([LEAST, *(2.0 * float(deviation(a, plain[0])[:, 1].max()) for a in plain[1:])])
+    progress(f"{label}: crates after {after:.2f} s; reactions are above {threshold:.3f} rad/s")
+    found = []
     for k in range(crates):
-        placed = client.cross(crate=True)
-        first = client.references[0][0]
-        far = deviation(client.references, plain[0])
-        reaction = far[far[:, 1] > threshold, 0].min(initial=np.inf) + first - placed
-        client.path[:] = [q for _, q in client.states]
-        surprise.clearance(client)  # the crate is in the checker's scene now
-        states = [(t - placed, q) for t, q in client.states if t >= placed]
-        gaps = [float(client.checker.sphere_distances(q).distance.min()) for _, q in states]
-        after = states[int(np.argmin(gaps))][0]
-        rows.append((client.seen - placed, reaction, after, min(gaps), client.crate_moved > 5e-3))
-        progress(f"{policy}: crate {k + 1}: {rows[-1]}")
+        placed = client.cross(SPEED, after)
+        begin, far = client.references[0][0], deviation(client.references, plain[0])
+        others = far[(far[:, 1] > threshold) & (far[:, 0] + begin >= placed), 0]
+        reaction = others.min(initial=np.inf) + begin - placed
+        client.path[:] = [q for t, q in client.states if t >= placed]
+        found.append((client.seen - placed, reaction, client.is_at(RIGHT),
+                      surprise.clearance(client), client.crate_moved > 1e-3))  # fmt: skip
+        progress(f"{label}: crate {k + 1}: {found[-1]}")
         client.put_crate(surprise.AWAY)
         client.wait_for_map(occupied=False, within=surprise.WITHIN)
-    seen, reaction, after, gap, touched = np.array(rows, float).T
-    return {
-        "": policy, "crates": len(rows), "in the octomap [s]": float(np.median(seen)),
-        "octomap, max [s]": float(seen.max()), "other command [s]": float(np.median(reaction)),
-        "command, max [s]": float(reaction.max()), "closest after [s]": float(np.median(after)),
-        "closest [mm]": 1e3 * float(gap.min()), "touched": int(touched.sum()),
-    }  # fmt: skip
+    return _row(label, found)

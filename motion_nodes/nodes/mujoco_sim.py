@@ -66,7 +66,7 @@ class MujocoSimParams(SimulationParams):
         read_only=True,
     )
     camera_rate: float = param(
-        5.0, name="camera.rate", doc="Image rate of the cameras.", unit="Hz", gt=0.0, le=60.0
+        10.0, name="camera.rate", doc="Image rate of the cameras.", unit="Hz", gt=0.0, le=60.0
     )
     surface_grippers: tuple[str, ...] = param(
         (),

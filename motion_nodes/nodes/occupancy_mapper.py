@@ -219,9 +219,15 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         camera.done()
 
     def _spheres(self, stamp: float, X_MB: Array) -> Array:
-        """Return the spheres of robot and load in the map at a time, shape (s, 4)."""
+        """Return the spheres of robot and load in the map at a time, shape (s, 4).
+
+        Those of the load are padded: what is mapped beside it was probably its surface.
+        """
         q = self._poses.history.at(stamp, self.params.transform_tolerance)
         spheres = self._checker.sphere_positions(q)
+        loads = self._scene.attached
+        carried = [body in loads for body in self._checker.sphere_bodies]
+        spheres[carried, 3] += self.params.robot_padding
         centres = spheres[:, :3] @ X_MB[:3, :3].T + X_MB[:3, 3]
         return np.column_stack((centres, spheres[:, 3]))
 

@@ -70,7 +70,8 @@ class MapSettings:
     )
     robot_padding: float = setting(
         0.03,
-        doc="Distance from the spheres of the robot and its load within which nothing is mapped.",
+        doc="Distance from the spheres of the robot and its load within which nothing new is "
+        "mapped; what was there before stays, but beside a load.",
         unit="m",
         ge=0.0,
         le=0.5,

@@ -96,7 +96,7 @@ class OccupancyMap:
             X_MC: pose of the sensor in the map, shape (4, 4).
             time: of the view [s], on any clock.
             spheres: of the robot and its load in the map at that time, centre and radius [m],
-                shape (s, 4).
+                shape (s, 4). Occupied voxels within ``robot_padding`` of them are kept.
 
         Raises:
             InvalidCommand: an invalid pose, time or shape; the map is unchanged.
@@ -108,7 +108,6 @@ class OccupancyMap:
         own = np.array(_NO_SPHERES if spheres is None else spheres, np.float64).reshape(-1, 4)
         now = self._milliseconds(time)
         chosen = self.settings
-        own[:, 3] += chosen.robot_padding
         own = own[np.isfinite(own).all(axis=1)]
         step = max(1, -(-len(cloud) // chosen.max_points))
         valid, inside = self._kernels.add_points(
@@ -119,6 +118,8 @@ class OccupancyMap:
             2 * chosen.confirmations,
             chosen.clearing_margin * chosen.resolution,
             round(1e3 * chosen.unconfirmed_time),
+            chosen.confirmations,
+            chosen.robot_padding,
         )
         self._kernels.end_view(self._grid, X, own, now, rules)
         self.revision += 1

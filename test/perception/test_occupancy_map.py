@@ -117,6 +117,22 @@ def test_a_moving_camera_adds_up():
     assert cKDTree(centres(made)).query(sides)[0].max() <= EDGE
 
 
+def test_what_is_beside_the_robot_stays_but_nothing_new_is_mapped_there():
+    """A link at a distance of 2 cm from the block, less than the padding."""
+    radius = 0.05
+    link = np.array([[*BLOCK.mean(axis=0), radius]])
+    link[0, 0] = BLOCK[0, 0] - radius - 0.02
+    plain, made, late = (OccupancyMap(SETTINGS) for _ in range(3))
+    seen(plain, WORLD, count=8)
+    seen(made, WORLD)
+    seen(made, WORLD, count=5, begin=1.0, spheres=link)
+    np.testing.assert_array_equal(made.cells(), plain.cells())
+    seen(late, WORLD, spheres=link)
+    gaps = np.linalg.norm(centres(late) - link[0, :3], axis=1) - radius
+    assert gaps.min() >= SETTINGS.robot_padding
+    assert len(late.cells()) < len(plain.cells())
+
+
 def test_the_robot_and_known_objects_are_left_out():
     made = OccupancyMap(SETTINGS)
     middle = BLOCK.mean(axis=0)

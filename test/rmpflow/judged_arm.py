@@ -69,7 +69,8 @@ class JudgedArm(LockstepRobot):
         self._geoms = (np.empty(0, int), np.empty(0, int))
         """Indices of the geoms of links that move, and of objects."""
         self._scene, self._mocap = Scene(), dict[str, int]()
-        self._sent = self.robot.home[self.active]
+        self.sent = self.robot.home[self.active]
+        """Newest reference of the drives [rad]."""
         self.verdict = Verdict()
 
     def start(self, q: Array, scene: Scene) -> None:
@@ -91,14 +92,20 @@ class JudgedArm(LockstepRobot):
         assert not world.body_faults, world.body_faults
         mujoco.mj_forward(world.model, world.data)
 
-    def follow(self, follower: Follower, scene: Scene, now: float) -> tuple[Array, Array]:
-        """Let follower and physics do a period; return the joints' measured state, (n,) each."""
+    def follow(
+        self, follower: Follower, scene: Scene, now: float, known: Scene | None = None
+    ) -> tuple[Array, Array]:
+        """Let follower and physics do a period; return the joints' measured state, (n,) each.
+
+        ``known`` is what the policy knows; default: the scene.
+        """
         q, qd = self.state(slice(None))
         active, watched = self.active, self._watched
         motion = RobotMotion(q[active], qd[active], q[watched], qd[watched])
         began = time.thread_time()
-        if scene is not self.policy.scene:
-            self.policy.set_scene(scene, now)
+        known = scene if known is None else known
+        if known is not self.policy.scene:
+            self.policy.set_scene(known, now)
         reference = follower.step(motion, self.period, now)
         self.verdict.cpu.append(time.thread_time() - began)
         if reference is not None:
@@ -109,7 +116,7 @@ class JudgedArm(LockstepRobot):
             self.verdict.contacts.add(self.world.time, self.world.contacts())
         self.verdict.clearance = self.clearance(self.verdict.clearance)
         state = self.state(active)
-        tools = [self.policy.tool_pose(q)[:3, 3].copy() for q in (state[0], self._sent)]
+        tools = [self.policy.tool_pose(q)[:3, 3].copy() for q in (state[0], self.sent)]
         self.verdict.lags.append(float(np.linalg.norm(tools[0] - tools[1])))
         return state
 
@@ -134,7 +141,7 @@ class JudgedArm(LockstepRobot):
 
     def _follow(self, q: Array, qd: Array) -> None:
         self.command(*(dict(zip(self.active, each, strict=True)) for each in (q, qd)))
-        self._sent = q
+        self.sent = q
 
     def _set_scene(self, scene: Scene) -> None:
         """Place the objects; other ones than before become bodies of the simulation."""

@@ -52,6 +52,10 @@ class ViewRules(NamedTuple):
     """Range by which a voxel must be seen through [m]."""
     unconfirmed: int
     """Time after which a visible voxel without hits loses evidence [ms]."""
+    confirmed: int
+    """Evidence from which on a voxel is occupied."""
+    padding: float
+    """Distance from the robot's spheres within which no voxel becomes occupied [m]."""
 
 
 @part
@@ -141,10 +145,12 @@ def _range_towards(grid: Grid, x: float, y: float, z: float) -> float:
 
 
 @part
-def _on_robot(x: float, y: float, z: float, spheres: Array) -> bool:
+def _on_robot(x: float, y: float, z: float, spheres: Array, padding: float) -> bool:
+    """Return whether a point is closer to a sphere than the padding."""
     for s in range(spheres.shape[0]):
         a, b, c = x - spheres[s, 0], y - spheres[s, 1], z - spheres[s, 2]
-        if a * a + b * b + c * c < spheres[s, 3] * spheres[s, 3]:
+        size = spheres[s, 3] + padding
+        if a * a + b * b + c * c < size * size:
             return True
     return False
 
@@ -153,13 +159,14 @@ def _on_robot(x: float, y: float, z: float, spheres: Array) -> bool:
 def end_view(grid: Grid, X: Array, spheres: Array, now: int, rules: ViewRules) -> None:
     """Change the evidence of all voxels by the view whose points were added.
 
-    A hit adds one. Voxels of the robot and of known objects lose all. A voxel without hits loses
+    A hit adds one. Voxels of the robot and of known objects lose all. Those beside the robot lose
+    all if they are not occupied yet: they are probably the robot. A voxel without hits loses
     one if the sensor sees through it, or if it is visible and its last hit is long ago.
 
     Args:
         grid: the grid; its counts of points are reset.
         X: pose of the sensor in the grid's frame, shape (4, 4).
-        spheres: of the robot and what it carries in the grid's frame, centre and padded radius [m],
+        spheres: of the robot and what it carries in the grid's frame, centre and radius [m],
             shape (s, 4).
         now: time of the view [ms].
         rules: see the class.
@@ -176,7 +183,8 @@ def end_view(grid: Grid, X: Array, spheres: Array, now: int, rules: ViewRules) -
                 x = (grid.origin[0] + i + 0.5) * edge
                 y = (grid.origin[1] + j + 0.5) * edge
                 z = (grid.origin[2] + k + 0.5) * edge
-                if grid.excluded[i, j, k] or _on_robot(x, y, z, spheres):
+                beside = rules.padding if evidence < rules.confirmed else 0.0
+                if grid.excluded[i, j, k] or _on_robot(x, y, z, spheres, beside):
                     grid.evidence[i, j, k] = 0
                     continue
                 if points >= rules.min_points:

@@ -21,7 +21,7 @@ class MapperParams(FramedParams):
         30.0, doc="Rate at which images are taken.", unit="Hz", gt=0.0, le=200.0, read_only=True
     )
     publish_rate: float = param(
-        10.0, doc="Max rate of octomaps; each is published after a change.", unit="Hz", gt=0.0,
+        30.0, doc="Max rate of octomaps; each is published after a change.", unit="Hz", gt=0.0,
         le=100.0,
     )  # fmt: skip
     point_clouds: tuple[str, ...] = param(
