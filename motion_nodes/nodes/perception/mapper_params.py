@@ -62,3 +62,4 @@ class MapperParams(FramedParams):
     )
     resolution: float
     decay_time: float
+    robot_padding: float
