@@ -88,9 +88,9 @@ def _measured(client: Watcher, label: str, crates: int, room: float) -> Row:
     found = []
     for k in range(crates):
         placed = client.cross(SPEED, after)
-        begin, far = client.references[0][0], deviation(client.references, plain[0])
-        others = far[(far[:, 1] > threshold) & (far[:, 0] + begin >= placed), 0]
-        reaction = others.min(initial=np.inf) + begin - placed
+        far = deviation(client.references, plain[0])
+        others = far[(far[:, 1] > threshold) & (far[:, 0] >= placed), 0]
+        reaction = float(others.min(initial=np.inf)) - placed
         client.path[:] = [q for t, q in client.states if t >= placed]
         found.append((client.seen - placed, reaction, client.is_at(RIGHT),
                       surprise.clearance(client), client.crate_moved > 1e-3))  # fmt: skip

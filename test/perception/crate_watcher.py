@@ -13,6 +13,11 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import JOINT_CONTROLLER
 
+STARTED = 0.02
+"""Commanded velocity from which on a joint moves [rad/s]."""
+TARGETS = 0.02
+"""Time between two targets [s]."""
+
 
 class Watcher(surprise.SurpriseClient):
     """Notes when references, states and octomaps came, in simulated time."""
@@ -55,7 +60,7 @@ class Watcher(surprise.SurpriseClient):
         self.states.clear()
         self.seen = np.inf
         while not self.is_at(RIGHT) and self.now - begin < surprise.WITHIN:
-            if self.now - sent > 0.05:
+            if self.now - sent > TARGETS:
                 sent = self.now
                 self._send(target_at(self.now - begin, speed))
             if placed == np.inf and self.now - begin >= after:
@@ -73,8 +78,13 @@ def series(motion: list[tuple[float, Array]]) -> tuple[Array, Array]:
 
 
 def deviation(motion: list[tuple[float, Array]], other: list[tuple[float, Array]]) -> Array:
-    """Return times since the begin and deviations of a motion's velocities from another's."""
+    """Return the times of a motion and how its velocities deviate from another's, shape (k, 2).
+
+    Both are compared from their first velocity on.
+    """
     (t, v), (u, w) = series(motion), series(other)
-    t, u = t - t[0], u - u[0]
-    there = np.column_stack([np.interp(t, u, column) for column in w.T])
+    begin, begin_other = (
+        times[np.argmax(np.abs(each).max(axis=1) > STARTED)] for times, each in ((t, v), (u, w))
+    )
+    there = np.column_stack([np.interp(t - begin, u - begin_other, column) for column in w.T])
     return np.column_stack((t, np.abs(v - there).max(axis=1)))
