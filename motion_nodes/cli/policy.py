@@ -25,7 +25,7 @@ def check(
     file: Annotated[str, typer.Argument(help="Network, folder or published policy.")],
     robot: Annotated[str, typer.Argument(help="Robot: name, folder or file.")],
     description: Annotated[
-        str | None, typer.Option(help="IO_descriptors.yaml or env.yaml; default: beside the file.")
+        str | None, typer.Option(help="IO_descriptors.yaml or env.yaml; default: next to the file.")
     ] = None,
     joint_order: Annotated[
         str,

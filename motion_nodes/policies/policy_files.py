@@ -34,7 +34,7 @@ def load_policy(
         policy: network (.onnx, TorchScript .pt), a folder with one, or the name of a published
             policy, such as ``go2_walk``, which is downloaded when it is first used.
         robot: the robot; its joints are those of the runner's inputs and targets, in order.
-        description: IO_descriptors.yaml or env.yaml; None: found beside the network.
+        description: IO_descriptors.yaml or env.yaml; None: found next to the network.
         joint_order: joints in the order of training, for env.yaml, which does not contain it;
             empty: breadth first.
 

@@ -42,7 +42,7 @@ class LearnedPolicyParams(RobotParams):
         read_only=True,
     )
     description: str = param(
-        "", doc="IO_descriptors.yaml or env.yaml; empty: found beside the network.", read_only=True
+        "", doc="IO_descriptors.yaml or env.yaml; empty: found next to the network.", read_only=True
     )
     joint_order: tuple[str, ...] = param(
         (), doc="Joints in the order of training, for env.yaml; empty: breadth first.",
