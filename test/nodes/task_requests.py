@@ -20,6 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from geometry_msgs.msg import TransformStamped, WrenchStamped
+from nav2_msgs.action import DummyBehavior
+from ros_client import RosClient
+from sensor_msgs.msg import JointState
+from task_client import TaskClient
+from visualization_msgs.msg import MarkerArray
+
+from motion_nodes.ros import qos
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -45,8 +53,8 @@ the middle of tray and bowl [m]."""
 PRESENT = 3
 """Number of movable objects within reach; the others are out of sight of the requests."""
 ENDED = ("succeeded", "failed", "canceled", "refused")
-TOO_LONG = 600.0
-"""Time after which a request has no end [s]."""
+START, TOO_LONG = 120.0, 600.0
+"""Time after which a suite does not answer, and a request has no end [s]."""
 AXES = {"forward": (1, 0), "backward": (-1, 0), "left": (0, 1), "right": (0, -1)}
 CHINESE = {"red_cube": "红色方块", "sponge": "海绵", "green_cylinder": "绿色圆柱",
            "blue_ball": "蓝球", "white_cup": "白色杯子", "tray": "托盘", "bowl": "碗"}  # fmt: skip
@@ -65,103 +73,82 @@ class Cell:
     """The suite as a client sees it."""
 
     def __init__(self, speed: float) -> None:
-        import rclpy
-        from geometry_msgs.msg import TransformStamped, WrenchStamped
-        from harness.clients import Client
-        from nav2_msgs.action import DummyBehavior
-        from rcl_interfaces.srv import SetParameters
-        from rclpy.parameter import Parameter
-        from sensor_msgs.msg import JointState
-        from std_msgs.msg import String
-        from visualization_msgs.msg import MarkerArray
-
-        from motion_nodes.ros import qos
-
-        self.poses: dict[str, np.ndarray] = {}
-        self.time = 0.0
-        """Simulated time [s]."""
-        self.status: dict[str, Any] = {}
-        self.joints: dict[str, float] = {}
-        node = rclpy.create_node("requests", namespace="task_server")
-        self.client = Client(node, execute_task=DummyBehavior)
-        self._kinds = (TransformStamped, WrenchStamped, String, DummyBehavior)
-        node.create_subscription(MarkerArray, "/mujoco_sim/objects", self._on_objects, 10)
-        node.create_subscription(String, "status", self._on_status, qos.STATUS)
-        node.create_subscription(JointState, "/joint_states", self._on_joints, 10)
-        self._commands = node.create_publisher(String, "command", qos.COMMANDS)
-        self._moves = node.create_publisher(
-            TransformStamped, "/mujoco_sim/move_object", qos.REQUESTS
+        """Wait for the task server and its objects; ``speed``: simulated per real time."""
+        self.client = RosClient("requests")
+        self._markers = self.client.listen(MarkerArray, "/mujoco_sim/objects")
+        self._joints = self.client.listen(JointState, "/joint_states")
+        self._tasks = TaskClient(self.client)
+        topics = ((TransformStamped, "move_object"), (WrenchStamped, "push_object"))
+        self._moves, self._pushes = (
+            self.client.publisher(kind, f"/mujoco_sim/{name}", qos.REQUESTS)
+            for kind, name in topics
         )
-        self._pushes = node.create_publisher(WrenchStamped, "/mujoco_sim/push_object", qos.REQUESTS)
-        wait = self.client.wait
-        wait(lambda: self.status and len(self.poses) > len(MOVABLE), "the task server", 120.0)
-        for publisher in (self._commands, self._moves, self._pushes):
-            wait(publisher.get_subscription_count, publisher.topic_name)
-        wait(lambda: "black_ring" in self.status["objects"], "the ring in the task server", 60.0)
-        self.client.wait_for_servers()
-        setting = node.create_client(SetParameters, "/mujoco_sim/set_parameters")
-        factor = Parameter("real_time_factor", value=speed).to_parameter_msg()
-        self.client.call(setting, SetParameters.Request(parameters=[factor]))
+        self._tasks.until(lambda status: "black_ring" in status["objects"], START)
+        self.client.wait(lambda: self._markers and self._joints, "poses and joints", START)
+        self.client.set_parameters("/mujoco_sim", real_time_factor=speed)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Newest status of the task server."""
+        return self._tasks.status
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        stamp = self._markers.newest.markers[0].header.stamp
+        return float(stamp.sec + 1e-9 * stamp.nanosec)
+
+    @property
+    def width(self) -> float:
+        """Distance of the fingers [m]."""
+        state = self._joints.newest
+        pairs = zip(state.name, state.position, strict=True)
+        return sum(q for name, q in pairs if "finger" in name)
+
+    def at(self, name: str) -> np.ndarray:
+        """Return the position of an object [m]."""
+        found = next(m.pose.position for m in self._markers.newest.markers if m.ns == name)
+        return np.array((found.x, found.y, found.z))
 
     def move(self, name: str, x: float, y: float, yaw: float = 0.0) -> None:
         """Put an object on the floor, and wait until it is there."""
-        message = self._kinds[0](child_frame_id=name)
+        message = TransformStamped(child_frame_id=name)
         at, q = message.transform.translation, message.transform.rotation
         at.x, at.y, at.z = x, y, HEIGHT[name] + 5e-4
         q.z, q.w = float(np.sin(0.5 * yaw)), float(np.cos(0.5 * yaw))
         self._moves.publish(message)
-        self.client.wait(lambda: np.abs(self.at(name)[:2] - (x, y)).max() < 5e-3, f"moved {name}")
+        self.client.wait(
+            lambda: np.abs(self.at(name)[:2] - (x, y)).max() < 5e-3, f"moved {name}", START
+        )
 
     def push(self, name: str, force: np.ndarray) -> None:
         """Let a force act on an object for a moment."""
-        message = self._kinds[1]()
+        message = WrenchStamped()
         message.header.frame_id = name
         f = message.wrench.force
         f.x, f.y, f.z = (float(x) for x in force)
         self._pushes.publish(message)
 
-    def at(self, name: str) -> np.ndarray:
-        """Return the position of an object [m]."""
-        return self.poses[name][:3, 3].copy()
-
-    @property
-    def width(self) -> float:
-        """Distance of the fingers [m]."""
-        return sum(q for name, q in self.joints.items() if "finger" in name)
-
     def run(self, text: str, action: bool, during: Callable[[], None]) -> dict[str, Any]:
         """Give a task, and return its last status."""
-        number = self.status["number"]
+        for heard in (self._markers, self._joints, self._tasks.heard):
+            heard.messages[:-1] = []
+        number, goal = self.status["number"], DummyBehavior.Goal()
+        goal.command.data = text
         if action:
-            goal = self._kinds[3].Goal()
-            goal.command.data = text
-            sent = self.client.send("execute_task", goal)
+            sent = self._tasks.actions.send(DummyBehavior, "execute_task", goal)
         else:
-            self._commands.publish(self._kinds[2](data=text))
+            self._tasks.commands.publish(goal.command)
 
         def ended() -> bool:
             during()
             return self.status["number"] > number and self.status["state"] in ENDED
 
         self.client.wait(ended, f"the end of '{text}'", TOO_LONG)
-        if action:
-            self.client.wait(lambda: sent.ended, "the result")
-            if sent.succeeded != (self.status["state"] == "succeeded"):
-                self.status["reason"] += "; the action's result says something else"
-        return self.status
-
-    def _on_status(self, message: Any) -> None:
-        self.status = json.loads(message.data)
-
-    def _on_joints(self, message: Any) -> None:
-        self.joints.update(zip(message.name, message.position, strict=False))
-
-    def _on_objects(self, message: Any) -> None:
-        from motion_nodes.ros.messages.moveit_messages import pose_of
-
-        for marker in message.markers:
-            self.poses[marker.ns] = pose_of(marker.pose, marker.ns)[0]
-            self.time = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
+        status = self.status
+        if action and (said := sent.result(START)[1].error_msg) != status["reason"]:
+            status["reason"] += f"; the action says '{said}'"
+        return status
 
 
 class Requests:
