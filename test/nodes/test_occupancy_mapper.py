@@ -140,6 +140,9 @@ def test_depth_images_and_clouds_are_mapped_and_cleared(cameras):
     cameras.clear()
     points = DepthProjection(PINHOLE).points(DEPTH)
     occupied(cameras, lambda: cameras.show_points(points), "clouds")
+    cameras.clear()
+    many = np.repeat(points, 16, axis=0)  # 3.7 MB, of which best effort loses parts
+    occupied(cameras, lambda: cameras.show_points(many), "large clouds")
     cleared = client.publisher(EmptyMessage, "/octomap_cleared", QoSProfile(depth=10))
     client.repeat(
         lambda: cleared.publish(EmptyMessage()), lambda: not len(cameras.centres), "the clearing"

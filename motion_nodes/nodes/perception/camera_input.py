@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,9 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.depth_messages import depth_of, pinhole_of, points_of
 from motion_nodes.ros.node import MotionNode
+
+MATCH_PERIOD = 1.0
+"""Time between two looks at the reliability of the publishers [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +64,7 @@ class CameraInput:
         """Number of images that were mapped."""
         self._mapped_at: float | None = None
         self._begin = time.monotonic()
+        self._matched_at = -math.inf
 
     @property
     def age(self) -> float:
@@ -86,6 +91,9 @@ class CameraInput:
         """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info
+        if time.monotonic() - self._matched_at > MATCH_PERIOD:
+            self._matched_at = time.monotonic()
+            self._images.match_publishers()
         if self.pending is not None:
             return
         message = self._images.newest()

@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from motion_nodes.model.bounds import Bound
 from motion_nodes.ros.messages.message_bounds import fault_of
@@ -101,9 +101,8 @@ class PolledSubscription(Generic[M]):
         self._node = node
         self._raw = raw
         self._lengths = lengths
-        self._subscription = node.create_subscription(
-            kind, topic, _never_called, qos, callback_group=PolledGroup()
-        )
+        self._qos = qos
+        self._subscription = self._created(kind, topic)
         self.arrived: float | None = None
         """Time of the last take with a message on ``time.monotonic()`` [s]; None before it."""
         self.count = 0
@@ -114,6 +113,25 @@ class PolledSubscription(Generic[M]):
         """Source time stamp of the newest message, by its publisher's clock [s]."""
         self.number: int | None = None
         """Publication sequence number of the newest message; None if not supported."""
+
+    def _created(self, kind: type[M], topic: str) -> Any:
+        return self._node.create_subscription(
+            kind, topic, _never_called, self._qos, callback_group=PolledGroup()
+        )
+
+    def match_publishers(self) -> None:
+        """Subscribe reliably if all publishers are reliable, else with best effort.
+
+        A message of megabytes has many parts, of which best effort must not lose one.
+        """
+        infos = self._node.get_publishers_info_by_topic(self.topic)
+        every = all(i.qos_profile.reliability == ReliabilityPolicy.RELIABLE for i in infos)
+        wanted = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
+        if infos and wanted != self._qos.reliability:
+            kind, topic = self._subscription.msg_type, self.topic
+            self._node.destroy_subscription(self._subscription)
+            self._qos = QoSProfile(depth=self._qos.depth, reliability=wanted)
+            self._subscription = self._created(kind, topic)
 
     @property
     def topic(self) -> str:
