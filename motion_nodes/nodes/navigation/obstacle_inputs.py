@@ -41,7 +41,7 @@ LATE_ODOMETRY = 0.04
 TRANSFORM_AGE = 0.3
 """Max difference between the stamps of a message and of a moving transform [s]."""
 PUBLISHER_CHECK = 0.2
-"""Period at which the publishers of a sensor that was never received are counted [s]."""
+"""Period at which the publishers of a sensor without messages are looked at [s]."""
 OVER_BODY = 0.02
 """Height above the base below which points are obstacles [m]."""
 
@@ -121,9 +121,11 @@ class ObstacleInputs:
             message = sensor.subscription.newest()
             if message is not None:
                 sensor.pending, sensor.received, sensor.present = message, now, True
-            elif not sensor.present and now - sensor.checked > PUBLISHER_CHECK:
+            elif now - max(sensor.checked, sensor.received) > PUBLISHER_CHECK:
                 sensor.checked = now
-                sensor.present = sensor.subscription.publishers > 0
+                sensor.present = sensor.present or sensor.subscription.publishers > 0
+                if not sensor.laser:
+                    sensor.subscription.match_publishers()
             if sensor.pending is not None:
                 self._read(number, sensor, base_frame)
         self.memory.age(1e-9 * self._node.now_ns())

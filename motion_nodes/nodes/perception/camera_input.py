@@ -48,7 +48,7 @@ class CameraInput:
             depth: whether they are depth images.
         """
         self.topic, self._depth = topic, depth
-        self._images = node.poll(Image if depth else PointCloud2, topic)
+        self._images = node.poll(Image if depth else PointCloud2, topic, qos.NEWEST_RELIABLE)
         self._infos = None
         if depth:
             beside = topic.rpartition("/")[0]
