@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -26,6 +27,12 @@ CLOSE = 0.02
 MAX_CHANGE = 0.7
 """Max change of a joint between two of them [rad]."""
 UP = np.array([0.0, 0.0, 1.0])
+MIN_TILT = 1.3
+"""Min tilt of a container that is poured [rad]."""
+POUR_HIGHER = (0.0, 0.1)
+"""Heights above the first choice that are tried for a container that is poured [m]."""
+POUR_SEEDS = 4
+"""Number of random initial guesses for it."""
 TURNS = (0.0, 0.5 * np.pi, -0.5 * np.pi, np.pi, 0.25 * np.pi, -0.25 * np.pi)
 """Turns about the vertical axis that are tried for what is free to turn [rad]."""
 
@@ -101,19 +108,22 @@ class Reachability:
         Args:
             pose: of the object before, of which the heading is free, shape (4, 4).
             X_OT: pose of the tool in the object, shape (4, 4).
-            angle: of the tilt about the closing direction of the fingers [rad].
+            angle: of the tilt about the closing direction of the fingers, down to MIN_TILT where
+                that is not within reach [rad].
 
         Raises:
             SkillFailed: it is not within reach.
         """
-        for turned in _turned(pose):
-            begin = turned @ X_OT
-            for pitch in (angle, -angle):
-                end = begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, pitch, 0.0))
-                q = self._start(begin, end, self._world)
-                if q is not None:
-                    return begin, end, q
-                yield
+        for share in np.linspace(1.0, MIN_TILT / angle, 3).tolist():
+            for turned, higher in itertools.product(_turned(pose), POUR_HIGHER):
+                begin = turned @ X_OT
+                begin[2, 3] += higher
+                for pitch in (share * angle, -share * angle):
+                    end = begin @ from_xyz_rpy((0.0, 0.0, 0.0), (0.0, pitch, 0.0))
+                    q = self._start(begin, end, self._world, POUR_SEEDS)
+                    if q is not None:
+                        return begin, end, q
+                    yield
         raise SkillFailed("the object cannot be tilted there: out of reach, or in collision")
 
     def push(self, begin: Array, end: Array, target: ObjectState) -> Work:
@@ -152,15 +162,16 @@ class Reachability:
         for _ in range(count):
             yield random.uniform(limits.lower, limits.upper)
 
-    def _start(self, begin: Array, end: Array, world: World) -> Array | None:
+    def _start(self, begin: Array, end: Array, world: World, seeds: int = 0) -> Array | None:
         """Return joint positions at the begin of a straight motion; None if it is not possible.
 
         Args:
             begin: pose of the tool in the base frame, shape (4, 4).
             end: pose that it moves to.
             world: obstacles.
+            seeds: number of random initial guesses.
         """
-        for seed in self._seeds(0):
+        for seed in self._seeds(seeds):
             q = self._solution(begin, seed, world)
             if q is not None and self._follow(q, begin, end, world) is not None:
                 return q
