@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -20,6 +21,8 @@ DIRECTIONS: dict[str, Array] = {
     "Top": np.array([-0.02, 0.0, 1.0]),
 }
 """Directions from the robots to the camera, in the world frame, shape (3,)."""
+SETTLING = 3.0
+"""[s] Time within which a new page in portrait format settles on its initial camera."""
 
 
 class ViewPanel:
@@ -55,28 +58,30 @@ class ViewPanel:
         self.shadows.on_update(self._shadows_changed)
 
     def set_initial_camera(self, client: viser.ClientHandle) -> None:
-        """Place the camera of a new page in portrait format, whose panel is at the bottom."""
-        placed = False
+        """Place the camera of a new page in portrait format, whose panel is at the bottom.
+
+        A new page reports its size and camera several times, the first time possibly before it has
+        its size, and may replace a camera that it was sent meanwhile.
+        """
+        end = time.monotonic() + SETTLING
 
         async def updated(camera: viser.CameraHandle) -> None:
-            # The first update may precede the size of the page.
-            nonlocal placed
-            if not placed and camera.aspect < 1.0:
-                placed = True
-                self._place_camera(client, VIEW_DIRECTION)
+            if time.monotonic() < end and camera.aspect < 1.0:
+                position, _ = self._view_from(VIEW_DIRECTION, camera.aspect)
+                if not np.allclose(camera.position, position, atol=1e-3):
+                    self._place_camera(client, VIEW_DIRECTION)
 
         client.camera.on_update(updated)
         if client.camera.aspect < 1.0:
-            placed = True
             self._place_camera(client, VIEW_DIRECTION)
 
+    def _view_from(self, direction: Array, aspect: float) -> tuple[Array, Array]:
+        """Return position and target of a camera that shows all robots [m], shape (3,) each."""
+        radius = self._setup.min_radius
+        return camera_for(self._bounding_spheres(), direction, radius, float(aspect))
+
     def _place_camera(self, client: viser.ClientHandle, direction: Array) -> None:
-        position, look_at = camera_for(
-            self._bounding_spheres(),
-            direction,
-            self._setup.min_radius,
-            float(client.camera.aspect),
-        )
+        position, look_at = self._view_from(direction, client.camera.aspect)
         with client.atomic():
             client.camera.up_direction = (0.0, 0.0, 1.0)
             client.camera.position = position
