@@ -16,10 +16,13 @@ from motion_nodes.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from motion_nodes.learning.policy import Policy
-    from motion_nodes.learning.trainer import TrainingProgress
+    from motion_nodes.learning.trainer import Evaluation, TrainingProgress
 
-_EVALUATION_SEED = 1_000_003
-"""Seed of evaluations: their initial states are those of no training run with a small seed."""
+_EVALUATION_SEED, _SELECTION_SEED = 1_000_003, 2_000_003
+"""Seeds of evaluations, at the end and in between: their initial states are those of no training
+run with a small seed."""
+_SELECTION_EPISODES = 40
+"""Episodes of an evaluation that selects the best policy of a run."""
 
 
 def learn(
@@ -56,9 +59,9 @@ def learn(
 ) -> None:
     """Learn a task with the Franka in MuJoCo by PPO, and export the policy as ONNX.
 
-    The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the policy
-    with its description (policy.onnx, IO_descriptors.yaml). Ctrl-C ends the training; --resume
-    continues it.
+    The directory receives checkpoint.npz, the learning curve (curve.csv, curve.svg), and the best
+    policy of the run (best.npz), which is exported with its description (policy.onnx,
+    IO_descriptors.yaml). Ctrl-C ends the training; --resume continues it.
     """
     from motion_nodes.errors import InvalidConfig
     from motion_nodes.learning.tasks.registry import task_entry
@@ -89,21 +92,24 @@ def _train(
     quiet: bool,
     port: int | None,
 ) -> Policy:
-    """Train with a progress bar, and export the policy."""
+    """Train with a progress bar, and export the best policy."""
     import math
     from concurrent.futures import ThreadPoolExecutor
 
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from motion_nodes.learning.checkpoint import load_policy
     from motion_nodes.learning.export import export_policy
+    from motion_nodes.learning.mujoco_env import MujocoEnv
     from motion_nodes.learning.tasks.registry import (
         EnvFactory,
         make_task,
         task_config,
         task_entry,
     )
-    from motion_nodes.learning.training_run import Budget, open_run, run
+    from motion_nodes.learning.trainer import evaluate
+    from motion_nodes.learning.training_run import BestPolicy, Budget, open_run, run
 
     if minutes is None:
         minutes = task_entry(task).minutes if steps is None else math.inf
@@ -121,9 +127,15 @@ def _train(
             bar.update(shown, completed=spent, description=_line(progress))
             show(progress)
 
-        run(trainer, directory, budget, executor, report)
-    export_policy(trainer.policy, make_task(task), directory / "policy.onnx")
-    return trainer.policy
+        def evaluated(policy: Policy) -> Evaluation:
+            cell = MujocoEnv(make_task(task), _SELECTION_EPISODES, _SELECTION_SEED)
+            return evaluate(policy, cell)
+
+        best = BestPolicy(directory, evaluated)
+        run(trainer, directory, budget, executor, report, best)
+    policy = load_policy(best.file, task)
+    export_policy(policy, make_task(task), directory / "policy.onnx")
+    return policy
 
 
 @contextlib.contextmanager

@@ -13,11 +13,20 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.learning.checkpoint import load_trainer, save_checkpoint
+from motion_nodes.learning.checkpoint import load_policy, load_trainer, save_checkpoint
 from motion_nodes.learning.learning_curve import append_csv, curve_svg, read_csv
-from motion_nodes.learning.trainer import MakeEnv, Trainer, TrainingConfig, TrainingProgress
+from motion_nodes.learning.policy import Policy
+from motion_nodes.learning.trainer import (
+    Evaluation,
+    MakeEnv,
+    Trainer,
+    TrainingConfig,
+    TrainingProgress,
+)
 
-CHECKPOINT, CURVE, PICTURE = "checkpoint.npz", "curve.csv", "curve.svg"
+CHECKPOINT, BEST, CURVE, PICTURE = "checkpoint.npz", "best.npz", "curve.csv", "curve.svg"
+EVALUATION_INTERVAL = 40
+"""Updates between two evaluations that select the best policy."""
 _SAVE_EVERY = 30.0
 """Time between checkpoints [s]."""
 
@@ -88,12 +97,48 @@ def open_run(
     return Trainer(make_env, config)
 
 
+class BestPolicy:
+    """Keeps the best policy of a run, by deterministic episodes: the last one may be worse.
+
+    The best one has the largest share of successes, then the largest mean return. Evaluations after
+    fixed numbers of updates keep runs repeatable.
+    """
+
+    def __init__(self, directory: Path, evaluate: Callable[[Policy], Evaluation]) -> None:
+        """Begin with the best policy of a run that is resumed.
+
+        Args:
+            directory: of the run's files; the best policy is its ``best.npz``.
+            evaluate: runs episodes whose initial states are the same each time.
+        """
+        self.file, self._evaluate = directory / BEST, evaluate
+        self._evaluated = -1
+        self._best: tuple[float, float] | None = None
+
+    def update(self, trainer: Trainer) -> None:
+        """Evaluate the current policy, and keep its checkpoint if it is the best so far."""
+        if trainer.iteration == self._evaluated:
+            return
+        self._evaluated = trainer.iteration
+        if self._best is None and self.file.exists():
+            self._best = self._score(load_policy(self.file, trainer.task))
+        score = self._score(trainer.policy)
+        if self._best is None or score >= self._best:
+            self._best = score
+            save_checkpoint(trainer, self.file)
+
+    def _score(self, policy: Policy) -> tuple[float, float]:
+        result = self._evaluate(policy)
+        return result.success, result.mean_return
+
+
 def run(
     trainer: Trainer,
     directory: Path,
     budget: Budget,
     executor: Executor,
     report: Callable[[TrainingProgress, float], None] = lambda progress, spent: None,
+    best: BestPolicy | None = None,
 ) -> None:
     """Train until the budget is spent; an interrupted run leaves a checkpoint.
 
@@ -103,6 +148,8 @@ def run(
         budget: when it ends.
         executor: runs the environments.
         report: called after each update with figures and the spent share of the budget.
+        best: keeps the best policy; its evaluations are not part of the duration. None: none is
+            kept.
 
     Raises:
         TrainingDiverged: values are not finite; the last checkpoint is kept.
@@ -116,10 +163,14 @@ def run(
                 if trainer.seconds - saved > _SAVE_EVERY:
                     _save(trainer, directory)
                     saved = trainer.seconds
+                if best is not None and trainer.iteration % EVALUATION_INTERVAL == 0:
+                    best.update(trainer)
                 report(progress, budget.spent(trainer.seconds, trainer.steps))
         except KeyboardInterrupt:
             _save(trainer, directory)
             raise
+        if best is not None:
+            best.update(trainer)
     _save(trainer, directory)
 
 

@@ -26,14 +26,15 @@ def test_train_resume_and_evaluate(tmp_path, capsys):
     assert re.search(r"^Open http://127.0.0.1:\d+/\?token=\S+ in a browser.$", out.err, re.M)
     files = {file.name for file in run.iterdir()}
     assert files == {
-        *("checkpoint.npz", "curve.csv", "curve.svg", "policy.onnx", "IO_descriptors.yaml"),
+        *("checkpoint.npz", "best.npz", "curve.csv", "curve.svg"),
+        *("policy.onnx", "IO_descriptors.yaml"),
     }
     code, out = call(capsys, *short, "--steps", 800, "--resume")
     assert code == 0
     steps = [int(row["steps"]) for row in csv.DictReader((run / "curve.csv").open())]
     assert steps == [256, 512, 768, 1024]
     trained = json.loads(out.out)
-    for name in ("checkpoint.npz", "policy.onnx"):
+    for name in ("best.npz", "policy.onnx"):
         code, out = call(capsys, "reach", "--evaluate", run / name, "--episodes", 4, "--json")
         assert code == 0
         again = json.loads(out.out)

@@ -16,8 +16,14 @@ from motion_nodes.learning.checkpoint import (
     save_checkpoint,
 )
 from motion_nodes.learning.ppo import PpoConfig, PpoLearner, TrainingDiverged
-from motion_nodes.learning.trainer import Trainer, TrainingConfig, evaluate
-from motion_nodes.learning.training_run import Budget, open_run, run, single_threaded_blas
+from motion_nodes.learning.trainer import Evaluation, Trainer, TrainingConfig, evaluate
+from motion_nodes.learning.training_run import (
+    BestPolicy,
+    Budget,
+    open_run,
+    run,
+    single_threaded_blas,
+)
 
 CONFIG = TrainingConfig(
     num_envs=16,
@@ -77,6 +83,29 @@ def test_run_writes_checkpoint_and_curve(threads, tmp_path):
     with pytest.raises(InvalidConfig):
         open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
     assert open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=True).iteration == 3
+
+
+def test_the_best_policy_is_kept_also_over_a_resume(threads, tmp_path):
+    trainer = open_run(tmp_path / "run", PointEnv, "point", CONFIG, resume=False)
+    scores = iter((0.2, 0.8, 0.5, 0.8, 0.7))
+    asked = []
+
+    def evaluated(policy):
+        asked.append(policy)
+        return Evaluation(10, 0.0, next(scores), 5.0)
+
+    best = BestPolicy(tmp_path / "run", evaluated)
+    for _ in range(3):
+        trainer.iterate(threads)
+        best.update(trainer)
+        best.update(trainer)
+    assert len(asked) == 3
+    resumed = BestPolicy(tmp_path / "run", evaluated)  # evaluates the kept one first
+    trainer.iterate(threads)
+    resumed.update(trainer)
+    kept = load_policy(resumed.file, "point")
+    np.testing.assert_array_equal(kept.flat, asked[1].flat)
+    np.testing.assert_array_equal(asked[3].flat, asked[1].flat)
 
 
 @pytest.mark.parametrize(
