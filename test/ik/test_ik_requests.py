@@ -167,7 +167,7 @@ def test_quaternions_of_any_length_but_zero_make_targets():
     solver = solver_of()
     target = from_xyz_quat([0.4, 0.1, 0.4], [2.0, 0.0, 0.0, 0.0])
     assert solver.solve(IkRequest(target)).success
-    with pytest.raises(ValueError, match="no rotation"):
+    with pytest.raises(ValueError):
         from_xyz_quat([0.4, 0.1, 0.4], [0.0, 0.0, 0.0, 0.0])
 
 
