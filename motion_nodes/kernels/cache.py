@@ -32,8 +32,11 @@ _LOG = logging.getLogger(__name__)
 _SUFFIX = ".code"
 _MAGIC = b"motion_nodes code 1\n"
 _MAX_ENTRIES = 2000
+"""Max number of entries of compiled code."""
+_MAX_MESHES = 500
+"""Max number of entries derived from meshes."""
 MESHES = "mesh-"
-"""Prefix of entries derived from meshes, which are dropped before compiled code."""
+"""Prefix of entries derived from meshes."""
 SHARED_MEMORY = Path("/dev/shm")
 """Can be written in containers whose file systems are read-only; the middleware needs it, too."""
 
@@ -165,14 +168,14 @@ def write_entry(key: str, payload: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries beyond the maximum count, those of meshes first."""
-    entries = [
-        (not path.name.startswith(MESHES), _modified(path), path)
-        for path in folder.glob(f"*{_SUFFIX}")
-    ]
-    for *_, path in sorted(entries)[: max(0, len(entries) - _MAX_ENTRIES)]:
-        with contextlib.suppress(OSError):
-            path.unlink()
+    """Remove the oldest entries beyond the maximum counts, separately for code and meshes."""
+    entries = [(_modified(path), path) for path in folder.glob(f"*{_SUFFIX}")]
+    meshes = [entry for entry in entries if entry[1].name.startswith(MESHES)]
+    code = [entry for entry in entries if not entry[1].name.startswith(MESHES)]
+    for kept, count in ((code, _MAX_ENTRIES), (meshes, _MAX_MESHES)):
+        for _, path in sorted(kept)[: max(0, len(kept) - count)]:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _modified(path: Path) -> float:

@@ -63,7 +63,7 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
     scale = float(np.abs(quaternion).max()) if quaternion.shape == (4,) else math.nan
     if not math.isfinite(scale) or scale < MIN_QUATERNION:
         raise ValueError(
-            f"quaternion {list(np.atleast_1d(quaternion))} is not a rotation: give four finite "
+            f"quaternion {np.atleast_1d(quaternion).tolist()} is not a rotation: give four finite "
             "numbers x y z w that are not all zero."
         )
     scaled = quaternion / scale

@@ -71,10 +71,13 @@ def test_a_mesh_counts_as_prepared_where_nothing_can_be_stored(
     assert MeshPreparation().ready([ring()])
 
 
-def test_meshes_are_dropped_before_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "_MAX_ENTRIES", 2)
+def test_meshes_and_compiled_code_do_not_displace_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cache, "_MAX_ENTRIES", 1)
+    monkeypatch.setattr(cache, "_MAX_MESHES", 2)
     cache.write_entry("code", b"1")
     for k in range(3):
         cache.write_entry(f"{cache.MESHES}{k}", b"2")
     assert cache.read_entry("code") == b"1"
-    assert cache.cache_state().entries == 2
+    assert cache.cache_state().entries == 3
