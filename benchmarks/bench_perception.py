@@ -180,9 +180,11 @@ def checks(report: Report) -> None:
 def main(report: Report, options: Any) -> None:
     """Measure and print."""
     if options.latency or options.lockstep:
-        for measure, crates in ((lockstep_row, options.lockstep), (ros_row, options.latency)):
+        for measure, crates, how in (
+            (lockstep_row, options.lockstep, "in lockstep"), (ros_row, options.latency, "over ROS")
+        ):  # fmt: skip
             rows = [measure(k, crates, options.room, options.rate) for k in POLICIES if crates]
-            report.table(f"From a crate to another velocity, {measure.__name__}", rows)
+            report.table(f"From a crate to another velocity, {how}", rows)
         return
     for measure in (time_per_image, recording, fields, checks):
         measure(report)

@@ -7,9 +7,12 @@ import math
 
 import numpy as np
 import pytest
+from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
-from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.msg import MoveItErrorCodes, RobotTrajectory
+from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
@@ -90,6 +93,27 @@ def test_trajectories_keep_their_numbers():
     assert np.array([p.positions for p in joints.points]) == pytest.approx(rows)
     assert np.array([p.velocities for p in joints.points]) == pytest.approx(rows + 1.0)
     assert np.array([p.accelerations for p in joints.points]) == pytest.approx(rows + 2.0)
+
+
+@pytest.mark.parametrize("derivatives", [0, 2])
+def test_trajectories_are_those_of_the_setters(derivatives):
+    """Points have all fields of messages that their constructors made, and stay usable."""
+    times, rows = np.array([0.0, 1.25]), np.arange(4.0).reshape(2, 2)
+    further = [rows + 1.0 + k for k in range(derivatives)]
+    made = trajectory_message(JointTrajectory(("a", "b"), times, rows, *further))
+    wanted = RobotTrajectory()
+    wanted.joint_trajectory.joint_names = ["a", "b"]
+    for i, (sec, nanosec) in enumerate(((0, 0), (1, 250_000_000))):
+        point = JointTrajectoryPoint(time_from_start=Duration(sec=sec, nanosec=nanosec))
+        fields = ("positions", "velocities", "accelerations")
+        for field, values in zip(fields, (rows, *further), strict=False):
+            setattr(point, field, values[i].tolist())
+        wanted.joint_trajectory.points.append(point)
+    assert made == wanted
+    assert serialize_message(made) == serialize_message(wanted)
+    assert repr(made) == repr(wanted)
+    made.joint_trajectory.points[0].effort = [1.0, 2.0]
+    assert made != wanted
 
 
 def test_numbers_of_a_request_whose_zero_means_the_default():

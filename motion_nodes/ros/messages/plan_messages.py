@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from builtin_interfaces.msg import Duration
 from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state
-from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
@@ -49,20 +49,37 @@ def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTra
     message = RobotTrajectory()
     joints = message.joint_trajectory
     joints.joint_names, joints.header.frame_id = list(trajectory.joint_names), frame
-    for i, time in enumerate(trajectory.times.tolist()):
-        point = JointTrajectoryPoint(positions=_doubles(trajectory.positions[i]))
-        if trajectory.velocities is not None:
-            point.velocities = _doubles(trajectory.velocities[i])
-        if trajectory.accelerations is not None:
-            point.accelerations = _doubles(trajectory.accelerations[i])
-        fill_seconds(point.time_from_start, time)
-        joints.points.append(point)
+    q, v, a = (
+        [array("d") for _ in trajectory.times] if rows is None else _rows(rows)
+        for rows in (trajectory.positions, trajectory.velocities, trajectory.accelerations)
+    )
+    nanoseconds = np.rint(1e9 * np.maximum(trajectory.times, 0.0)).astype(np.int64).tolist()
+    joints.points = list(map(_point, q, v, a, nanoseconds))
     return message
 
 
-def _doubles(values: NDArray[np.float64]) -> array[float]:
-    """Return an array in the form that message setters accept without checking each element."""
-    return array("d", values.tobytes())
+def _rows(values: NDArray[np.float64]) -> list[array[float]]:
+    """Return the rows of an array in the form of message fields."""
+    raw, width = np.ascontiguousarray(values, np.float64).tobytes(), 8 * values.shape[1]
+    return [array("d", raw[i : i + width]) for i in range(0, len(raw), width)]
+
+
+def _point(
+    position: array[float], velocity: array[float], acceleration: array[float], nanoseconds: int
+) -> JointTrajectoryPoint:
+    """Return a point of a trajectory.
+
+    The fields of a generated message are set directly: its constructor creates each of them first,
+    which takes four times as long, and a response has hundreds of points.
+    """
+    time = Duration.__new__(Duration)
+    time._check_fields = False
+    time._sec, time._nanosec = divmod(nanoseconds, 1_000_000_000)
+    point = JointTrajectoryPoint.__new__(JointTrajectoryPoint)
+    point._check_fields = False
+    point._positions, point._velocities, point._accelerations = position, velocity, acceleration
+    point._effort, point._time_from_start = array("d"), time
+    return point
 
 
 def state_message(joints: Mapping[str, float], stamp: Any, frame: str) -> RobotState:
