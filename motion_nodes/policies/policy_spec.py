@@ -204,13 +204,13 @@ class PolicySpec:
                 f"gait_period needs a command of {TWIST_WIDTH} values (vx, vy, wz), not of "
                 f"{self.command_width}."
             )
-        for values in (self.command_gain, self.max_command):
-            if self.command_gain is not None and values is not None:
-                if values.shape != (self.command_width,) or not (values > 0.0).all():
-                    return (
-                        f"with command_gain, it and max_command must be {self.command_width} "
-                        f"values above zero, as many as the command has, not {values.tolist()}."
-                    )
+        scales = () if self.command_gain is None else (self.command_gain, self.max_command)
+        for values in (values for values in scales if values is not None):
+            if values.shape != (self.command_width,) or not (values > 0.0).all():
+                return (
+                    f"with command_gain, it and max_command must be {self.command_width} "
+                    f"values above zero, as many as the command has, not {values.tolist()}."
+                )
         names = self.commanded_joints
         twice = [name for name in names if names.count(name) > 1]
         if twice:

@@ -89,14 +89,28 @@ def is_convex(mesh: TriangleMesh) -> bool:
     return bool(heights[:, ~flat].max() <= _FLAT * float(np.ptp(corners, axis=0).max()))
 
 
+def signed_volumes(triangles: Array) -> Array:
+    """Return the volumes of tetrahedra of triangles and the origin.
+
+    Their sum is the volume of the solid that the triangles enclose.
+
+    Args:
+        triangles: corners [m], shape (t, 3, 3).
+
+    Returns:
+        Volumes [m^3], shape (t,); positive if counterclockwise as seen from outside.
+    """
+    a, b, c = (triangles[:, k] for k in range(3))
+    return np.asarray(np.einsum("ti,ti->t", a, np.cross(b, c)) / 6.0)
+
+
 def fills_its_hull(mesh: TriangleMesh) -> bool:
     """Return whether a mesh encloses the volume of its convex hull."""
     if is_convex(mesh):
         return True
     from scipy.spatial import ConvexHull, QhullError
 
-    a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
-    volume = abs(float(np.einsum("ti,ti->", a, np.cross(b, c)))) / 6.0
+    volume = abs(float(signed_volumes(mesh.vertices[mesh.triangles]).sum()))
     try:
         hull = float(ConvexHull(mesh.vertices).volume)
     except (QhullError, ValueError):

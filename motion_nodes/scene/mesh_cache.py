@@ -71,7 +71,7 @@ def entry_of(kind: str, mesh: TriangleMesh, *sources: str, options: object = Non
         sources: files of the code on which it depends.
         options: settings on which it depends.
     """
-    sha = hashlib.sha256(_version(sources) + repr(options).encode() + content_of(mesh))
+    sha = hashlib.sha256(hash_of_files(sources) + repr(options).encode() + content_of(mesh))
     return f"{cache.MESHES}{kind}-{sha.hexdigest()}"
 
 
@@ -90,8 +90,8 @@ def stored_arrays(key: str, compute: Callable[[], list[Array]]) -> list[Array]:
 
 
 @functools.cache
-def _version(sources: tuple[str, ...]) -> bytes:
-    """Return a hash of source files."""
+def hash_of_files(sources: tuple[str, ...]) -> bytes:
+    """Return a hash of the contents of source files."""
     sha = hashlib.sha256()
     for source in sources:
         sha.update(Path(source).read_bytes())

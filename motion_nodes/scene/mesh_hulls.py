@@ -7,7 +7,6 @@ imports SciPy.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import weakref
 from pathlib import Path
@@ -19,8 +18,11 @@ from motion_nodes.kernels import cache
 from motion_nodes.model.tree import Array
 from motion_nodes.scene import convex_decomposition, mesh_file
 from motion_nodes.scene.convex_decomposition import convex_parts, fills_its_hull
-from motion_nodes.scene.mesh_cache import stored_arrays
+from motion_nodes.scene.mesh_cache import hash_of_files, stored_arrays
 from motion_nodes.scene.shapes import TriangleMesh
+
+_SOURCES = (__file__, convex_decomposition.__file__, mesh_file.__file__)
+"""Code on which hulls depend."""
 
 
 def mesh_hulls(
@@ -46,7 +48,9 @@ def mesh_hulls(
         content = path.read_bytes()
     except OSError as error:
         raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
-    sha = hashlib.sha256(repr((path.suffix.lower(), scale, whole)).encode() + _version())
+    sha = hashlib.sha256(
+        repr((path.suffix.lower(), scale, whole)).encode() + hash_of_files(_SOURCES)
+    )
     sha.update(content)
     key = f"{cache.MESHES}file-{sha.hexdigest()}"
     return stored_arrays(key, lambda: _hulls(mesh_file.read_mesh(path, scale), whole))
@@ -71,12 +75,3 @@ def _hulls(mesh: TriangleMesh, whole: bool) -> list[Array]:
     if whole or fills_its_hull(mesh):
         return [np.unique(mesh.vertices[mesh.triangles].reshape(-1, 3), axis=0)]
     return convex_parts(mesh)
-
-
-@functools.cache
-def _version() -> bytes:
-    """Return a hash of the code on which hulls depend."""
-    sha = hashlib.sha256()
-    for source in (__file__, convex_decomposition.__file__, mesh_file.__file__):
-        sha.update(Path(source).read_bytes())
-    return sha.digest()

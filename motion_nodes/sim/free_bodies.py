@@ -22,7 +22,7 @@ from motion_nodes.scene.mesh_hulls import hulls_of
 from motion_nodes.scene.shapes import TriangleMesh
 from motion_nodes.sim.drawers import HANDLE, add_drawer
 from motion_nodes.sim.mesh_mass import mass_properties
-from motion_nodes.sim.mjcf_meshes import solid_corners
+from motion_nodes.sim.mjcf_meshes import set_hull, solid_corners
 from motion_nodes.sim.mjcf_shapes import contact_reference, geom_size, quat_wxyz, set_primitive
 from motion_nodes.sim.placement import rigid_pose
 
@@ -165,9 +165,7 @@ def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
             if geometry is not None:
                 set_primitive(geom, geometry)
             else:
-                geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, geom.name
-                shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
-                spec.add_mesh(name=geom.name, uservert=corners.ravel(), inertia=shell)
+                set_hull(spec, geom, corners)
             geom.friction[0] = body.friction
             geom.solref = contact_reference(spec.option.timestep)
             geom.condim = 4 if isinstance(body.solid, Box) else 6  # 6: rolling friction

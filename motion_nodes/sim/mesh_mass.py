@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.convex_decomposition import signed_volumes
 
 
 def mass_properties(triangles: Array, mass: float) -> tuple[Array, Array]:
@@ -25,7 +26,7 @@ def mass_properties(triangles: Array, mass: float) -> tuple[Array, Array]:
         ValueError: the triangles enclose no volume.
     """
     a, b, c = (triangles[:, k] for k in range(3))
-    volumes = np.einsum("ti,ti->t", a, np.cross(b, c)) / 6.0
+    volumes = signed_volumes(triangles)
     volume, corners = float(volumes.sum()), a + b + c
     if not volume > 0.0:
         raise ValueError("the triangles enclose no volume")

@@ -100,6 +100,20 @@ class MeshLibrary:
         return made
 
 
+def set_hull(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, corners: Array) -> None:
+    """Give a geom the shape of a convex hull, whose mesh asset has the geom's name.
+
+    Args:
+        spec: specification of the geom.
+        geom: the geom.
+        corners: of the hull [m], shape (c, 3); see :func:`solid_corners` for flat ones.
+    """
+    geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, geom.name
+    # Masses are those of the bodies; the volume of a plate may be nothing.
+    shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
+    spec.add_mesh(name=geom.name, uservert=corners.ravel(), inertia=shell)
+
+
 def solid_corners(corners: Array) -> Array:
     """Return the corners of a hull, of a flat one those of a plate; MuJoCo refuses flat hulls.
 

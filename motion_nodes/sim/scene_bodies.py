@@ -23,13 +23,13 @@ from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 from motion_nodes.scene.voxels import OCTOMAP
-from motion_nodes.sim.mjcf_meshes import solid_corners
+from motion_nodes.sim.mjcf_meshes import set_hull, solid_corners
 from motion_nodes.sim.mjcf_shapes import (
     ROBOTS,
     SURROUNDINGS,
     contact_reference,
-    geom_size,
     quat_wxyz,
+    set_primitive,
 )
 from motion_nodes.sim.placement import RobotPlacement
 
@@ -133,7 +133,7 @@ def add_body(
         geom.quat = quat_wxyz(X_OS[:3, :3])
         geom.solref = contact_reference(spec.option.timestep)
         geom.contype, geom.conaffinity = contact_types(body)
-        _shape(spec, geom, piece, f"{name}/{index}")
+        _shape(spec, geom, piece)
 
 
 def contact_types(body: SceneBody) -> tuple[int, int]:
@@ -185,27 +185,21 @@ def _pieces(solid: Solid) -> list[Solid | Array]:
     return [_cone_vertices(solid) if isinstance(solid, Cone) else solid]
 
 
-def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, solid: Solid | Array, name: str) -> None:
+def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, solid: Solid | Array) -> None:
     """Set type and size of a geom."""
     kind = mujoco.mjtGeom
     if isinstance(solid, Box | Sphere | Cylinder):
-        types = {Box: kind.mjGEOM_BOX, Sphere: kind.mjGEOM_SPHERE, Cylinder: kind.mjGEOM_CYLINDER}
-        geom.type = types[type(solid)]
-        size = geom_size(solid)
-        geom.size[: len(size)] = size
+        set_primitive(geom, solid)
     elif isinstance(solid, Capsule):
         geom.type = kind.mjGEOM_CAPSULE
         geom.size[:2] = (solid.radius, 0.5 * solid.length)
     elif isinstance(solid, HalfSpace):
         geom.type = kind.mjGEOM_PLANE
         geom.size[:] = (0.0, 0.0, 1.0)
+    elif isinstance(solid, np.ndarray):
+        set_hull(spec, geom, solid)
     else:
-        if not isinstance(solid, np.ndarray):
-            raise InvalidCommand(f"{type(solid).__name__.lower()} is not a shape of the simulation")
-        geom.type, geom.meshname = kind.mjGEOM_MESH, name
-        # Shell: these bodies need no mass, and the volume of a plate may be nothing.
-        shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
-        spec.add_mesh(name=name, uservert=solid.ravel(), inertia=shell)
+        raise InvalidCommand(f"{type(solid).__name__.lower()} is not a shape of the simulation")
 
 
 def _cone_vertices(cone: Cone) -> Array:

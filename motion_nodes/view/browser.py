@@ -23,7 +23,7 @@ from motion_nodes.view.page_script import (
     RESUME_PATH,
     STOP_PATH,
 )
-from motion_nodes.view.page_server import address_of, quiet_viser, start_server
+from motion_nodes.view.page_server import address_of, start_server, stop_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import MOBILE_RADIUS, SceneSetup
 from motion_nodes.view.simulation_panel import SimulationPanel
@@ -146,8 +146,7 @@ class BrowserViewer(ViewerUpdates):
         self._closed.set()
         self._driving.close()
         self._drawing.close()
-        with quiet_viser():
-            self._server.stop()
+        stop_server(self._server)
 
     def __enter__(self) -> BrowserViewer:
         """Return the viewer."""

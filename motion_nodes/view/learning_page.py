@@ -10,7 +10,7 @@ import viser
 from numpy.typing import ArrayLike
 from viser import uplot
 
-from motion_nodes.view.page_server import address_of, quiet_viser, start_server
+from motion_nodes.view.page_server import address_of, start_server, stop_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.plot_panel import COLOURS, HEIGHT
 from motion_nodes.view.status_text import plain
@@ -66,8 +66,7 @@ class LearningPage:
 
     def close(self) -> None:
         """Stop the server."""
-        with quiet_viser():
-            self._server.stop()
+        stop_server(self._server)
 
     def __enter__(self) -> LearningPage:
         """Return the page."""

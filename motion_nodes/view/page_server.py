@@ -54,13 +54,18 @@ def start_server(
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:
         # Another program bound the port after the check, and viser chose a different one.
-        with quiet_viser():
-            server.stop()
+        stop_server(server)
         raise PortInUse(
             f"Port {chosen} on {host} was bound by another program; start the viewer again."
         )
     set_theme(server, dark)
     return server
+
+
+def stop_server(server: viser.ViserServer) -> None:
+    """Stop a server and release its port."""
+    with quiet_viser():
+        server.stop()
 
 
 def set_theme(server: viser.ViserServer, dark: bool) -> None:

@@ -15,7 +15,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.view.button_colours import SECONDARY
 from motion_nodes.view.joint_panel import show_value
-from motion_nodes.view.page_server import address_of, quiet_viser, start_server
+from motion_nodes.view.page_server import address_of, start_server, stop_server
 from motion_nodes.view.page_token import page_token
 from motion_nodes.view.robot_view import bounding_sphere
 from motion_nodes.view.scene_setup import SceneSetup
@@ -81,8 +81,7 @@ class SphereEditor:
     def close(self) -> None:
         """Complete pending edits, close the page and release the port."""
         self._work.close()
-        with quiet_viser():
-            self._server.stop()
+        stop_server(self._server)
 
     def __enter__(self) -> SphereEditor:
         """Return the editor."""

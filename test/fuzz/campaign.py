@@ -25,7 +25,7 @@ from motion_nodes.model.placement import parse_placements
 PHASES = {"messages": 0.8, "parameters": 0.1, "lifecycle": 0.03, "time": 0.07}
 """Share of the messages of each phase. Velocities and accelerations are watched in the first."""
 STOP_PERIOD = 10
-"""One of so many parts of 100 messages stops the robots, too; they are resumed after it."""
+"""Requests to stop are part of every tenth batch of 100 messages, after which motion is resumed."""
 PROGRESS_PERIOD = 30.0
 """Time between two reports of progress [s]."""
 READY = 240.0
