@@ -14,8 +14,8 @@ import pytest
 from motion_nodes.errors import MotionError
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
-from motion_nodes.nodes.task.arm_skills import Grasped
 from motion_nodes.nodes.task.contact_skills import PULL, WIPE_FORCE, ContactSkills
+from motion_nodes.nodes.task.holding import Grasped
 from motion_nodes.scene.world import World
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -33,7 +33,8 @@ class ScriptedArm:
 
     def __init__(self, force: Callable[[float], float | None] = lambda t: 0.0) -> None:
         self.arm = SimpleNamespace(tip="hand")
-        self.max_width, self.clock, self.calls, self.pose = 0.08, 100.0, [], np.array(SPONGE.X_WO)
+        self.max_width, self.width = 0.08, 0.05
+        self.clock, self.calls, self.pose = 100.0, [], np.array(SPONGE.X_WO)
         self._force, self.pressed, self.stuck = force, False, False
         self.offset, self.settings = 0.0, {}
         """Measured force without contact [N], and changed settings."""
@@ -236,6 +237,20 @@ def test_a_locked_drawer_is_let_go_with_its_reason() -> None:
         run(script, "open_drawer", object="handle")
     assert "open" in script.calls[script.calls.index("end") :]
     assert script.shown.X_WO[0, 3] == pytest.approx(0.6)
+
+
+def test_a_handle_is_let_go_before_anything_else_after_a_stop() -> None:
+    script = ScriptedArm()
+    skills = skills_of(script)
+    phases: list[str] = []
+    work = skills.work_of(PlanStep("open_drawer", {"object": "handle"}), STATE, phases.append)
+    while "pull" not in phases:
+        next(work)
+    work.close()
+    script.calls.clear()
+    for _ in range(2):
+        list(skills.work_of(PlanStep("home", {}), STATE, phases.append))
+    assert script.calls == ["open", "home", "home"]
 
 
 def test_an_object_is_let_go_when_it_is_pulled_not_before() -> None:

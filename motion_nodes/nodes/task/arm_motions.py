@@ -70,6 +70,10 @@ class ArmMotions:
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, arm.joint_names)
+        # Their own messages: on many robots the gripper publishes its states itself.
+        self._fingers = None if gripper is None else JointStateReader(
+            node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names
+        )  # fmt: skip
 
     def positions(self) -> Array | None:
         """Return measured positions of the arm [rad], shape (n,); None if they are unknown."""
@@ -89,7 +93,15 @@ class ArmMotions:
         opened = self.gripper.state("open") if "open" in self.gripper.state_names else (
             self.gripper.limits.upper
         )  # fmt: skip
-        return float(np.sum(opened)) if len(opened) == 2 else float(opened[0])
+        return _distance(opened)
+
+    @property
+    def width(self) -> float | None:
+        """Measured distance of the fingers [m]; None if it is unknown."""
+        if self._fingers is None:
+            return None
+        self._fingers.update()
+        return None if self._fingers.fault(STATE_TIMEOUT) else _distance(self._fingers.position)
 
     def to_joints(self, q: Array, what: str) -> Work:
         """Plan and execute a motion of the arm to joint positions [rad], shape (n,)."""
@@ -161,3 +173,8 @@ class ArmMotions:
         if not (result.reached_goal or result.stalled):
             raise SkillFailed("the gripper did not reach its position")
         return result
+
+
+def _distance(fingers: Array) -> float:
+    """Return the distance of fingers from their joint positions [m], shape (n,)."""
+    return float(np.sum(fingers)) if len(fingers) == 2 else float(fingers[0])

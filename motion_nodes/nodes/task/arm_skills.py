@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import time
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
-from motion_nodes.nodes.task.arm_motions import SLOW, ArmMotions
-from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.arm_motions import SLOW
+from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.scene.world import World
 from motion_nodes.tasks.grasps import GraspPose, places_at, places_on
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
@@ -24,18 +21,6 @@ from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents
 
 GAP = 2e-3
 """Distance by which an object is let down above its surface [m]."""
-CLEARANCE = 3e-3
-"""Distance by which a held object is assumed higher than it is [m]."""
-LOST_WIDTH = 4e-3
-"""Distance of the fingers below which nothing is between them [m]."""
-LOST_DISTANCE = 0.05
-"""Distance of a detected object from its pose in the hand beyond which it is lost [m]."""
-MISSES = 3
-"""Number of successive detections after which such an object is lost."""
-TRAIL = 2.0
-"""Max age of a detection [s]."""
-FRESH_TIMEOUT = 5.0
-"""Max time until an object is detected again [s]."""
 MOVED = 0.01
 """Distance by which an object may have moved before it is grasped [m]."""
 OFF_CENTRE = 0.003
@@ -51,40 +36,14 @@ _DIRECTIONS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Grasped:
-    """What the hand holds."""
-
-    name: str
-    X_TO: Array
-    """Pose of the object in the tool, shape (4, 4)."""
-
-
-class ArmSkills:
+class ArmSkills(Holding):
     """Starts skills of one arm."""
 
-    def __init__(
-        self,
-        motions: ArmMotions,
-        objects: ObservedObjects,
-        world: World,
-        touching: frozenset[str],
-        check_grasp: Callable[[], bool],
-    ) -> None:
-        """Create the skills.
-
-        Args:
-            motions: of the arm.
-            objects: around it.
-            world: its planning scene.
-            touching: links that may touch what is held.
-            check_grasp: whether a grasp with closed fingers has failed.
-        """
-        self._check_grasp = check_grasp
-        self._motions, self._objects, self._world = motions, objects, world
-        self._touching = touching
-        self._reach = Reachability(motions.arm, world, motions.positions)
-        self._grasped: Grasped | None = None
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Create the skills; arguments as for :class:`~motion_nodes.nodes.task.holding.Holding`."""
+        super().__init__(*args, **options)
+        motions = self._motions
+        self._reach = Reachability(motions.arm, self._world, motions.positions)
 
     def warm_up(self) -> None:
         """Compile what the choice of grasps needs."""
@@ -104,8 +63,7 @@ class ArmSkills:
         method = getattr(self, f"_{step.skill}", None)
         if method is None:
             raise SkillFailed(f"this robot cannot {step.skill}")
-        work: Work = method(state=state, phase=phase, **step.args)
-        return work
+        return self._resumed(method(state=state, phase=phase, **step.args), state, phase)
 
     def _home(self, state: WorldState, phase: Callable[[str], None]) -> Work:
         phase("move")
@@ -154,7 +112,7 @@ class ArmSkills:
     def _grasp(self, grasp: GraspPose, target: ObjectState) -> Work:
         """Close the fingers, check that the object is between them, and attach it."""
         motions = self._motions
-        width = yield from motions.close()
+        width = yield from self._grip(target, grasp.X_WG, grasp.width)
         if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
             yield from motions.open()
             yield from motions.straight(raised(grasp.X_WG), what="retreat")
@@ -162,8 +120,7 @@ class ArmSkills:
                 f"nothing between the fingers: {1e3 * width:.0f} mm apart, "
                 f"'{target.name}' is {1e3 * grasp.width:.0f} mm wide"
             )
-        self._grasped = Grasped(target.name, inverse(grasp.X_WG) @ target.X_WO)
-        self._attach(target, grasp.X_WG)
+        self._hold(target, grasp.X_WG)
 
     def _place(
         self, object: str, location: str, state: WorldState, phase: Callable[[str], None]
@@ -190,11 +147,9 @@ class ArmSkills:
         yield from self._carry(motions.straight(pose @ X_OT, what="let down", speed=SLOW))
         phase("release")
         released = replace(item, X_WO=pose)
-        self._objects.detach(released)
-        self._grasped = None
+        yield from self._release(released)
+        phase("retreat")
         try:
-            yield from motions.open()
-            phase("retreat")
             yield from motions.straight(raised(pose @ X_OT), what="retreat")
         finally:
             self._objects.show(released)
@@ -244,95 +199,7 @@ class ArmSkills:
         if now is not None and (now.X_WO[:3, 3] - target.X_WO[:3, 3]) @ along < 0.5 * PUSH:
             raise SkillFailed(f"'{object}' did not follow")
 
-    # ---- what is held
-
-    def _attach(self, item: ObjectState, X_WT: Array) -> None:
-        """Attach an object to the tool at a pose, a little higher than it is.
-
-        It touches what it stands on: after a grasp, and when a lift has failed.
-        """
-        higher = np.array(item.X_WO)
-        higher[2, 3] += CLEARANCE
-        self._objects.attach(
-            item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._touching
-        )
-
-    def _carry(self, motion: Work) -> Work:
-        """Execute a motion; stop it if the held object is lost.
-
-        Detections are older than joint states: an object is where the hand was a moment ago.
-        """
-        trail: deque[tuple[float, Array]] = deque()
-        checked = misses = 0.0
-        for _ in motion:
-            now, tool = time.monotonic(), self._motions.tool_pose()
-            grasped = self._grasped
-            seen = None if grasped is None else self._objects.detected(grasped.name)
-            if grasped is not None and tool is not None and seen is not None:
-                trail.append((now, (tool @ grasped.X_TO)[:3, 3]))
-                while trail[0][0] < now - TRAIL:
-                    trail.popleft()
-                if seen.stamp > checked:
-                    checked = seen.stamp
-                    away = [np.linalg.norm(at - seen.X_WO[:3, 3]) for _, at in trail]
-                    misses = misses + 1 if min(away) > LOST_DISTANCE else 0
-                    if misses >= MISSES:
-                        self._lose(float(min(away)))
-            yield
-
-    def _lose(self, distance: float) -> None:
-        assert self._grasped is not None
-        name, self._grasped = self._grasped.name, None
-        self._motions.cancel()
-        seen = self._objects.detected(name)
-        if seen is not None:
-            self._objects.detach(seen)
-            self._objects.show(seen)
-        raise SkillFailed(f"'{name}' was dropped: it is {1e3 * distance:.0f} mm from the hand")
-
-    def _measure(self) -> Work:
-        """Take the pose of the held object in the hand from its detection, with the arm at rest."""
-        grasped = self._grasped
-        if grasped is None:
-            return
-        seen, tool = (yield from self._fresh(grasped.name)), self._motions.tool_pose()
-        if seen is None or tool is None:
-            return
-        distance = float(np.linalg.norm((tool @ grasped.X_TO - seen.X_WO)[:3, 3]))
-        if distance > LOST_DISTANCE:
-            self._lose(distance)
-        self._grasped = Grasped(grasped.name, inverse(tool) @ seen.X_WO)
-        self._attach(seen, tool)
-
-    def _held_item(self, name: str, state: WorldState) -> Work:
-        """Return a held object with its present pose."""
-        yield from self._measure()
-        item, tool = state.objects.get(name), self._motions.tool_pose()
-        if item is None:
-            raise SkillFailed(f"'{name}' is no longer detected")
-        return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
-
-    def _pose_in_tool(self, name: str) -> Array:
-        if self._grasped is not None and self._grasped.name == name:
-            return self._grasped.X_TO
-        body = self._world.scene.attached.get(name)
-        if body is None or body.link != self._motions.arm.tip:
-            raise SkillFailed(f"'{name}' is not held by the tool")
-        return body.X_LO
-
     # ---- observations
-
-    def _fresh(self, name: str) -> Work:
-        """Return an object as it is detected from now on; None without a detector."""
-        since = self._objects.now()
-        while self._objects.detects(name):
-            seen = self._objects.detected(name)
-            if seen is not None and seen.stamp > since:
-                return seen
-            if self._objects.now() > since + FRESH_TIMEOUT:
-                raise SkillFailed(f"'{name}' is no longer detected")
-            yield
-        return None
 
     def _require_unmoved(self, target: ObjectState) -> None:
         seen = self._objects.detected(target.name)

@@ -12,9 +12,10 @@ from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
-from motion_nodes.nodes.task.arm_skills import LOST_DISTANCE, LOST_WIDTH, ArmSkills
+from motion_nodes.nodes.task.arm_skills import ArmSkills
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
 from motion_nodes.nodes.task.contact_reachability import RETREAT, ContactReachability
+from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH
 from motion_nodes.nodes.task.reachability import raised
 from motion_nodes.nodes.task.remote_work import Work
 from motion_nodes.tasks.contact_poses import backed, handle_grasps, moved, strokes_over
@@ -180,6 +181,7 @@ class ContactSkills(ArmSkills):
         way = np.zeros(3)
         try:
             yield from motions.straight(X, what="grasp", speed=SLOW)
+            self._clasped = True
             width = yield from motions.close()
             if self._check_grasp() and width < max(LOST_WIDTH, 0.5 * grasp.width):
                 raise SkillFailed(f"nothing between the fingers: {1e3 * width:.0f} mm apart")
@@ -194,6 +196,7 @@ class ContactSkills(ArmSkills):
             way = away * (PULL if after is None else float((after - begin)[:3, 3] @ away))
             phase("release")
             yield from motions.open()
+            self._clasped = False
             begin = backed(X, PULL) if after is None else after
             phase("retreat")
             yield from motions.straight(backed(begin, RETREAT), what="retreat", speed=SLOW)
@@ -235,10 +238,7 @@ class ContactSkills(ArmSkills):
                 raise SkillFailed(f"nobody took '{object}' within {OFFER_TIMEOUT:g} s")
             yield
         phase("release")
-        yield from motions.open()
-        item = state.objects[object]
-        self._objects.detach(item)
-        self._grasped = None
+        yield from self._release(state.objects[object])
         seen = self._objects.detected(object)
         if seen is not None:
             self._objects.show(seen)

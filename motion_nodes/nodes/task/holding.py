@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hand of an arm holds: attached, measured, watched on the way, and kept after a stop."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.task.arm_motions import ArmMotions
+from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.remote_work import Work
+from motion_nodes.scene.world import World
+from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.tasks.world_state import ObjectState, WorldState
+
+CLEARANCE = 3e-3
+"""Distance by which a held object is assumed higher than it is [m]."""
+LOST_WIDTH = 4e-3
+"""Distance of the fingers below which nothing is between them [m]."""
+LOOSE_WIDTH = 4e-3
+"""Distance by which the fingers are further apart than an object is wide when they let go [m]."""
+LOST_DISTANCE = 0.05
+"""Distance of a detected object from its pose in the hand beyond which it is lost [m]."""
+MISSES = 3
+"""Number of successive detections after which such an object is lost."""
+TRAIL = 2.0
+"""Max age of a detection [s]."""
+FRESH_TIMEOUT = 5.0
+"""Max time until an object is detected again [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Grasped:
+    """What the hand holds."""
+
+    name: str
+    X_TO: Array
+    """Pose of the object in the tool, shape (4, 4)."""
+
+
+class Holding:
+    """The hand of one arm and what is in it."""
+
+    def __init__(
+        self,
+        motions: ArmMotions,
+        objects: ObservedObjects,
+        world: World,
+        touching: frozenset[str],
+        check_grasp: Callable[[], bool],
+    ) -> None:
+        """Begin with what is attached in the planning scene.
+
+        Args:
+            motions: of the arm.
+            objects: around it.
+            world: its planning scene.
+            touching: links that may touch what is held.
+            check_grasp: whether a grasp with closed fingers has failed.
+        """
+        self._check_grasp = check_grasp
+        self._motions, self._objects, self._world = motions, objects, world
+        self._touching = touching
+        self._grasped: Grasped | None = None
+        self._interrupted: ObjectState | None = None
+        """What the fingers were closing on, or letting go, when that was interrupted."""
+        self._clasped = False
+        """Whether the fingers hold what is fixed, such as a handle."""
+
+    # ---- fingers
+
+    def _grip(self, target: ObjectState, X_WT: Array, width: float) -> Work:
+        """Close the fingers on an object and attach it; return their distance [m].
+
+        Args:
+            target: the object.
+            X_WT: pose of the tool, shape (4, 4).
+            width: of the object between the fingers [m].
+        """
+        try:
+            found = yield from self._motions.close()
+        except GeneratorExit:
+            if self._still_around(width):
+                self._hold(target, X_WT)
+                self._interrupted = target
+            raise
+        return found
+
+    def _hold(self, target: ObjectState, X_WT: Array) -> None:
+        """Note and attach what the hand holds."""
+        self._grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO)
+        self._attach(target, X_WT)
+
+    def _release(self, item: ObjectState) -> Work:
+        """Open the fingers and detach an object; what they still hold stays attached."""
+        width = self._motions.width
+        try:
+            yield from self._motions.open()
+        except (GeneratorExit, SkillFailed):
+            if width is not None and self._still_around(width):
+                self._interrupted = item
+                raise
+            self._let_go(item)
+            self._objects.show(item)
+            raise
+        self._let_go(item)
+
+    def _let_go(self, item: ObjectState) -> None:
+        self._objects.detach(item)
+        self._grasped = self._interrupted = None
+
+    def _still_around(self, width: float) -> bool:
+        """Return whether the fingers are as close as an object between them is wide [m]."""
+        found = self._motions.width
+        if found is None or found > width + LOOSE_WIDTH:
+            return False
+        return not self._check_grasp() or found > max(LOST_WIDTH, 0.5 * width)
+
+    def _resumed(self, work: Work, state: WorldState, phase: Callable[[str], None]) -> Work:
+        """Do the work of a skill, with the fingers first as an interrupted one should have them.
+
+        Raises:
+            SkillFailed: they were to hold an object, and nothing is between them.
+        """
+        if self._clasped:
+            phase("let go")
+            yield from self._motions.open()
+            self._clasped = False
+        item, self._interrupted = self._interrupted, None
+        if item is not None and state.held == item.name:
+            phase("grip again")
+            self._interrupted = item  # until it has succeeded
+            width = yield from self._motions.close()
+            self._interrupted = None
+            if self._check_grasp() and width < LOST_WIDTH:
+                self._drop(item, f"'{item.name}' is no longer between the fingers")
+        return (yield from work)
+
+    # ---- what is held
+
+    def _attach(self, item: ObjectState, X_WT: Array) -> None:
+        """Attach an object to the tool at a pose, a little higher than it is.
+
+        It touches what it stands on: after a grasp, and when a lift has failed.
+        """
+        higher = np.array(item.X_WO)
+        higher[2, 3] += CLEARANCE
+        self._objects.attach(
+            item, self._motions.arm.tip or "", inverse(X_WT) @ higher, self._touching
+        )
+
+    def _carry(self, motion: Work) -> Work:
+        """Execute a motion; stop it if the held object is lost.
+
+        Detections are older than joint states: an object is where the hand was a moment ago.
+        """
+        trail: deque[tuple[float, Array]] = deque()
+        checked = misses = 0.0
+        for _ in motion:
+            now, tool = time.monotonic(), self._motions.tool_pose()
+            grasped = self._grasped
+            seen = None if grasped is None else self._objects.detected(grasped.name)
+            if grasped is not None and tool is not None and seen is not None:
+                trail.append((now, (tool @ grasped.X_TO)[:3, 3]))
+                while trail[0][0] < now - TRAIL:
+                    trail.popleft()
+                if seen.stamp > checked:
+                    checked = seen.stamp
+                    away = [np.linalg.norm(at - seen.X_WO[:3, 3]) for _, at in trail]
+                    misses = misses + 1 if min(away) > LOST_DISTANCE else 0
+                    if misses >= MISSES:
+                        self._lose(float(min(away)))
+            yield
+
+    def _lose(self, distance: float) -> None:
+        assert self._grasped is not None
+        name = self._grasped.name
+        self._motions.cancel()
+        self._drop(
+            self._objects.detected(name),
+            f"'{name}' was dropped: it is {1e3 * distance:.0f} mm from the hand",
+        )
+
+    def _drop(self, item: ObjectState | None, reason: str) -> None:
+        """Detach what the hand has lost, put it where it was seen last, and fail."""
+        self._grasped = None
+        if item is not None:
+            seen = self._objects.detected(item.name) or item
+            self._objects.detach(seen)
+            self._objects.show(seen)
+        raise SkillFailed(reason)
+
+    def _measure(self) -> Work:
+        """Take the pose of the held object in the hand from its detection, with the arm at rest."""
+        grasped = self._grasped
+        if grasped is None:
+            return
+        seen, tool = (yield from self._fresh(grasped.name)), self._motions.tool_pose()
+        if seen is None or tool is None:
+            return
+        distance = float(np.linalg.norm((tool @ grasped.X_TO - seen.X_WO)[:3, 3]))
+        if distance > LOST_DISTANCE:
+            self._lose(distance)
+        self._grasped = Grasped(grasped.name, inverse(tool) @ seen.X_WO)
+        self._attach(seen, tool)
+
+    def _held_item(self, name: str, state: WorldState) -> Work:
+        """Return a held object with its present pose."""
+        yield from self._measure()
+        item, tool = state.objects.get(name), self._motions.tool_pose()
+        if item is None:
+            raise SkillFailed(f"'{name}' is no longer detected")
+        return item if tool is None else replace(item, X_WO=tool @ self._pose_in_tool(name))
+
+    def _pose_in_tool(self, name: str) -> Array:
+        if self._grasped is not None and self._grasped.name == name:
+            return self._grasped.X_TO
+        body = self._world.scene.attached.get(name)
+        if body is None or body.link != self._motions.arm.tip:
+            raise SkillFailed(f"'{name}' is not held by the tool")
+        return body.X_LO
+
+    def _fresh(self, name: str) -> Work:
+        """Return an object as it is detected from now on; None without a detector."""
+        since = self._objects.now()
+        while self._objects.detects(name):
+            seen = self._objects.detected(name)
+            if seen is not None and seen.stamp > since:
+                return seen
+            if self._objects.now() > since + FRESH_TIMEOUT:
+                raise SkillFailed(f"'{name}' is no longer detected")
+            yield
+        return None

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stop at every moment of a task: what the hand holds stays known, and the next task succeeds.
+
+The tool goes where it is sent, the fingers close on a cube that then follows them, and the scene is
+changed by the messages of the task server; without nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
+from visualization_msgs.msg import Marker, MarkerArray
+
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.observed_objects import ObservedObjects
+from motion_nodes.nodes.task.reachability import raised
+from motion_nodes.nodes.task.skill_robot import TaskRobot
+from motion_nodes.ros.messages.moveit_messages import pose_message
+from motion_nodes.ros.scene.collision_objects import change_attached, change_object
+from motion_nodes.ros.scene.scene_update import SceneDraft
+from motion_nodes.scene.world import World
+from motion_nodes.tasks.grasps import grasps_of
+from motion_nodes.tasks.task_planners import RulePlanner
+from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
+
+TASK = "put the red cube on the shelf"
+PHASES = {"approach", "pre_grasp", "grasp", "lift", "find place", "move", "let down", "release",
+          "retreat", "check"}  # fmt: skip
+SIDE, SHELF_TOP = 0.04, 0.1
+PERIOD = 0.05
+
+
+class Cell:
+    """A hand, a cube and a shelf; a cycle of the task server in each :meth:`tick`."""
+
+    def __init__(self) -> None:
+        self.clock, self.pose, self.width = 100.0, from_xyz_rpy((0.3, 0.0, 0.5), (np.pi, 0, 0)), 0.0
+        self.arm, self.max_width = SimpleNamespace(tip="hand"), 0.08
+        self.cube, self.X_TO = from_xyz_rpy((0.45, 0.15, 0.5 * SIDE)), None
+        self.scene = World()
+        self.frames: Any = SimpleNamespace(
+            base="base", link=lambda name: name, link_pose=lambda name: self.pose, own=str,
+            pose=lambda name, *_: np.eye(4),
+        )  # fmt: skip
+        node: Any = SimpleNamespace(
+            poll=lambda *_: SimpleNamespace(newest=self._detections),
+            advertise=lambda *_: SimpleNamespace(publish=self._change),
+            now=lambda: self.clock,
+            warn=lambda *_: None,
+        )
+        self.objects = ObservedObjects(
+            node, SimpleNamespace(world=self.scene), SimpleNamespace(base_frame="base"),
+            lambda: np.eye(4), "/objects",
+        )  # fmt: skip
+        motions: Any = self
+        skills = ContactSkills(
+            motions,
+            self.objects,
+            self.scene,
+            frozenset(("hand",)),
+            lambda: True,
+            compliance=motions,
+        )
+        skills._reach = SimpleNamespace(grasp=self._grasp, place=self._place)  # type: ignore
+        self.robot = TaskRobot(self.objects, skills, self.cancel)
+        for _ in range(5):
+            self.tick()
+
+    @property
+    def grips(self) -> bool:
+        return self.X_TO is not None
+
+    def begin(self) -> TaskRunner:
+        return TaskRunner(self.robot, RulePlanner().plan(TASK, self.robot.observe()))
+
+    def tick(self, runner: TaskRunner | None = None) -> None:
+        self.clock += PERIOD
+        self.objects.update(self.clock)
+        if runner is not None:
+            runner.tick()
+
+    def finish(self, runner: TaskRunner) -> None:
+        for _ in range(1000):
+            self.tick(runner)
+            if runner.state is not TaskStatus.RUNNING:
+                return
+        raise AssertionError(f"endless in {runner.phase}")
+
+    # motions
+    def tool_pose(self) -> np.ndarray:
+        return self.pose
+
+    def positions(self) -> np.ndarray:
+        return self.pose
+
+    def to_joints(self, q: np.ndarray, what: str) -> Iterator[None]:
+        yield from self.straight(q, what=what)
+
+    def straight(self, *poses: np.ndarray, what: str, speed: float = 1.0) -> Iterator[None]:
+        for pose in poses:
+            begin = self.pose[:3, 3].copy()
+            for s in (0.5, 1.0):
+                yield
+                self.pose = np.array(pose)
+                self.pose[:3, 3] = begin + s * (pose[:3, 3] - begin)
+                if self.X_TO is not None:
+                    self.cube = self.pose @ self.X_TO
+
+    def open(self) -> Iterator[None]:
+        for step in (0.003, 0.01, 0.08):
+            yield
+            self.width = min(self.width + step, self.max_width)
+            if self.X_TO is not None:
+                self.X_TO = None
+                over_shelf = self.cube[0, 3] > 0.45 and self.cube[1, 3] < -0.05
+                self.cube[2, 3] = 0.5 * SIDE + (SHELF_TOP if over_shelf else 0.0)
+
+    def close(self) -> Any:
+        X = inverse(self.pose) @ self.cube
+        between = float(np.linalg.norm(X[:3, 3])) < 0.03
+        least = SIDE if between else 0.0
+        for width in (0.07, 0.05, least, least):
+            yield
+            self.width = min(self.width, max(width, least))
+            if between and self.width <= SIDE:
+                self.X_TO = X
+        return self.width
+
+    def cancel(self) -> None:
+        """A motion whose generator is closed has ended."""
+
+    def _grasp(self, target: Any, max_width: float) -> Any:
+        yield
+        grasp = grasps_of(target, max_width)[0]
+        return grasp, raised(grasp.X_WG)
+
+    def _place(self, poses: Any, X_OT: np.ndarray) -> Any:
+        yield
+        return poses[0], raised(poses[0] @ X_OT)
+
+    # planning scene and detector
+    def _change(self, message: CollisionObject | AttachedCollisionObject) -> None:
+        draft = SceneDraft(self.scene.scene)
+        attached = isinstance(message, AttachedCollisionObject)
+        (change_attached if attached else change_object)(draft, message, self.frames)
+        self.scene.replace(draft.scene())
+
+    def _detections(self) -> MarkerArray:
+        message = MarkerArray()
+        shelf = from_xyz_rpy((0.5, -0.2, 0.5 * SHELF_TOP))
+        for name, X, size in (
+            ("red_cube", self.cube, 3 * (SIDE,)),
+            ("shelf", shelf, (0.2, 0.2, 0.1)),
+        ):
+            marker = Marker(ns=name, type=Marker.CUBE, pose=pose_message(X))
+            marker.scale.x, marker.scale.y, marker.scale.z = size
+            marker.header.stamp.sec = int(self.clock)
+            marker.header.stamp.nanosec = int(1e9 * (self.clock % 1.0))
+            message.markers.append(marker)
+        return message
+
+
+def stopped_after(ticks: int) -> tuple[Cell, str] | None:
+    """Return the cell and the phase in which a task was stopped; None if it had ended."""
+    cell = Cell()
+    runner = cell.begin()
+    for _ in range(ticks):
+        cell.tick(runner)
+    if runner.state is not TaskStatus.RUNNING:
+        assert runner.state is TaskStatus.SUCCEEDED, runner.reason
+        return None
+    phase = runner.phase
+    runner.cancel()
+    assert runner.state is TaskStatus.CANCELED
+    for _ in range(5):
+        cell.tick(runner)
+    assert runner.state is TaskStatus.CANCELED
+    return cell, phase
+
+
+def test_a_stop_at_any_moment_keeps_the_load_known_and_the_next_task_succeeds() -> None:
+    seen = set()
+    for ticks in range(1, 200):
+        found = stopped_after(ticks)
+        if found is None:
+            break
+        cell, phase = found
+        seen.add(phase)
+        where = f"stopped after {ticks} cycles, in {phase}"
+        if cell.grips:
+            assert cell.objects.held == "red_cube", where
+        elif cell.objects.held:
+            assert cell.width <= SIDE + 0.004, f"{where}: not held, but attached"
+        runner = cell.begin()
+        cell.finish(runner)
+        assert runner.state is TaskStatus.SUCCEEDED, f"{where}: {runner.reason}"
+        assert not [e.text for e in runner.events if "failed" in e.text], where
+        assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE), where
+        assert not cell.grips, where
+        assert cell.objects.held is None, where
+        assert cell.width == cell.max_width, where
+        known = cell.scene.scene.objects["red_cube"].X_WO[:3, 3]
+        assert known == pytest.approx(cell.cube[:3, 3], abs=3e-3), where
+    else:
+        raise AssertionError("the task does not end")
+    assert seen >= PHASES
+
+
+def test_what_was_taken_out_of_stopped_fingers_is_picked_again() -> None:
+    cell = next(
+        found[0] for ticks in range(1, 200)
+        if (found := stopped_after(ticks)) is not None
+        and found[1] == "grasp" and found[0].grips
+    )  # fmt: skip
+    cell.cube, cell.X_TO = from_xyz_rpy((0.4, 0.0, 0.5 * SIDE)), None
+    runner = cell.begin()
+    cell.finish(runner)
+    assert runner.state is TaskStatus.SUCCEEDED, runner.reason
+    assert [e.text for e in runner.events if "no longer between the fingers" in e.text]
+    assert cell.cube[2, 3] == pytest.approx(SHELF_TOP + 0.5 * SIDE)
