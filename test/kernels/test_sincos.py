@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from fractions import Fraction
 
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 from kernels.compile_program import Compiled
 
+from motion_nodes.kernels import native
+from motion_nodes.kernels.control_flow import FunctionBuilder
 from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
+from motion_nodes.kernels.sincos import write_sincos
 
 KINDS = [Lanes("double", 4), Lanes("double", 8), Lanes("float", 8), Lanes("float", 16)]
 TOLERANCE = {"double": 2.3e-16, "float": 1.2e-7}
@@ -60,3 +65,18 @@ def test_what_has_no_sine_gives_nan_in_its_own_lane_only(lanes):
     (result,) = sincos(lanes).many(x)
     assert np.isnan(result[: len(bad)]).all()
     np.testing.assert_array_equal(result[len(bad) :], [[0.0, 1.0]] * lanes.count)
+
+
+def test_it_is_part_of_any_function():
+    lanes = Lanes("double", 4)
+    flow = FunctionBuilder(lanes, x="ptr", out="ptr")
+    for k, name in enumerate(write_sincos(flow, flow.pointer("x").load(lanes=4))):
+        flow.pointer("out").store(flow.typed(name), 4 * k)
+    flow.ret()
+    text = "\n".join([flow.function("run", linkage=""), *declarations(lanes)])
+    cpu = native.host_cpu()
+    code = native.LoadedCode(native.compiled(text, cpu), cpu)
+    x, out = np.array([0.0, 0.3, -2.0, 7.0]), np.empty((2, 4))
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.address("run"))
+    run(x.ctypes.data, out.ctypes.data)
+    np.testing.assert_allclose(out, [np.sin(x), np.cos(x)], atol=2.3e-16)

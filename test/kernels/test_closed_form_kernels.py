@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Closed-form inverse kinematics: every form of arm against products of matrix exponentials."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from kernels.plain_kernels import plain
+from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
+
+from motion_nodes.kernels.ik import (
+    closed_form,
+    closed_form_check,
+    closed_form_search,
+    spherical_wrist,
+)
+
+FORMS, WRISTS = plain(closed_form), plain(spherical_wrist)
+CHECK, SEARCH = plain(closed_form_check), plain(closed_form_search)
+X, Y, Z = np.eye(3)
+WRIST = (0.5, 0.05, 0.7)
+SKEW = np.array([0.6, 0.0, 0.8])
+
+
+def arm(axes, points):
+    return np.array(axes, float), np.array(points, float)
+
+
+ARMS = {
+    FORMS.THREE_PARALLEL: arm(
+        [Z, Y, Y, -Y, -Z, Y],
+        [(0, 0, 0), (0, 0, 0.1), (-0.4, 0, 0.1), (-0.8, 0, 0.1), *[(-0.8, 0.12, 0.05)] * 2],
+    ),
+    WRISTS.PARALLEL_23: arm(
+        [Z, Y, Y, X, Y, X], [(0, 0, 0), (0.1, 0, 0.3), (0.1, 0, 0.7), *[WRIST] * 3]
+    ),
+    WRISTS.MEETING: arm(
+        [Z, Y, SKEW, X, Y, X], [*[(0, 0, 0.3)] * 2, (0.1, 0.05, 0.6), *[WRIST] * 3]
+    ),
+    WRISTS.PARALLEL_12: arm(
+        [Z, Z, Y, X, Y, X], [(0, 0, 0), (0.4, 0, 0), (0.7, 0, 0.1), *[WRIST] * 3]
+    ),
+    WRISTS.GENERAL: arm(
+        [Z, SKEW, Y, X, Y, X], [(0, 0, 0), (0.2, 0.1, 0.3), (0.3, 0, 0.5), *[WRIST] * 3]
+    ),
+}
+
+
+def displacement(h, p, q):
+    """Return the product of the exponentials of the joints' twists."""
+    D = np.eye(4)
+    for axis, point, angle in zip(h, p, q, strict=True):
+        twist = np.zeros((4, 4))
+        twist[:3, :3], twist[:3, 3] = np.cross(np.eye(3), axis), -np.cross(axis, point)
+        D = D @ expm(angle * twist)
+    return D
+
+
+def apart(a, b):
+    return np.abs((np.subtract(a, b) + math.pi) % (2.0 * math.pi) - math.pi).max()
+
+
+@pytest.mark.parametrize("form", ARMS)
+def test_candidates_reach_the_pose_and_contain_the_given_one(form):
+    h, p = ARMS[form]
+    rng, out = np.random.default_rng(form), np.empty((FORMS.MOST, 6))
+    room = np.array([np.full(6, -4.0), np.full(6, 8.0)])
+    tolerance = 1e-4 if form == WRISTS.GENERAL else 1e-8  # its zeros are approximate
+    most = 0
+    for _ in range(12):
+        q = rng.uniform(-2.5, 2.5, 6)
+        D = displacement(h, p, q)
+        arguments = (h, p, D[:3, :3], tuple(D[:3, 3]), q)
+        count = FORMS.closed_form(form, *arguments, room, 1e-9, out)
+        most = max(most, count)
+        assert min(apart(q, found) for found in out[:count]) < tolerance
+        for a, b in itertools.combinations(out[:count], 2):
+            assert apart(a, b) > 1e-3
+        reached = [displacement(h, p, found) for found in out[:count]]
+        np.testing.assert_allclose(reached, [D] * count, atol=tolerance)
+        narrow = np.array([q - 0.05, np.full(6, 0.1)])
+        few = FORMS.closed_form(form, *arguments, narrow, 1e-9, out)
+        assert 1 <= few <= count
+    assert most >= 4
+
+
+LIMITS = np.array([np.full(6, -3.0), np.full(6, 2.8)])
+HOME = np.eye(4)
+HOME[:3, :3], HOME[:3, 3] = Rotation.from_rotvec([0.3, -0.2, 0.9]).as_matrix(), (0.7, 0.1, 0.8)
+
+
+def lines_of(h, p):
+    return np.array([h, p, h, p])
+
+
+def test_candidates_are_refined_or_refused():
+    h, p = ARMS[WRISTS.PARALLEL_23]
+    rng, work = np.random.default_rng(3), np.empty((12, 3))
+    for _ in range(20):
+        q = rng.uniform(-2.0, 2.0, 6)
+        D = displacement(h, p, q)
+        given = (lines_of(h, p), D[:3, :3], tuple(D[:3, 3]), tuple(HOME[:3, 3]), LIMITS)
+        near = q + rng.normal(0.0, 3e-3, 6)
+        fixed = near.copy()
+        if CHECK.settle(*given, -1, near, work):
+            np.testing.assert_allclose(displacement(h, p, near), D, atol=2e-9)
+        else:
+            assert abs(math.sin(q[4])) < 0.2 or abs(q[2]) < 0.2  # singular
+        far = q + 1.0
+        assert not CHECK.settle(*given, -1, far, work)
+        CHECK.settle(*given, 2, fixed, work)
+        assert fixed[2] == pytest.approx(q[2], abs=0.02)
+        held = fixed[2]
+        CHECK.settle(*given, 2, fixed, work)
+        assert fixed[2] == held
+
+
+def search(form, free, backwards, lines, limits, target, seed, values):
+    n = lines.shape[1]
+    out = np.empty((8 * len(values), n))
+    count = SEARCH.search(
+        form, free, backwards, lines, HOME, limits, target, seed, np.ones(n), 2.0,
+        np.array(values), 99, 1e-9, out,
+    )  # fmt: skip
+    return count, out[: max(count, 0)]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_solutions_are_verified_within_limits_and_sorted(backwards):
+    h, p = ARMS[WRISTS.PARALLEL_23]
+    if backwards:
+        h, p = h[::-1], p[::-1]
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        q, seed = rng.uniform(-2.0, 2.0, 6), rng.uniform(-2.0, 2.0, 6)
+        target = displacement(h, p, q) @ HOME
+        given = (WRISTS.PARALLEL_23, -1, backwards, lines_of(h, p), LIMITS)
+        count, found = search(*given, target, seed, [0.0])
+        assert count >= 1
+        assert min(np.abs(found - q).max(axis=1)) < 1e-6
+        for one in found:
+            np.testing.assert_allclose(displacement(h, p, one) @ HOME, target, atol=3e-9)
+        assert (found >= LIMITS[0]).all()
+        assert (found <= LIMITS[1]).all()
+        away = np.linalg.norm(found - seed, axis=1)
+        assert (np.diff(away) >= 0.0).all()
+        for bad in (np.nan, np.inf):
+            broken = target.copy()
+            broken[0, 3] = bad
+            assert search(*given, broken, seed, [0.0])[0] == SEARCH.NO_POSE
+        assert search(*given, np.diag([-1.0, 1.0, 1.0, 1.0]), seed, [0.0])[0] == SEARCH.NO_POSE
+
+
+@pytest.mark.parametrize("free", [0, 6])
+def test_a_seventh_joint_takes_each_of_its_values(free):
+    """Before the arm or behind it, where it is part of the tip."""
+    h, p = ARMS[WRISTS.PARALLEL_23]
+    h, p = np.insert(h, free, SKEW, axis=0), np.insert(p, free, (0.1, 0.2, 0.3), axis=0)
+    limits = np.array([np.full(7, -3.0), np.full(7, 3.0)])
+    q = np.random.default_rng(5).uniform(-1.5, 1.5, 7)
+    target = displacement(h, p, q) @ HOME
+    values = [q[free], q[free] + 0.1]
+    given = (WRISTS.PARALLEL_23, free, False, lines_of(h, p), limits)
+    count, found = search(*given, target, q, values)
+    assert count >= 2
+    assert found[0] == pytest.approx(q, abs=1e-6)
+    assert set(found[:, free]) == set(values)
+    for one in found:
+        np.testing.assert_allclose(displacement(h, p, one) @ HOME, target, atol=3e-9)

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of the planners for a point among discs: exact checks, and shortest paths in closed form.
+
+The shortest path past one disc consists of two tangents and an arc.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from kernels.plain_kernels import plain
+
+from motion_nodes.kernels.search import (
+    classic_trees,
+    path_shorten,
+    rrt,
+    rrt_bounded,
+    rrt_connect,
+    rrt_samples,
+    rrt_trees,
+)
+
+CLASSIC, SHORTEN, SAMPLES = plain(classic_trees), plain(path_shorten), plain(rrt_samples)
+RRT, BOUNDED, CONNECT, TREES = plain(rrt), plain(rrt_bounded), plain(rrt_connect), plain(rrt_trees)
+START, GOAL, RADIUS = np.array([-2.0, 0.0]), np.array([2.0, 0.0]), 0.8
+SHORTEST = 2.0 * math.sqrt(4.0 - RADIUS**2) + RADIUS * (math.pi - 2.0 * math.acos(RADIUS / 2.0))
+LOW, HIGH = np.full(2, -2.5), np.full(2, 2.5)
+SPLITMIX = (0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F)
+"""First values of SplitMix64 with seed 0, as published with the algorithm."""
+
+
+class Discs:
+    """Exact checks of points and segments among discs."""
+
+    memory = None
+
+    def __init__(self, *discs):
+        self.discs = [(np.array(centre), radius) for centre, radius in discs]
+
+    def state(self, q):
+        return self.edge(q, q)
+
+    def edge(self, a, b):
+        a, b = a[:2], b[:2]  # a third coordinate is a cost
+        way = b - a
+        for centre, radius in self.discs:
+            share = np.clip((centre - a) @ way / max(way @ way, 1e-300), 0.0, 1.0)
+            if np.linalg.norm(a + share * way - centre) < radius:
+                return False
+        return True
+
+
+ONE = Discs(((0.0, 0.0), RADIUS))
+SPACE = CLASSIC.TreeSpace(LOW, HIGH, np.zeros(2, bool), np.ones(2))
+
+
+def random(seed=0):
+    return np.array([seed], np.uint64)
+
+
+def length(path):
+    return np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
+
+
+def free(path, discs=ONE):
+    """Return whether all points of a path are outside of all discs, by dense samples."""
+    share = np.linspace(0.0, 1.0, 200)[:, None]
+    points = np.concatenate([a + share * (b - a) for a, b in itertools.pairwise(path)])
+    return all(
+        (np.linalg.norm(points - centre, axis=1) >= radius - 1e-9).all()
+        for centre, radius in discs.discs
+    )
+
+
+@pytest.fixture(autouse=True)
+def _integers_wrap():
+    with np.errstate(over="ignore"):
+        yield
+
+
+def test_random_numbers_are_those_of_splitmix():
+    expected = [(x >> 11) / 2.0**53 for x in SPLITMIX]
+    for module in (CLASSIC, SHORTEN):
+        state = random()
+        assert [module.uniform(state) for _ in SPLITMIX] == expected
+    samples = SAMPLES.make_samples(LOW, HIGH, 0.1, 0.5)
+    SAMPLES.begin(samples, 0)
+    assert samples.place.ravel()[:3].tolist() == expected
+    state = random(3)
+    values = np.array([CLASSIC.normal(state) for _ in range(1500)])
+    assert [values.mean(), values.std(), (values**4).mean()] == pytest.approx([0, 1, 3], abs=0.3)
+
+
+def test_metric_with_a_continuous_joint():
+    wraps, weights = np.array([True, False]), np.array([1.0, 2.0])
+    space = CLASSIC.TreeSpace(LOW, HIGH, wraps, weights)
+    a, b = np.array([3.0, 1.0]), np.array([-3.0, 0.5])
+    turn = 2.0 * math.pi - 6.0
+    assert CLASSIC.way(space, 0, a[0], b[0]) == pytest.approx(turn)
+    assert CLASSIC.way(space, 0, 0.0, math.pi) == pytest.approx(math.pi)
+    away = math.hypot(turn, 1.0)
+    assert CLASSIC.distance(space, a, b) == pytest.approx(away)
+    out = np.empty(2)
+    assert CLASSIC.steer(space, a, b, 0.5 * away, out) == pytest.approx(0.5 * away)
+    assert out == pytest.approx([3.0 + 0.5 * turn, 0.75])
+    assert CLASSIC.steer(space, a, b, 9.0, out) == pytest.approx(away)
+    nodes = np.random.default_rng(1).uniform(-3.0, 3.0, (40, 2))
+    d = nodes - b
+    d[:, 0] -= 2.0 * math.pi * np.round(d[:, 0] / (2.0 * math.pi))
+    assert CLASSIC.nearest(space, nodes, 40, b) == np.linalg.norm(d * weights, axis=1).argmin()
+
+
+def test_samples_of_trees_are_free_and_near_where_asked():
+    state, out = random(5), np.empty(2)
+    drawn = []
+    for _ in range(120):
+        assert CLASSIC.draw(SPACE, state, ONE, 50, out)
+        drawn.append(out.copy())
+        assert CLASSIC.draw_near(SPACE, state, ONE, GOAL, 50, out)
+        assert np.abs(out - GOAL).max() <= 0.25 * 5.0
+        assert (np.abs(out) <= 2.5).all()
+        assert ONE.state(out)
+    share = (np.array(drawn)[:, 0] < 0.0).mean()
+    assert share == pytest.approx(0.5, abs=0.15)
+    nowhere = Discs(((0.0, 0.0), 10.0))
+    assert not CLASSIC.draw(SPACE, state, nowhere, 5, out)
+    assert not CLASSIC.draw_near(SPACE, state, nowhere, GOAL, 5, out)
+
+
+def tree(room, q=START):
+    made = CLASSIC.Tree(np.empty((room, 2)), np.full(room, -1), np.zeros(2, np.int64), random(7))
+    CLASSIC.add(made, q, -1)
+    return made
+
+
+def test_rrt_finds_a_free_path_of_short_edges():
+    made, found = tree(400), np.zeros(2, np.int64)
+    arguments = (SPACE, ONE, GOAL[None], 0.3, 0.1, 0.1, 50)
+    assert RRT.grow(made, *arguments, 200, found) == CLASSIC.FOUND
+    path, node = [GOAL], found[0]
+    while node >= 0:
+        path.append(made.nodes[node])
+        node = made.parent[node]
+    path = np.array(path)
+    assert path[-1] == pytest.approx(START)
+    assert free(path)
+    assert np.linalg.norm(np.diff(path, axis=0), axis=1).max() <= 0.3 + 1e-9
+    assert length(path) > SHORTEST
+    assert RRT.grow(tree(3), *arguments, 200, found) == CLASSIC.FULL
+    nowhere = Discs(((0.0, 0.0), 10.0))
+    full = (SPACE, nowhere, GOAL[None], 0.3, 0.0, 0.0, 5)
+    assert RRT.grow(tree(9), *full, 9, found) == CLASSIC.NO_SAMPLE
+
+
+def test_low_discrepancy_samples_fill_the_space_and_the_box_between_ends():
+    samples = SAMPLES.make_samples(LOW, HIGH, 0.1, 0.25)
+    root = samples.steps[0] ** -1.0
+    assert root**3 == pytest.approx(root + 1.0)
+    SAMPLES.begin(samples, 11)
+    for d in range(2):
+        SAMPLES.draw_near(samples, d, min(START[d], GOAL[d]), max(START[d], GOAL[d]))
+    drawn, out = [], np.empty(2)
+    for _ in range(800):
+        SAMPLES.sample(samples, out)
+        drawn.append(out.copy())
+    near = np.array(drawn[3::4])
+    assert np.abs(near).max(axis=0) == pytest.approx([2.5, 0.5], abs=0.06)
+    anywhere = np.array([q for k, q in enumerate(drawn) if k % 4 != 3])
+    counts, *_ = np.histogram2d(*anywhere.T, bins=6, range=[(-2.5, 2.5)] * 2)
+    # A grid of 36 cells holds 600 / 36 = 17 samples each; 600 random ones vary by 4.
+    assert counts.min() >= 13
+    assert counts.max() <= 21
+
+
+def connect(checker, goals, room=400, exploration=0.5):
+    rules = CONNECT.ConnectRules(0.5, 0.5, 0.2, 0.1, exploration, 50, 120)
+    samples = SAMPLES.make_samples(LOW, HIGH, 0.1, 0.5)
+    limits = np.array([LOW, HIGH])
+    search = CONNECT.make_search(np.ones(2), np.zeros(2), limits, rules, samples, room)
+    trees = TREES.make_trees(search.space, START, goals, room)
+    return search._replace(trees=trees, checker=checker)
+
+
+def test_rrt_connect_joins_the_trees():
+    search = connect(ONE, np.array([[2.4, 2.4], GOAL]))
+    assert CONNECT.plant(search, 3)
+    assert CONNECT.search(search, 2000) == CONNECT.JOINED
+    path = search.found.path[: search.counts[CONNECT.WAYPOINTS]]
+    reached = search.counts[CONNECT.REACHED]
+    assert path[0] == pytest.approx(START)
+    assert path[-1] == pytest.approx(search.trees.nodes[1, reached])
+    assert free(path)
+    assert search.found.length[0] == pytest.approx(length(path))
+    direct = connect(Discs(), GOAL[None])
+    CONNECT.plant(direct, 3)
+    assert CONNECT.search(direct, 1) == CONNECT.JOINED
+    assert direct.found.length[0] == pytest.approx(4.0)
+
+
+def test_rrt_connect_ends_without_a_path():
+    ring = Discs(*((GOAL + 0.4 * np.array([math.cos(a), math.sin(a)]), 0.2) for a in range(7)))
+    walled = connect(ring, GOAL[None])
+    assert CONNECT.plant(walled, 3)
+    assert CONNECT.search(walled, 5000) == CONNECT.EXHAUSTED
+    assert walled.counts[CONNECT.ITERATIONS] == 120
+    tight = connect(ring, GOAL[None], room=70)
+    CONNECT.plant(tight, 3)
+    assert CONNECT.search(tight, 5000) == CONNECT.FULL
+    while (outcome := CONNECT.search(tight, 5000)) == CONNECT.FULL:
+        tight = CONNECT.grown(tight)
+    assert outcome == CONNECT.EXHAUSTED
+    assert (tight.counts == walled.counts).all()
+    for goal in ((0.1, 0.0), (2.6, 0.0), (math.nan, 0.0)):
+        assert not CONNECT.plant(connect(ONE, np.array([goal])), 3)
+
+
+def bounded(cost, seed, iterations):
+    space = TREES.ConnectSpace(np.array([1.0, 1.0, 0.1]), np.zeros(3))
+    trees = TREES.make_trees(space, np.append(START, 0.0), np.append(GOAL, 0.0)[None], 4000)
+    bound = BOUNDED.CostBound(cost, 0.6, iterations, LOW, HIGH)
+    counts = np.zeros(CONNECT.COUNTS, np.int64)
+    result = BOUNDED.search(ONE, space, trees, bound, random(seed), counts, 20000)
+    if result != BOUNDED.JOINED:
+        return result, None
+    rows = np.empty((int(trees.sizes.sum()), 3))
+    ends = (counts[CONNECT.MET_START], counts[CONNECT.MET_GOAL])
+    return result, rows[: TREES.path_between(space, trees, *ends, rows), :2]
+
+
+def test_bounded_search_keeps_its_bound_and_never_beats_the_shortest_path():
+    cost, improvements = math.inf, 0
+    for seed in range(8):
+        result, path = bounded(cost, seed, 150)
+        if result == BOUNDED.EXHAUSTED:
+            continue
+        assert result == BOUNDED.JOINED
+        assert free(path)
+        assert SHORTEST <= length(path) < cost
+        cost, improvements = 0.97 * length(path), improvements + 1
+    assert improvements >= 3
+    assert cost < 1.2 * SHORTEST
+    assert bounded(0.999 * SHORTEST, 1, 60)[0] == BOUNDED.EXHAUSTED
+
+
+def test_shortened_paths_approach_the_tangents_and_the_arc():
+    waypoints = np.array([START, (-1.5, 2.0), (0.0, 2.2), (1.5, 2.0), (1.9, 0.5), GOAL])
+    rows, checked = np.zeros((2 * 200 + 2, 2)), np.zeros((2, 200), np.int8)
+    rows[: len(waypoints)] = waypoints
+    effort = SHORTEN.Effort(rounds=12, jumps=10, tries=7, least_gain=1e-4)
+    count = abs(SHORTEN.shorten(ONE, np.ones(2), rows, checked, len(waypoints), effort, random(2)))
+    path = rows[:count]
+    assert path[[0, -1]] == pytest.approx(np.array([START, GOAL]))
+    assert free(path)
+    assert SHORTEST <= length(path) < 1.01 * SHORTEST
+    rows[: len(waypoints)] = waypoints
+    count = SHORTEN.shorten(Discs(), np.ones(2), rows, checked, len(waypoints), effort, random(2))
+    assert abs(count) == 2

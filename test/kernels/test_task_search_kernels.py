@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of searches with tasks: components by SciPy, a point on a sphere, a planar arm.
+
+Shortest paths on a sphere are arcs of great circles.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+
+import numpy as np
+import pytest
+from kernels.plain_kernels import plain
+from scipy.spatial.transform import Rotation
+
+from motion_nodes.kernels.search import constrained_rrt, task_components, task_space_rrt
+
+PARTS, SPHERE, TASK = plain(task_components), plain(constrained_rrt), plain(task_space_rrt)
+
+
+@pytest.fixture(autouse=True)
+def _integers_wrap():
+    with np.errstate(over="ignore"):
+        yield
+
+
+def components(X, position, rotation):
+    work = PARTS.make_work(1, 3)
+    work.X[:], work.values[:], work.gradients[:] = X, 0.0, 0.0
+    PARTS.position_components(position, work)
+    PARTS.rotation_components(rotation, work)
+    return work.values, work.gradients
+
+
+def moved(X, twist):
+    """Return a pose after a motion by a twist, in the axes and about the place of X's parent."""
+    Y = X.copy()
+    Y[:3, :3] = Rotation.from_rotvec(twist[3:]).as_matrix() @ X[:3, :3]
+    Y[:3, 3] += twist[:3]
+    return Y
+
+
+KINDS = [(PARTS.BOX, PARTS.EULER), (PARTS.BALL, PARTS.VECTOR), (PARTS.CYLINDER, PARTS.ANGLE),
+         (PARTS.NONE, PARTS.SENSOR), (PARTS.NONE, PARTS.TARGET)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("position", "rotation"), KINDS)
+def test_components_and_their_derivatives(position, rotation):
+    rng, X, step = np.random.default_rng(2), np.eye(4), 1e-6
+    for _ in range(12):
+        X[:3, :3], X[:3, 3] = Rotation.random(random_state=rng).as_matrix(), rng.normal(size=3)
+        values, gradients = components(X, position, rotation)
+        turn, p = Rotation.from_matrix(X[:3, :3]), X[:3, 3]
+        expected = {
+            PARTS.BOX: p,
+            PARTS.BALL: [np.linalg.norm(p), 0.0, 0.0],
+            PARTS.CYLINDER: [math.hypot(*p[:2]), 0.0, p[2]],
+            PARTS.NONE: [0.0, 0.0, 0.0],
+        }[position]
+        assert values[:3] == pytest.approx(expected, abs=1e-12)
+        towards, axis = p / np.linalg.norm(p), X[:3, 2]
+        within = -axis @ towards if rotation == PARTS.SENSOR else towards[2]
+        sight = [math.acos(-axis[2]), math.acos(within), 0.0]
+        expected = {
+            PARTS.EULER: turn.as_euler("XYZ"),
+            PARTS.VECTOR: turn.as_rotvec(),
+            PARTS.ANGLE: [turn.magnitude(), 0.0, 0.0],
+        }.get(rotation, sight)
+        assert values[3:] == pytest.approx(expected, abs=1e-9)
+        for k in range(6):
+            twist = step * np.eye(6)[k]
+            ahead, behind = (
+                components(moved(X, s * twist), position, rotation)[0] for s in (1.0, -1.0)
+            )
+            assert gradients[:, k] == pytest.approx((ahead - behind) / (2.0 * step), abs=1e-4)
+
+
+def point(q, X, J):
+    """Kinematics of a point with three prismatic joints."""
+    X[:], J[:] = np.eye(4), np.eye(6)[:, :3]
+    X[:3, 3] = q
+
+
+class Cap:
+    """A ball in the way; segments are sampled."""
+
+    memory = None
+
+    def __init__(self, centre, radius):
+        self.centre, self.radius = np.array(centre), radius
+
+    def state(self, q):
+        return np.linalg.norm(q - self.centre) >= self.radius
+
+    def edge(self, a, b):
+        return all(self.state(a + s * (b - a)) for s in np.linspace(0.0, 1.0, 9))
+
+
+FREE = Cap((9.0, 9.0, 9.0), 0.1)
+RIGHT, LEFT = np.array([1.0, 0.0, 0.0]), np.array([-1.0, 0.0, 0.0])
+BOX = (np.full(3, -1.5), np.full(3, 1.5), np.zeros(3, bool), np.ones(3))
+
+
+def on_sphere():
+    from motion_nodes.kernels.search.manifold import Manifold
+
+    bounds = np.full((1, 6, 2), (-math.inf, math.inf))
+    bounds[0, 0] = 0.98, 1.02
+    one, still = np.zeros(1, np.int64), np.eye(4)[None]
+    return Manifold(
+        np.array([point], object), one, still, still, one + PARTS.BALL, one + PARTS.NONE,
+        one - 1, bounds, np.full((1, 6), 0.02), np.array(BOX[:2]),
+    )  # fmt: skip
+
+
+def roots(module, room, *places):
+    trees = []
+    for q in places:
+        tree = module.Tree(
+            np.empty((room, len(q))), np.full(room, -1), np.zeros(2, np.int64),
+            np.array([5], np.uint64),
+        )  # fmt: skip
+        module.add(tree, q, -1)
+        trees.append(tree)
+    return trees
+
+
+def branch(tree, node):
+    rows = []
+    while node >= 0:
+        rows.append(tree.nodes[node])
+        node = tree.parent[node]
+    return rows[::-1]
+
+
+def length(path):
+    return np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
+
+
+def radii(path):
+    share = np.linspace(0.0, 1.0, 20)[:, None]
+    parts = [a + share * (b - a) for a, b in itertools.pairwise(path)]
+    return np.linalg.norm(np.concatenate(parts), axis=1)
+
+
+def test_paths_on_a_sphere_stay_there_and_become_great_circles():
+    space, manifold, found = SPHERE.TreeSpace(*BOX), on_sphere(), np.zeros(2, np.int64)
+    hill = Cap((0.0, 0.6, 0.8), 0.9)
+    first, second = roots(SPHERE, 400, RIGHT, LEFT)
+    outcome = SPHERE.grow_on_manifold(first, second, space, hill, manifold, 0.25, 60, found)
+    assert outcome == SPHERE.FOUND
+    path = np.array(branch(first, found[0]) + branch(second, found[1])[::-1])
+    assert path[[0, -1]] == pytest.approx(np.array([RIGHT, LEFT]))
+    # Up to 0.7 of the margin beyond the bounds may be used between nodes.
+    low, high = 0.98 - 0.75 * 0.02, 1.02 + 0.75 * 0.02
+    assert low <= radii(path).min() < radii(path).max() <= high
+    assert all(hill.edge(a, b) for a, b in itertools.pairwise(path))
+    rows = np.zeros((200, 3))
+    rows[: len(path)] = path
+    count = SPHERE.shorten_on_manifold(
+        rows, len(path), space, hill, manifold, 0.25, 12, np.array([2], np.uint64)
+    )
+    short = rows[:count].copy()
+    SPHERE.smooth_on_manifold(short, space, hill, manifold, 1)
+    assert short[[0, -1]] == pytest.approx(np.array([RIGHT, LEFT]))
+    assert low <= radii(short).min() < radii(short).max() <= high
+    assert all(hill.edge(a, b) for a, b in itertools.pairwise(short))
+    assert 0.96 * math.pi < length(short) <= length(path) * 1.001
+    assert length(short) < 1.1 * math.pi
+    first, second = roots(SPHERE, 2, RIGHT, LEFT)
+    outcome = SPHERE.grow_on_manifold(first, second, space, FREE, manifold, 0.25, 9, found)
+    assert outcome == SPHERE.FULL
+    first, second = roots(SPHERE, 40, RIGHT, np.array([math.cos(0.2), math.sin(0.2), 0.0]))
+    outcome = SPHERE.grow_on_manifold(first, second, space, FREE, manifold, 0.25, 0, found)
+    assert outcome == SPHERE.FOUND  # roots that see each other
+
+
+def planar(q, X, J):
+    """Pose and Jacobian of an arm of three links of 1 m in the plane, in memory or in arrays."""
+    if isinstance(q, int):
+        q, X, J = (
+            np.ctypeslib.as_array((ctypes.c_double * math.prod(shape)).from_address(a)).reshape(
+                shape
+            )
+            for a, shape in ((q, (3,)), (X, (4, 4)), (J, (6, 3)))
+        )
+    angles = np.cumsum(q)
+    X[:] = np.eye(4)
+    X[:3, :3] = Rotation.from_rotvec([0.0, 0.0, angles[-1]]).as_matrix()
+    steps = np.stack([np.cos(angles), np.sin(angles)])
+    X[:2, 3] = steps.sum(axis=1)
+    J[:] = 0.0
+    J[5] = 1.0
+    for k in range(3):
+        x, y = steps[:, k:].sum(axis=1)
+        J[0, k], J[1, k] = -y, x
+
+
+def test_errors_are_those_of_the_target_less_its_tolerances():
+    rng, out = np.random.default_rng(6), np.empty(6)
+    for _ in range(20):
+        X, T = np.eye(4), np.eye(4)
+        for pose in (X, T):
+            pose[:3, :3] = Rotation.random(random_state=rng).as_matrix()
+            pose[:3, 3] = rng.normal(size=3)
+        error = np.concatenate([
+            T[:3, :3].T @ (T[:3, 3] - X[:3, 3]),
+            Rotation.from_matrix(X[:3, :3].T @ T[:3, :3]).as_rotvec(),
+        ])  # fmt: skip
+        slack, radius = rng.uniform(0.0, 0.6, 6), rng.uniform(0.0, 0.3, 2)
+        left = np.sign(error) * np.maximum(np.abs(error) - slack, 0.0)
+        norms = [np.linalg.norm(left[:3]), np.linalg.norm(left[3:])]
+        lengths = TASK._error(X, T, slack, radius, out)
+        assert lengths == pytest.approx(np.maximum(norms - radius, 0.0), abs=1e-9)
+        for k, norm in enumerate(norms):
+            scale = max(0.0, 1.0 - radius[k] / norm) if norm > 0.0 else 0.0
+            part = slice(3 * k, 3 * k + 3)
+            assert out[part] == pytest.approx(scale * left[part], abs=1e-9)
+
+
+def test_a_tree_reaches_a_pose_of_a_planar_arm():
+    start, low = np.array([0.3, 0.2, 0.2]), np.full(3, -2.5)
+    space = TASK.TreeSpace(low, -low, np.zeros(3, bool), np.ones(3))
+    goal = np.eye(4)
+    goal[:3, :3] = Rotation.from_rotvec([0.0, 0.0, 2.0]).as_matrix()
+    goal[:2, 3] = 0.4, 1.6
+    targets = TASK.Targets(goal[None], np.zeros((1, 6)), np.zeros((1, 2)))
+    options = TASK.TaskOptions(
+        step_size=0.2, tries=50, exploitation=0.5, exploration=0.2, low=np.array([-1.0, 0.0, 0.0]),
+        high=np.array([2.0, 2.0, 0.0]), zone=np.array([0.02, 0.05]), gradient=np.array([1.0, 0.3]),
+        nearness=np.array([1.0, 0.3]), substeps_away=30, substeps_near=60, near_scale=5.0,
+        culling=0.3, substep=0.1,
+    )  # fmt: skip
+    ball = Cap((0.8, 0.6, 0.5), 0.35)  # in joint space, on the straight way
+    offset = moved(np.eye(4), np.array([0.1, 0.05, 0.0, 0.0, 0.0, 0.4]))
+    (tree,) = roots(TASK, 600, start)
+    tasks = TASK.TaskNodes(np.empty((600, 3)), np.empty((600, 1)), np.zeros(600, np.uint8))
+    found = np.zeros(2, np.int64)
+    outcome = TASK.grow_to_pose(
+        tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options, 300, found
+    )
+    assert outcome == TASK.FOUND
+    path = np.array(branch(tree, found[0]))
+    assert path[0] == pytest.approx(start)
+    assert all(ball.edge(a, b) for a, b in itertools.pairwise(path))
+    assert (np.abs(path) <= 2.5 + 1e-12).all()
+    X, J = np.empty((4, 4)), np.empty((6, 3))
+    planar(path[-1], X, J)
+    X = X @ offset
+    assert np.linalg.norm(X[:3, 3] - goal[:3, 3]) <= 0.02
+    assert Rotation.from_matrix(X[:3, :3].T @ goal[:3, :3]).magnitude() <= 0.05
+    assert tasks.tip[found[0]] == pytest.approx(X[:3, 3])
+    (tree,) = roots(TASK, 1, start)
+    tip = TASK.Tip(planar, np.eye(4))
+    outcome = TASK.grow_to_pose(tree, tasks, space, ball, tip, targets, options, 9, found)
+    assert outcome == TASK.FULL

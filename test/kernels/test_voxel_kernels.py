@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of occupancy grids: distances by SciPy, evidence by the geometry of a wall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernels.plain_kernels import plain
+from scipy.interpolate import RegularGridInterpolator
+from scipy.ndimage import distance_transform_edt
+
+from motion_nodes.kernels.voxels import distance_field, occupancy
+from motion_nodes.model.poses import from_xyz_rpy
+
+FIELD, VOXELS = plain(distance_field), plain(occupancy)
+EDGE = 0.1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_squared_distances_are_those_of_scipy(seed):
+    occupied = np.random.default_rng(seed).uniform(size=(7, 5, 6)) < 0.03
+    occupied[3, 2, 1] = True
+    squared = np.empty(occupied.shape, np.float32)
+    FIELD.squared_distances(occupied, squared)
+    np.testing.assert_allclose(squared, distance_transform_edt(~occupied) ** 2, rtol=1e-6)
+    FIELD.squared_distances(np.zeros_like(occupied), squared)
+    assert (squared == FIELD.FAR).all()
+
+
+def test_a_field_is_interpolated_inside_and_bounded_outside():
+    rng = np.random.default_rng(4)
+    field, first = rng.uniform(0.2, 0.5, (4, 5, 3)).astype(np.float32), np.array([0.3, -0.2, 0.1])
+    axes = [first[k] + EDGE * np.arange(field.shape[k]) for k in range(3)]
+    scipy = RegularGridInterpolator(axes, field)
+    low, high = (np.array([axis[end] for axis in axes]) for end in (0, -1))
+    points = rng.uniform(low - 0.4, high + 0.4, (60, 3))
+    points[:20] = np.clip(points[:20], low, high)
+    out = np.empty(60)
+    FIELD.field_at(field, first, EDGE, points, out)
+    border = np.clip(points, low, high)
+    way = np.linalg.norm(points - border, axis=1)
+    assert out == pytest.approx(np.maximum(scipy(border) - way, way), abs=1e-6)
+
+
+def grid(shape=(24, 14, 14), origin=(0, -7, -7)):
+    return VOXELS.Grid(
+        np.array(origin),
+        EDGE,
+        np.zeros(shape, np.int8),
+        np.zeros(shape, np.int32),
+        np.zeros(shape, np.uint16),
+        np.zeros(shape, bool),
+        np.empty((VOXELS.FACES, VOXELS.SIDE, VOXELS.SIDE), np.float32),
+    )
+
+
+RULES = VOXELS.ViewRules(
+    min_points=2, most=3, margin=0.05, unconfirmed=500, confirmed=2, padding=0.12
+)
+X = from_xyz_rpy((0.02, 0.03, -0.01), (0.3, -0.2, 0.1))
+
+
+def wall(distance=2.05, half=0.57, count=96):
+    """Return points of a wall at x = distance in the grid's frame, as the sensor sees them."""
+    y, z = np.meshgrid(*[np.linspace(-half, half, count)] * 2)
+    points = np.stack([np.full(y.size, distance), y.ravel(), z.ravel()], axis=1)
+    return points, ((points - X[:3, 3]) @ X[:3, :3]).astype(np.float32)
+
+
+def centres(made):
+    return (np.moveaxis(np.indices(made.evidence.shape), 0, -1) + made.origin + 0.5) * EDGE
+
+
+def test_points_are_counted_in_their_voxels():
+    made, (points, seen) = grid(), wall()
+    bad = np.array([[np.nan] * 3, [np.inf, 0, 0], [0.01, 0.0, 0.0]], np.float32)
+    given = np.concatenate([seen, bad])
+    assert VOXELS.add_points(made, given, 1, X, 0.05, 5.0) == (len(points),) * 2
+    edges = [EDGE * (made.origin[k] + np.arange(made.points.shape[k] + 1)) for k in range(3)]
+    counts, _ = np.histogramdd(points, bins=edges)
+    assert np.abs(made.points - counts).sum() <= 0.01 * len(points)  # rounded to float32
+    assert np.nanmin(made.ranges) == pytest.approx(np.linalg.norm(seen, axis=1).min(), rel=1e-6)
+    made = grid()
+    half = (len(points) + 1) // 2
+    assert VOXELS.add_points(made, seen, 2, X, 0.05, 1.0) == (half, 0)  # beyond the max range
+    assert made.ranges[np.isfinite(made.ranges)].max() == 1.0
+
+
+def test_a_view_changes_what_the_sensor_sees_through():
+    made, (_, seen) = grid(), wall()
+    at = centres(made)
+    rays = at - X[:3, 3]
+    distance = np.linalg.norm(rays, axis=-1)
+    ratio = (2.05 - X[0, 3]) / rays[..., 0]
+    hit = X[:3, 3] + ratio[..., None] * rays
+    inside = (np.abs(hit[..., 1:]) < 0.52).all(axis=-1)  # well within the wall's outline
+    outside = (np.abs(hit[..., 1:]) > 0.65).any(axis=-1)
+    through = inside & (distance * ratio > distance + 0.06)
+    behind = inside & (distance * ratio < distance - 0.06)
+    made.evidence[:], made.seen[:] = 1, 1000
+    made.excluded[22, 0, 0] = True
+    spheres = np.array([[*at[23, 10, 10], 0.01]])
+    VOXELS.add_points(made, seen, 1, X, 0.05, 5.0)
+    counts = made.points.copy()
+    VOXELS.end_view(made, X, spheres, 1200, RULES)
+    assert not made.points.any()
+    robot = np.linalg.norm(at - at[23, 10, 10], axis=-1) < 0.13
+    gone = made.excluded | robot
+    assert gone.sum() == 7  # the voxel, and one at the border with its five neighbours
+    assert (made.evidence[gone] == 0).all()
+    rest = ~gone & (counts == 0)
+    assert (made.evidence[through & rest] == 0).all()
+    assert (through & rest).sum() > 150
+    assert (made.evidence[(behind | outside) & rest] == 1).all()
+    assert (made.evidence[(counts >= 2) & ~gone] == 2).all()
+    assert (made.seen[(counts >= 2) & ~gone] == 1200).all()
+    # Occupied voxels beside the robot stay; those without hits for long lose evidence.
+    made.evidence[:], made.seen[:] = 3, 1000
+    VOXELS.add_points(made, seen, 1, X, 0.05, 5.0)
+    VOXELS.end_view(made, X, spheres, 1600, RULES)
+    assert made.evidence[23, 10, 10] == 0
+    assert made.evidence[23, 10, 11] == 3
+    assert (made.evidence[(counts >= 2) & ~gone] == RULES.most).all()
+    VOXELS.expire(made, 1500)
+    assert ((made.evidence > 0) == (counts >= 2) & ~made.excluded & ~robot).mean() > 0.999

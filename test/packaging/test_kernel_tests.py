@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kernel module has direct tests: a test imports it, or is named here with the reason."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+KERNELS = Path(__file__).parents[2] / "motion_nodes" / "kernels"
+TESTS = Path(__file__).parents[1]
+EXCEPTIONS: dict[str, str] = {}
+"""Modules without a direct test, and why."""
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules and names that a test file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return names
+
+
+def test_each_kernel_module_is_imported_by_a_test():
+    known = set().union(*(imported(path) for path in TESTS.rglob("*.py")))
+    modules = {
+        "motion_nodes.kernels." + ".".join(path.relative_to(KERNELS).with_suffix("").parts)
+        for path in KERNELS.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert len(modules) > 80
+    assert {name for name in modules - known} == set(EXCEPTIONS)
