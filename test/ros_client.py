@@ -65,7 +65,7 @@ class RosClient:
     in a second.
     """
 
-    PERIOD = 0.01
+    PERIOD = 0.02
     """[s] How often topics are polled."""
 
     def __init__(self, name: str = "test_client") -> None:

@@ -35,6 +35,31 @@ HEARS_STATES = (
     "differential_base", "holonomic_base", "ackermann_base",
 )  # fmt: skip
 
+RATED = {
+    "mock_sim": "mock_sim",
+    "mujoco_sim": "mujoco_sim",
+    "articulation_controller": "joint_trajectory_controller",
+    "rmpflow_policy": "rmpflow_policy",
+}
+"""Executables whose loops cost most of what a suite costs, and the names of their nodes."""
+
+
+def rated(executable: str, rate: float) -> dict[str, Any]:
+    """Return the parameters of a node whose loop has a rate [Hz], in place of its usual one."""
+    if executable not in RATED:
+        return {}
+    # Two periods of the references, as with the usual rate.
+    latency = {"command_latency": 2.0 / rate} if executable.endswith("_sim") else {}
+    return {"update_rate": rate} | latency
+
+
+def rates(rate: float) -> dict[str, Any]:
+    """Return the content of a parameter file with which the loops of a suite have a rate [Hz]."""
+    return {
+        f"/**/{name}": {"ros__parameters": rated(executable, rate)}
+        for executable, name in RATED.items()
+    }
+
 
 def usual(executable: str) -> dict[str, Any]:
     """Return the parameters that nodes of tests have where a test does not say otherwise."""
@@ -172,21 +197,26 @@ class Suite:
         return self.run([*python, "container", "--nodes", json.dumps(list(nodes))])
 
     def bring_up(
-        self, *robots: str, without: Sequence[str] = (), **settings: Any
+        self,
+        *robots: str,
+        without: Sequence[str] = (),
+        rate: float | None = None,
+        **settings: Any,
     ) -> dict[str, SuiteProcess]:
         """Start the bring-up's composition for some robots; return its processes by name.
 
         Args:
             robots: words of placement.
             without: executables that the test has no need of.
+            rate: of simulation, controllers and reactive policies [Hz]; None: their defaults.
             settings: of the bring-up.
         """
         config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
-        specs = [
-            dataclasses.replace(spec, parameters={**spec.parameters, **usual(spec.executable)})
-            for spec in nodes_for(config)
-            if spec.executable not in without
-        ]
+        specs = []
+        for spec in nodes_for(config):
+            if spec.executable not in without:
+                more = usual(spec.executable) | (rated(spec.executable, rate) if rate else {})
+                specs.append(dataclasses.replace(spec, parameters={**spec.parameters, **more}))
         commands = commands_for(specs, composed=True)
         return {name: self.run(command) for name, command in commands.items()}
 

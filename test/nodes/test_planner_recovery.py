@@ -28,8 +28,8 @@ pytestmark = pytest.mark.timeout(900)
 def arm(module_suite, module_client):
     """A robot without physics, its controller and the planner."""
     common = {"robot": "franka", "use_sim_time": True}
-    module_suite.node("mock_sim", robots=["franka"])
-    module_suite.node("articulation_controller", **common)
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node("articulation_controller", **common, update_rate=100.0)
     module_suite.node("rrt_planner", **common)
     made = JointClient(module_client)
     made.wait_for()

@@ -36,12 +36,16 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def cell(module_suite):
     """Both robots without physics; a planner each, and the controller of the UR10e."""
-    module_suite.node("mock_sim", robots=["left:=franka", "right:=ur10e@2,0,0"])
+    module_suite.node("mock_sim", robots=["left:=franka", "right:=ur10e@2,0,0"], update_rate=100.0)
     settings = {"use_sim_time": True, "tf_frame_prefix": "~"}
     for namespace, robot in (("right", "ur10e"), ("left", "franka")):
         module_suite.node("rrt_planner", robot=robot, namespace=namespace, **settings)
     module_suite.node(
-        "articulation_controller", robot="ur10e", namespace="right", use_sim_time=True
+        "articulation_controller",
+        robot="ur10e",
+        namespace="right",
+        use_sim_time=True,
+        update_rate=100.0,
     )
 
 

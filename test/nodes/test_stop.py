@@ -119,7 +119,7 @@ class StoppableSuite:
 @pytest.fixture(scope="module")
 def running(module_suite: Any, module_client: RosClient) -> Iterator[StoppableSuite]:
     module_suite.bring_up(
-        "arm:=franka", "base:=jetbot@2,0,0", backend="mock",
+        "arm:=franka", "base:=jetbot@2,0,0", backend="mock", rate=100.0,
         without=("ik_service", "robot_state", "controller_manager"),
     )  # fmt: skip
     module_client.wait_for_diagnosis(ARM_NODE, "holding", within=60.0)
