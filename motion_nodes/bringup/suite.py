@@ -7,21 +7,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from motion_nodes.bringup.arguments import config_from
-from motion_nodes.bringup.bringup_config import BringupConfig
-from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.bringup.libraries import check_libraries
-from motion_nodes.bringup.node_specs import commands_for, processes_for
+from motion_nodes.bringup.forked_call import forked_call
+from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.placement import Placement
-from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import signals
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
+
+if TYPE_CHECKING:
+    from motion_nodes.bringup.bringup_config import BringupConfig
+    from motion_nodes.model.placement import Placement
 
 PERIOD, PERIOD_STARTING = 0.2, 0.02
 """[s] Between two looks at the processes, once all nodes are ready and before."""
@@ -33,7 +33,7 @@ def say(text: str) -> None:
 
 
 def run_suite(
-    config: BringupConfig,
+    configure: Callable[[], BringupConfig],
     *,
     composed: bool,
     respawn: bool,
@@ -42,21 +42,24 @@ def run_suite(
     """Run the suite until a signal comes or no process runs any more.
 
     Args:
-        config: what to run.
+        configure: returns what to run; called in another process (:func:`forked_call`), since
+            robots and their libraries are only needed to compose the suite.
         composed: whether nodes share a process.
         respawn: whether lost processes are replaced.
         template: forks the processes; None: each is started by its command line.
 
     Returns:
         The exit code: 1 where a process failed and was not replaced.
+
+    Raises:
+        MotionError: it cannot be run.
     """
-    check_libraries(config)
-    specs = nodes_for(config)
+    specs, next_steps = forked_call(lambda: _composition(configure()))
     names = [spec.full_name for spec in specs]
     signals.stop_quietly()
     signals.nodes_exist()
     say(f"starting {', '.join(names)}; Ctrl-C stops")
-    startup = Startup(names, say, lambda: _next_steps(config))
+    startup = Startup(names, say, lambda: next_steps)
     supervisor = Supervisor(
         processes_for(specs, composed=composed),
         commands_for(specs, composed=composed),
@@ -75,6 +78,15 @@ def run_suite(
                 say(f"stopping all, for these did not come up: {', '.join(missing)}")
                 break
         return 1 if any(supervisor.failed.values()) else 0
+
+
+def _composition(config: BringupConfig) -> tuple[list[NodeSpec], str]:
+    """Return the nodes of a suite, and a command to try once it is up."""
+    from motion_nodes.bringup.compose import nodes_for
+    from motion_nodes.bringup.libraries import check_libraries
+
+    check_libraries(config)
+    return nodes_for(config), _next_steps(config)
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:
@@ -99,6 +111,8 @@ def _next_steps(config: BringupConfig) -> str:
 
 def _a_move(config: BringupConfig, place: Placement) -> str:
     """Return a command that moves a robot; empty for one without joints to move."""
+    from motion_nodes.robot_setup.derived_robot import load_description
+
     if config.policy_of(place.namespace):
         topic = "/" + under(place.namespace, f"{POLICY_CONTROLLER}/cmd_vel_unstamped")
         return f"ros2 topic pub -r 10 {topic} geometry_msgs/msg/Twist '{{linear: {{x: 0.5}}}}'"
@@ -116,14 +130,21 @@ def main(arguments: Sequence[str]) -> int:
     """Run the suite that arguments of the launch file describe; return the exit code."""
     try:
         values = dict(pair(argument) for argument in arguments)
-        config = config_from(values)
         composed = values.get("use_composition", "true") == "true"
         respawn = values.get("respawn") != "false"
         with ProcessTemplate() as template:
-            return run_suite(config, composed=composed, respawn=respawn, template=template)
+            return run_suite(
+                lambda: _config(values), composed=composed, respawn=respawn, template=template
+            )
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         return 2
+
+
+def _config(values: dict[str, str]) -> BringupConfig:
+    from motion_nodes.bringup.arguments import config_from
+
+    return config_from(values)
 
 
 def pair(argument: str) -> tuple[str, str]:

@@ -21,10 +21,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from motion_nodes.bringup.process_template import die_with_parent
 
-SHARED = ("numpy", "rclpy", "rclpy.action", "motion_nodes.ros.run")
+SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
+LATER = {"motion_nodes.scene.convex_pieces": ("scipy.sparse.csgraph", "scipy.spatial")}
+"""Modules that a module imports when it is first used: shared, if imported here."""
 REQUEST_ROOM = 1 << 18
 _ARG_START, _ARG_END = 47, 48  # fields of /proc/PID/stat, from 0
 
@@ -65,6 +68,14 @@ def import_modules(names: Sequence[str]) -> None:
     for name in names:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    for name in [late for known, lates in LATER.items() if known in sys.modules for late in lates]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    numba: Any = sys.modules.get("numba.core.registry")
+    if numba is not None:
+        # What Numba loads before the first kernel: half a second of a processor, 18 MB.
+        with contextlib.suppress(Exception):
+            numba.cpu_target.target_context.refresh()
     gc.collect()
     gc.freeze()  # Pages of these objects stay shared.
 

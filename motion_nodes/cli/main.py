@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -34,6 +34,9 @@ from motion_nodes.cli.stop import resume, stop
 from motion_nodes.cli.task import task
 from motion_nodes.cli.wait import wait
 from motion_nodes.errors import MotionError
+
+if TYPE_CHECKING:
+    from motion_nodes.bringup.bringup_config import BringupConfig
 
 app = typer.Typer(
     help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
@@ -197,20 +200,21 @@ def up(
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.process_template import ProcessTemplate
 
-    with ProcessTemplate() as template:
+    from motion_nodes.bringup.suite import run_suite
+
+    def configure() -> BringupConfig:
         from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
-        from motion_nodes.bringup.suite import run_suite
         from motion_nodes.cli.hardware import backend_and_driver, page_and_device
         from motion_nodes.model.placement import parse_placements
 
         placements = parse_placements(robots)
-        backend, driver = backend_and_driver(backend, placements)
-        viewer_port, device = page_and_device(port, device)
-        config = BringupConfig(
+        source, driver = backend_and_driver(backend, placements)
+        viewer_port, address = page_and_device(port, device)
+        return BringupConfig(
             placements=placements,
-            backend=backend,
+            backend=source,
             hardware=HardwareOptions(
-                driver=driver, device=device, calibration=calibration, dry_run=dry_run, speed=speed
+                driver=driver, device=address, calibration=calibration, dry_run=dry_run, speed=speed
             ),
             viewer=viewer,
             viewer_port=viewer_port,
@@ -229,7 +233,9 @@ def up(
             policies=tuple(policies or ()),
             tasks=tasks,
         )
-        code = run_suite(config, composed=composed, respawn=respawn, template=template)
+
+    with ProcessTemplate() as template:
+        code = run_suite(configure, composed=composed, respawn=respawn, template=template)
     raise typer.Exit(code)
 
 

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls a function in a child process, so that what it imports does not stay in memory."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import threading
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from motion_nodes.errors import MotionError
+
+T = TypeVar("T")
+
+
+def forked_call(function: Callable[[], T]) -> T:
+    """Return what a function returns, called in a fork of this process.
+
+    It is called in this process where there are other threads, of which a fork would have none.
+
+    Args:
+        function: without arguments; its result can be pickled.
+
+    Raises:
+        MotionError: it raised one; with its text.
+        RuntimeError: the child ended without a result; its traceback was printed.
+    """
+    if threading.active_count() > 1:
+        return function()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        _send_result(function, writer)
+    os.close(writer)
+    with open(reader, "rb") as pipe:
+        content = pipe.read()
+    os.waitpid(child, 0)
+    if not content:
+        raise RuntimeError(f"child process {child} ended without a result")
+    result, refusal = pickle.loads(content)
+    if refusal is not None:
+        raise MotionError(refusal)
+    return cast(T, result)
+
+
+def _send_result(function: Callable[[], T], writer: int) -> None:
+    """Write result or refusal of a function, and exit without the clean-up of the parent."""
+    code = 1
+    try:
+        try:
+            content = pickle.dumps((function(), None))
+        except MotionError as error:
+            content = pickle.dumps((None, str(error)))
+        with open(writer, "wb") as pipe:
+            pipe.write(content)
+        code = 0
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
