@@ -200,8 +200,6 @@ def up(
     """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.process_template import ProcessTemplate
 
-    from motion_nodes.bringup.suite import run_suite
-
     def configure() -> BringupConfig:
         from motion_nodes.bringup.bringup_config import BringupConfig, HardwareOptions
         from motion_nodes.cli.hardware import backend_and_driver, page_and_device
@@ -235,6 +233,8 @@ def up(
         )
 
     with ProcessTemplate() as template:
+        from motion_nodes.bringup.suite import run_suite
+
         code = run_suite(configure, composed=composed, respawn=respawn, template=template)
     raise typer.Exit(code)
 
