@@ -82,7 +82,8 @@ def _kept(function: Function, **options: bool) -> Function:
             config.CACHE_DIR = str(folder)
         jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy", **options)
         dispatcher = jit(function)
-        with_checksums(dispatcher, () if folder is None else _elsewhere(folder))
+        elsewhere = () if folder is None else _elsewhere(folder)
+        with_checksums(dispatcher, elsewhere, _subfolder(function))
         return cast(Function, dispatcher)
     finally:
         config.CACHE_DIR = before
@@ -93,6 +94,13 @@ def _part(function: Function, **options: bool) -> Function:
         nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
     )
     return cast(Function, jit(function))
+
+
+def _subfolder(function: Function) -> str:
+    """Return the name of a kernel's folder: the same for all places of this package's sources."""
+    code = getattr(function, "__code__", None)
+    source = Path(code.co_filename if code is not None else "")
+    return "_".join(source.parent.relative_to(ROOM.parent).parts) if ROOM in source.parents else ""
 
 
 @functools.cache

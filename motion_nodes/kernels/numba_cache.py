@@ -43,7 +43,11 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
 
     @classmethod
     def of(
-        cls, before: IndexDataCacheFile, root: Path | None = None, elsewhere: Sequence[Path] = ()
+        cls,
+        before: IndexDataCacheFile,
+        root: Path | None = None,
+        elsewhere: Sequence[Path] = (),
+        name: str = "",
     ) -> CheckedCacheFile:
         """Return one for the same files as one of Numba's.
 
@@ -51,15 +55,16 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
             before: that of Numba.
             root: another folder of cached kernels; None for Numba's.
             elsewhere: other folders, which are only read.
+            name: of the subfolder; empty for Numba's, whose name contains a hash of the path of
+                the sources' folder.
         """
         made = cls.__new__(cls)
         made.__dict__.update(before.__dict__)
-        if root is not None:
-            # Numba has one folder per folder of sources.
-            made._cache_path = str(root / Path(before._cache_path).name)
-            made._index_path = str(Path(made._cache_path) / before._index_name)
+        path = Path(before._cache_path)
+        made._cache_path = str((root or path.parent) / (name or path.name))
+        made._index_path = str(Path(made._cache_path) / before._index_name)
         made._lock = None
-        made._elsewhere = tuple(cls.of(before, other) for other in elsewhere)
+        made._elsewhere = tuple(cls.of(before, other, name=name) for other in elsewhere)
         return made
 
     def load(self, key: Any) -> Any:
@@ -122,16 +127,20 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
 
 
-def with_checksums(dispatcher: Callable[..., object], elsewhere: Sequence[Path] = ()) -> None:
+def with_checksums(
+    dispatcher: Callable[..., object], elsewhere: Sequence[Path] = (), name: str = ""
+) -> None:
     """Have a dispatcher of Numba keep its compiled code in files with checksums.
 
     Args:
         dispatcher: of the kernel.
         elsewhere: other folders from which code is loaded.
+        name: of the subfolder; empty for Numba's, which is another one for each place in which
+            the sources are.
     """
     cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "_cache_file"):
-        cache._cache_file = CheckedCacheFile.of(cache._cache_file, None, elsewhere)
+        cache._cache_file = CheckedCacheFile.of(cache._cache_file, None, elsewhere, name)
 
 
 def _read(path: Path) -> Any:

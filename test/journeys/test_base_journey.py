@@ -118,7 +118,7 @@ def moved(start: Odometry, end: Odometry) -> tuple[float, float]:
 def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
     """Two JetBots, three metres apart, in one simulation."""
     robots = ("a:=jetbot@0,0,0", "b:=jetbot@0,3,0.5")
-    processes = module_suite.bring_up(*robots)
+    processes = module_suite.bring_up(*robots, rate=100.0)
     a, b = JetBot(module_client, "a"), JetBot(module_client, "b")
     module_client.wait(lambda: a.heard() and b.heard(), "both robots")
     for robot in (a, b):
@@ -149,7 +149,7 @@ def test_square_comes_back_to_where_the_odometry_says(cell):
         SimpleNamespace(
             robot=robot,
             send=send,
-            tour=SquareDrive(1.0, speed=0.5, turn_rate=3.0),
+            tour=SquareDrive(0.6, speed=0.5, turn_rate=3.0),
             odom=robot.odom.newest,
             truth=robot.truth.newest,
         )
@@ -169,8 +169,8 @@ def test_square_comes_back_to_where_the_odometry_says(cell):
         assert math.hypot(claimed[0] - true[0], claimed[1] - true[1]) < 0.05
         assert math.hypot(*true) < 0.15
         path = [moved(run.truth, m) for m in run.robot.truth.messages]
-        assert max(x for x, _ in path) > 0.9
-        assert max(y for _, y in path) > 0.9
+        assert max(x for x, _ in path) > 0.5
+        assert max(y for _, y in path) > 0.5
 
 
 def test_robots_do_not_hear_each_other(cell, a):
@@ -220,9 +220,8 @@ def test_nonsense_is_ignored_with_a_warning_for_each_kind_of_it(cell, a):
             a.drive_plain(value, value)
         a.drive(0.2)
 
-    cell.client.repeat_for(send, 1.0)
+    cell.client.repeat(send, lambda: len(a.commands) > 40, "commands")
     wheels = [v for m in a.commands.messages for v in m.velocity]
-    assert len(wheels) > 40
     # A busy machine may send late, so that it slows down for a moment; it is never faster.
     assert np.median(wheels) == pytest.approx(max(wheels), abs=1e-9)
     assert all(math.isfinite(v) for v in wheels)

@@ -38,8 +38,10 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
     """A robot without physics, its controller and the planner, at home."""
-    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
-    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
     arm = JointClient(module_client)
     arm.wait_for()

@@ -99,7 +99,7 @@ class Services:
 @pytest.fixture(scope="module")
 def services(module_suite, module_client):
     """A robot without physics and its kinematics; the scene's owner comes later."""
-    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("ik_service", robot="franka")
     states = module_client.listen(JointState, "/joint_states")
     module_client.wait(lambda: states.newest, "joint states")

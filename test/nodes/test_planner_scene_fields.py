@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def planner(module_suite, module_client):
     """A planner that knows where the robot is."""
-    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
     arm = JointClient(module_client)
     made = Planner(arm)
