@@ -8,7 +8,7 @@ from raised_errors import about
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.bringup.node_specs import NodeSpec, commands_for
+from motion_nodes.bringup.node_specs import NodeSpec, commands_for, processes_for
 from motion_nodes.errors import InvalidConfig, RobotNotFound
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.registry import NODES
@@ -112,10 +112,19 @@ def test_ros_args_carry_names_parameters_and_files():
 def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)
-    alone = {"mujoco_sim", "b/move_group", "b/trajectory_generator", "b/rmpflow_policy"}
+    alone = {"mujoco_sim", "b/move_group", "b/rmpflow_policy"}
     assert set(composed) == {*alone, "container"}
     listed = json.loads(composed["container"][-1])
-    assert len(listed) == len(specs) - len(alone)
+    assert len(listed) == len(specs) - len(alone) - 1
+    planning = json.loads(composed["b/move_group"][-1])
+    assert [each["executable"] for each in planning] == ["rrt_planner", "trajectory_generator"]
+    assert [spec.name for spec in processes_for(specs, composed=True)["b/move_group"]] == [
+        "move_group", "trajectory_generator",
+    ]  # fmt: skip
+    unplanned = [spec for spec in specs if spec.executable != "rrt_planner"]
+    generator = commands_for(unplanned, composed=True)["b/trajectory_generator"]
+    assert "trajectory_generator" in generator
+    assert "container" not in generator
     alone = commands_for(specs, composed=False)
     assert len(alone) == len(specs)
     assert "b/joint_trajectory_controller" in alone
