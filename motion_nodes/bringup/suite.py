@@ -17,6 +17,7 @@ from motion_nodes.bringup.startup import Startup
 from motion_nodes.bringup.supervisor import Supervisor
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.ros import signals
+from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.names import POLICY_CONTROLLER, under
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def run_suite(
         template=template,
     )
     with supervisor.group:
+        unmap_code()
         while not signals.STOP.wait(PERIOD if startup.complete else PERIOD_STARTING):
             if not supervisor.watch(settled=startup.complete):
                 break

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.bringup.process_template import die_with_parent
+from motion_nodes.ros.mapped_code import unmap_code
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
 LATER = {"motion_nodes.scene.convex_pieces": ("scipy.sparse.csgraph", "scipy.spatial")}
@@ -78,6 +79,7 @@ def import_modules(names: Sequence[str]) -> None:
             numba.cpu_target.target_context.refresh()
     gc.collect()
     gc.freeze()  # Pages of these objects stay shared.
+    unmap_code()
 
 
 def fork_for(parent: int) -> int:

@@ -7,6 +7,7 @@ updates and publishes the planning scene.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 import traceback
@@ -50,6 +51,7 @@ from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
 from motion_nodes.ros.messages.plan_messages import display_message
 from motion_nodes.ros.names import PLANNER
@@ -243,6 +245,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             self.get_logger().error(f"planning is unavailable:\n{traceback.format_exc()}")
         else:
             self.get_logger().info(f"ready to plan after {time.monotonic() - begin:.2f} s")
+            gc.freeze()  # as at activation
+            unmap_code()
 
     # ---- services, in the request threads
 

@@ -32,6 +32,7 @@ from motion_nodes.ros import signals
 from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.dds_security import check_security, explained
 from motion_nodes.ros.log_folder import init_arguments
+from motion_nodes.ros.mapped_code import unmap_code
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 from motion_nodes.ros.supervision.heartbeat import HeartbeatThread, supervised
@@ -136,6 +137,7 @@ def _serve(
             tell(FAILED, node.get_fully_qualified_name(), node.failure or "")
             _fail(failed)
             return
+    unmap_code()
     while not signals.STOP.is_set():
         try:
             executor.spin()
