@@ -145,7 +145,9 @@ def entries(pid: int, kind: str) -> int:
 def executable_of(command: Sequence[str]) -> str:
     """Return what a process of the suite is, from its command line."""
     if "motion_nodes.nodes" in command:
-        return command[command.index("motion_nodes.nodes") + 1]
+        name = command[command.index("motion_nodes.nodes") + 1]
+        planning = name == "container" and '"rrt_planner"' in command[-1]
+        return "rrt_planner, trajectory_generator" if planning else name
     return "template" if "motion_nodes.bringup.template_main" in command else "motion up (watches)"
 
 
