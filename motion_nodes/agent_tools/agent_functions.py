@@ -80,14 +80,14 @@ class AgentFunctions:
             for name, function in FUNCTIONS.items()
             if not (self._config.read_only and (function.moves or name == "resume"))
         }
-        """What may be called, by name."""
+        """The functions, by name."""
 
     def call(self, name: str, given: Mapping[str, Any], report: Report = lambda _: None) -> Data:
         """Call a function.
 
         Args:
             name: of the function.
-            given: arguments as they came.
+            given: arguments as received.
             report: receives lines about the progress.
 
         Returns:
@@ -109,7 +109,7 @@ class AgentFunctions:
         return result
 
     def abort(self, why: str) -> None:
-        """Cancel what is under way, and invalidate all dry runs.
+        """Cancel the current motion or task, and invalidate all dry runs.
 
         Args:
             why: the reason, for later errors.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of functions for language models: a JSON schema, and strict validation of what comes.
+"""Arguments of functions for language models: a JSON schema, and strict validation.
 
 Both are derived from one table. Clients need not validate, and models invent names, so each value
 is checked here before it is used.
@@ -29,16 +29,16 @@ class FunctionArgument:
     name: str
     type: ArgumentType
     doc: str
-    """What it is, with units and frame."""
+    """Description with units and frame."""
     default: Any = None
-    """Value where it is not given; None: the function decides."""
+    """Default value; None: chosen by the function."""
     required: bool = False
     lower: float = -math.inf
     """Min of each number."""
     upper: float = math.inf
     """Max of each number."""
     count: int = 0
-    """Number of numbers in a list."""
+    """Length of a list."""
 
     def schema(self) -> dict[str, Any]:
         """Return its JSON schema."""
@@ -114,7 +114,7 @@ def checked_arguments(
 
     Args:
         function: its name, for errors.
-        arguments: that it has.
+        arguments: its arguments.
         given: by name, from a client; null counts as not given.
 
     Raises:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dry runs that wait for a confirmation: what moves the robot was planned and described before.
+"""Dry runs awaiting confirmation: each motion is planned and described before it is executed.
 
 The token of a dry run is valid once, for the same function and arguments, and for a limited time.
-Any motion of the robot, and a stop, invalidate all others, since they start elsewhere.
+Any motion of the robot, and a stop, invalidate all others, which start from another state.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from motion_nodes.errors import InvalidCommand
 LIFETIME = 300.0
 """Time within which a dry run must be confirmed [s]."""
 MAX_WAITING = 20
-"""Max number of dry runs that wait; the oldest are dropped."""
+"""Max number of dry runs awaiting confirmation; the oldest are dropped."""
 
 Perform = Callable[[Callable[[str], None]], dict[str, Any]]
-"""Executes what was planned, given what reports progress; returns the result."""
+"""Executes the plan, reporting progress to the given function; returns the result."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class DryRun:
     arguments: Mapping[str, Any]
     perform: Perform
     expires: float
-    """Time until which it may be confirmed [s]."""
+    """Time at which it expires [s]."""
 
 
 class DryRuns:
@@ -64,7 +64,7 @@ class DryRuns:
         return token
 
     def take(self, token: str | None, function: str, arguments: Mapping[str, Any]) -> Perform:
-        """Return what executes a dry run, whose token is used up by this.
+        """Return the function that executes a dry run; its token becomes invalid.
 
         Raises:
             InvalidCommand: the token is missing, unknown, used, invalidated or expired, or belongs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that a language model may call: names, texts and arguments."""
+"""The functions that a language model may call: names, descriptions and arguments."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from motion_nodes.errors import MotionError
 MAX_CALLS = 20
 """Max number of calls at a time; stop and cancel are not counted."""
 ALWAYS = ("stop", "cancel")
-"""Functions that wait for no others."""
+"""Functions that do not wait for others."""
 
 
 def serve(functions: AgentFunctions) -> None:

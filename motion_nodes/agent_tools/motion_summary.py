@@ -79,7 +79,7 @@ def scene_data(items: Sequence[SceneItem]) -> dict[str, Any]:
 
 
 def plan_data(group: JointGroup, path: PlannedJointMotion) -> dict[str, Any]:
-    """Return what a planned motion does: duration, distances, where it ends.
+    """Return a summary of a planned motion: duration, distances, end.
 
     Args:
         group: that moves.

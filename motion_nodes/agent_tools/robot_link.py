@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions need of a running suite; ``nodes/agent`` implements it over ROS."""
+"""Interface of the functions to a running suite; ``nodes/agent`` implements it over ROS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PlannedJointMotion:
     positions: Array
     """[rad or m], shape (k, n)."""
     message: Any
-    """What the link executes."""
+    """Data that the link executes."""
     note: str = ""
     """Note of the planner."""
 
@@ -94,7 +94,7 @@ class RobotLink(Protocol):
             max_effort: [N or N m]; 0: that of the drives.
 
         Returns:
-            What happened: reached its position, or stopped by an object.
+            The outcome: position reached, or stopped by an object.
         """
 
     def plan_task(self, task: str) -> list[dict[str, Any]]:

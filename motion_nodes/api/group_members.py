@@ -12,7 +12,7 @@ from motion_nodes.model.tree import Array
 
 
 class GroupMembers:
-    """What a planning group consists of; base class of ``JointGroup``."""
+    """Members of a planning group; base class of ``JointGroup``."""
 
     def __init__(self, robot: Robot, name: str) -> None:
         """Select a group; usually by ``robot[name]``.

@@ -31,8 +31,8 @@ class GuardConfig:
     """Clearance and braking."""
 
     clearance: float = setting(
-        0.1, doc="Distance that the base keeps from obstacles; half of it is kept while it passes "
-        "an obstacle that was put closer.", unit="m", ge=0.01, le=10.0,
+        0.1, doc="Clearance kept from obstacles; half of it while the base passes an obstacle "
+        "that appeared closer.", unit="m", ge=0.01, le=10.0,
     )  # fmt: skip
     latency: float = setting(
         0.2, doc="Latency of commands, for which the base is assumed to keep its velocity.",
@@ -76,7 +76,7 @@ class ClearanceGuard:
         self.limits = limits
         self.config = config or GuardConfig()
         self.blockage: Blockage | None = None
-        """What limited the last twist; None: nothing."""
+        """The obstacle that limited the last twist; None: none."""
         self._kind = kind
 
     def limit(

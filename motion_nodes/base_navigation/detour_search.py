@@ -41,7 +41,7 @@ class DetourConfig:
     """Settings of detours."""
 
     max_detour: float = setting(
-        2.0, doc="Max length that a way around obstacles adds to the route; 0: no detours.",
+        2.0, doc="Max additional length of detours around obstacles; 0: no detours.",
         unit="m", ge=0.0, le=20.0,
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ MOST_DETOURS = 10
 
 
 class SeenObstacles(NamedTuple):
-    """What the sensors of a base say."""
+    """Obstacles measured by the sensors of a base."""
 
     points: Array
     """Obstacles in the base frame [m], shape (n, 2)."""
@@ -48,8 +48,8 @@ class AvoidanceConfig:
     guard: GuardConfig = field(default_factory=GuardConfig)
     detour: DetourConfig = field(default_factory=DetourConfig)
     blocked_timeout: float = setting(
-        5.0, doc="Time for which a blocked base waits before it drives around, and between two "
-        "attempts.", unit="s", ge=0.0, le=3600.0,
+        5.0, doc="Time for which a blocked base waits before a detour, and between two attempts.",
+        unit="s", ge=0.0, le=3600.0,
     )  # fmt: skip
     obstacle_timeout: float = setting(
         30.0, doc="Time after which the goal of a blocked base is aborted.", unit="s", gt=0.0,
@@ -96,7 +96,7 @@ class ObstacleAvoidance:
         self.waited = 0.0
         """Time since the base was blocked [s]; 0 if it is not."""
         self.text = ""
-        """What blocks the base; empty if nothing does."""
+        """The obstacle that blocks the base; empty if none does."""
         self.outdated = False
         """Whether the base has to stop, because its detour is blocked by what it sees now."""
         self._anchor: Pose2 | None = None
@@ -112,7 +112,7 @@ class ObstacleAvoidance:
 
     @property
     def blockage(self) -> Blockage | None:
-        """What limits the speed now; None: nothing."""
+        """The current cause of a reduced speed; None: none."""
         return self._guard.blockage
 
     @property
@@ -122,7 +122,7 @@ class ObstacleAvoidance:
 
     @property
     def reason(self) -> str:
-        """What blocks the base, and why it does not drive around, as text."""
+        """The obstacle that blocks the base, and why there is no detour, as text."""
         return f"{self.text}{'; ' if self._failure else ''}{self._failure}"
 
     def reconfigure(

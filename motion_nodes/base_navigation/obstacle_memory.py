@@ -30,13 +30,13 @@ BLINDED = 0.8
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
-    """What is remembered."""
+    """The remembered obstacle points."""
 
     reach: float = setting(
         4.0, doc="Distance up to which obstacles are used.", unit="m", gt=0.0, le=100.0
     )
     memory: float = setting(
-        30.0, doc="Time for which obstacles are remembered that the sensors do not see again, such "
+        30.0, doc="Time for which obstacles that the sensors no longer see are remembered, such "
         "as those behind others or outside the field of view.", unit="s", ge=0.0, le=3600.0,
     )  # fmt: skip
     max_points: int = setting(

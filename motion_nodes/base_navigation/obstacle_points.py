@@ -85,7 +85,7 @@ class LaserReadings:
 
 @dataclass(frozen=True, eq=False)
 class SensorView:
-    """What a sensor showed at one time."""
+    """Measurements of a sensor at one time."""
 
     points: Array
     """Obstacles in the base frame [m], shape (n, 2)."""
@@ -123,7 +123,7 @@ class SensorView:
 def view_of_scan(
     readings: LaserReadings, X_BS: Array, low: float, high: float, reach: float
 ) -> SensorView:
-    """Return what a scan shows.
+    """Return the obstacles in a scan.
 
     Args:
         readings: the scan.
@@ -166,7 +166,7 @@ def view_of_scan(
 def view_of_cloud(
     points: NDArray[np.float32], X_BS: Array, low: float, high: float, reach: float
 ) -> SensorView:
-    """Return what a point cloud shows between two heights.
+    """Return the obstacles of a point cloud between two heights.
 
     In each direction it shows what is between its nearest and its farthest point, or its first
     obstacle.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs for a robot: the one source of the launch files and of ``motion up``."""
+"""Processes of a robot: the single source of the launch files and of ``motion up``."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to bring up: robots, backend, viewer and options, validated."""
+"""Configuration of the bringup: robots, backend, viewer and options, validated."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from enum import Enum
 from motion_nodes.errors import InvalidConfig
 
 BUSY_SHARE = 0.5
-"""Share of a silence that a process computes, or waits for a processor, to count as busy."""
+"""Fraction of a silence that a process computes, or waits for a processor, to count as busy."""
 OVERLOADED = 0.8
 """CPU pressure of the machine from which a process is not replaced for being late."""
 STOPPED_BY = "stopped by a signal or a debugger"
@@ -24,7 +24,7 @@ STOPPED_STATES = "Tt"
 
 
 class Condition(Enum):
-    """What is wrong with a process."""
+    """Fault of a process."""
 
     STOPPED = "stopped"
     """By a signal (SIGSTOP) or a debugger."""
@@ -84,12 +84,12 @@ class Activity:
     runnable: bool = False
     """Whether a thread runs or waits for a processor now."""
     pressure: float = 0.0
-    """Share of the last seconds in which threads of the machine waited for a processor."""
+    """Fraction of the last seconds in which threads of the machine waited for a processor."""
 
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """What a process reports of itself, some times a second."""
+    """Report of a process about itself, several times a second."""
 
     overdue: float = 0.0
     """Of the loop that is most overdue: time since its next tick should have begun [s]."""
@@ -105,7 +105,7 @@ class HealthFinding:
 
     condition: Condition
     text: str
-    """What was observed."""
+    """Observation."""
     replace: bool
     """Whether it is to be replaced now."""
 
@@ -146,7 +146,7 @@ class ProcessHealth:
         return now - (self._started if self._last_beat is None else self._last_beat)
 
     def finding(self, activity: Callable[[], Activity], now: float) -> HealthFinding | None:
-        """Return what is wrong with the process, None where nothing is.
+        """Return the fault of the process; None without one.
 
         Args:
             activity: returns the process accounting of the kernel; called only in a silence.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the launch files for RViz start, from their arguments."""
+"""Processes of the launch files for RViz, from their arguments."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Tool:
 
 
 def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
-    """Return what shows robots in RViz.
+    """Return the processes that show robots in RViz.
 
     Several robots are shown in the world frame, at the placements in ``robot``.
 
@@ -81,7 +81,7 @@ def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
 
 
 def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
-    """Return what starts RViz with MoveIt's panel for one arm.
+    """Return the processes of RViz with MoveIt's panel for one arm.
 
     Args:
         values: texts of PANEL_ARGUMENTS.

@@ -29,7 +29,7 @@ CHANGED = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class FilteredAction:
-    """What is sent instead of an action."""
+    """Reference that is sent instead of an action."""
 
     position: Array
     """[rad or m], shape (n,)."""
@@ -78,7 +78,7 @@ class ActionFilter:
         self._last = self._finite(position, "the measured state")
 
     def propose(self, action: ArrayLike, elapsed: float) -> FilteredAction:
-        """Return what may be sent for an action; nothing changes before :meth:`accept`.
+        """Return the reference of an action; nothing changes before :meth:`accept`.
 
         Args:
             action: joint positions [rad or m], shape (n,).

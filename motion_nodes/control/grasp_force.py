@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grip force of a finger gripper: contact, slip and loss of what it holds.
+"""Grip force of a finger gripper: contact, slip and loss of the held object.
 
 Fingers close with a low force. Once they rest against an object, the force is raised where the
 object slips or its load needs more friction:
@@ -27,9 +27,9 @@ SETTLING = 0.15
 LOAD_TIME = 0.1
 """Time constant of the filter of the load [s]."""
 PUSHING = 0.5
-"""Share of the force limit above which resting fingers are in contact."""
+"""Fraction of the force limit above which resting fingers are in contact."""
 LOOSE = 0.3
-"""Share of it below which fingers no longer push."""
+"""Fraction of that limit below which fingers no longer push."""
 PATIENCE = 0.2
 """Time for which an object has to be loose, or a load too high [s]."""
 

@@ -29,7 +29,7 @@ CONFIRMED = 0.04
 NOT_DRIVEN = 0.5
 """The same for joints that do not push against anything [s]: they wait for late references."""
 PUSH_SHARE = 0.2
-"""Share of the effort threshold above which a joint counts as pushing."""
+"""Fraction of the effort threshold above which a joint counts as pushing."""
 END_STOP = 0.005
 """Distance from a position limit at which the residual may be that of the end stop [rad or m]."""
 _ROWS = 256
@@ -80,7 +80,7 @@ class Blocked:
 
     @property
     def pushes(self) -> bool:
-        """Whether the joint pushes against something, as far as efforts tell."""
+        """Whether the joint pushes against an object, according to its effort."""
         return not abs(self.effort) < PUSH_SHARE * self.margin
 
     def text(self, name: str, *, revolute: bool, place: str = "") -> str:
@@ -149,7 +149,7 @@ class JointGuard:
         self._moved = 0.0 if moves else self._moved + dt
 
     def note_preload(self, residual: Array | None) -> None:
-        """Store what pushes the joints at rest, or until a contact is left.
+        """Store the preload of the joints at rest, or until a contact is left.
 
         Args:
             residual: effort residual [N m or N], shape (n,); None if not measured.

@@ -24,7 +24,7 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory, Trajectory
 Array = NDArray[np.float64]
 
 _SHARE = 0.95
-"""Share of the limits that is used, for the changes within a step."""
+"""Fraction of the limits that is used, for the changes within a step."""
 _STILL = 1e-9
 """Velocity below which a joint does not bound the stop [rad/s or m/s]."""
 

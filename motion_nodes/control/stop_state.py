@@ -68,7 +68,7 @@ class StopState:
         return replace(self, resumed_ns=self.stopped_ns)
 
     def merge(self, other: StopState) -> StopState:
-        """Return what two copies know together."""
+        """Return the merged state of two copies."""
         stopped_ns = max(self.stopped_ns, other.stopped_ns)
         resumed_ns = max(self.resumed_ns, other.resumed_ns)
         own = self.stopped_ns > resumed_ns or self.stopped_ns >= other.stopped_ns

@@ -215,7 +215,7 @@ class StreamResampler:
         return value._replace(velocity=np.where(followed, value.velocity * rate, value.velocity))
 
     def _left_behind(self, nominal: int) -> StreamSample | None:
-        """Return the present reference if it has to leave the stream's path, else None.
+        """Return the current reference if it has to leave the stream's path, else None.
 
         That is where the stamps have a gap that has passed, or where the lag is too long.
         """
@@ -232,7 +232,7 @@ class StreamResampler:
         return value._replace(velocity=value.velocity * rate)
 
     def _connected_end(self) -> int:
-        """Return the last stamp that is connected to the present one [ns]."""
+        """Return the last stamp that is connected to the current one [ns]."""
         end = self._knots[0].stamp_ns
         for knot in islice(self._knots, 1, None):
             if knot.piece is None:
@@ -313,7 +313,7 @@ class StreamResampler:
         Args:
             before: reference so far.
             after: of the stream.
-            at: present time of the stream [ns].
+            at: current time of the stream [ns].
             missed: time without messages before it [s].
         """
         apart = np.nan_to_num(before.position - after.position)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of real robots, and the rules that all of them obey; without ROS."""
+"""Drivers of real robots, and the rules common to all of them; without ROS."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that hold for every real robot, between a stream of references and a driver.
+"""Rules common to all real robots, between a stream of references and a driver.
 
-- Drives are enabled only where the robot stands: the references must agree with the measured
-  positions.
+- Drives are enabled only while the references agree with the measured positions.
 - References are resampled by their stamps at the period of the bus, and limited there in position,
   velocity, acceleration and jerk.
-- Without references the robot is braked; it goes on when they come again from where it stands.
+- Without references the robot is braked; it resumes when references arrive that begin at its
+  position.
 - A jump of the references, a fault or a lost link brings it to rest; it moves again only after
   :meth:`DriverSession.reset`.
 """
@@ -41,7 +41,7 @@ extrapolate."""
 
 
 class SessionState(enum.Enum):
-    """What the session does."""
+    """State of the session."""
 
     DISCONNECTED = "disconnected"
     MONITORING = "monitoring"
@@ -92,7 +92,7 @@ class DriverSession:
         self.fault = ""
         """Why the robot is held until a reset; empty if it is not."""
         self.waiting = "not connected yet"
-        """What the session waits for; empty while the robot follows the references."""
+        """Condition that the session waits for; empty while the robot follows the references."""
         self.reading: RobotReading | None = None
         """Newest measured state; None while there is none."""
         self.failed_reads = 0
@@ -192,7 +192,7 @@ class DriverSession:
         """Acknowledge a fault; the robot is enabled again from where it stands.
 
         Returns:
-            What happens next.
+            The next step, as text.
 
         Raises:
             DriverFault: the fault is still there.
@@ -360,7 +360,7 @@ class DriverSession:
         )
 
     def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
-        """Return which reference is farther away than a motion of a duration [s] takes it."""
+        """Return the reference that is farther away than it can move within a duration [s]."""
         apart = np.abs(np.nan_to_num(after - before))
         velocity = np.where(np.isfinite(self.limits.velocity), self.limits.velocity, 0.0)
         allowed = self.config.max_jump + velocity * duration

@@ -50,7 +50,7 @@ class LateCycles:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, without a delay."""
+        """Restart without a delay."""
         self._last: int | None = None
         self._moved = 0
         self.delay, self.rate = 0.0, 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a driver of a real robot implements.
+"""Interface of drivers of real robots.
 
 A driver translates between SI units by joint name and its bus; it contains no rules of motion. When
 to enable, what to send and when to hold is decided by
@@ -51,7 +51,7 @@ class CheckResult:
     """One line of ``motion hardware check``."""
 
     what: str
-    """What was checked."""
+    """Subject of the check."""
     ok: bool
     """Whether it is as required."""
     text: str
@@ -60,7 +60,7 @@ class CheckResult:
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions:
-    """How to reach a robot; what a driver does not use must be empty."""
+    """Connection of a robot; options that a driver does not use must be empty."""
 
     device: str = ""
     """Serial port, or host name or address."""

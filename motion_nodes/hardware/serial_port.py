@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The serial port of a servo bus: opened for one process alone, with words for what fails."""
+"""The serial port of a servo bus: opened exclusively, with errors that name the remedy."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes registers of the servos on a bus, whatever its packets are."""
+"""Reads and writes registers of the servos on a bus, independent of the packet format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list
 
 
 class ServoPackets(Protocol):
-    """Functions of a module that knows the packets of a bus."""
+    """Functions of a module for the packet format of a bus."""
 
     def ping(self, servo: int, /) -> bytes:
         """Return a packet that a servo answers."""
@@ -174,7 +174,7 @@ class ServoBus:
         self._port.write(self._packets.sync_write(address, values))
 
     def send(self, packet: bytes) -> None:
-        """Send a packet whose answer is not waited for.
+        """Send a packet without waiting for an answer.
 
         Raises:
             LinkLost: the port is disconnected.

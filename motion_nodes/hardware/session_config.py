@@ -65,9 +65,7 @@ class SessionConfig:
         gt=0.0,
         le=10.0,
     )
-    max_missed_reads: int = setting(
-        5, doc="Number of consecutive failed reads that are tolerated.", ge=0, le=100
-    )
+    max_missed_reads: int = setting(5, doc="Max number of consecutive failed reads.", ge=0, le=100)
 
     def __post_init__(self) -> None:
         """Check the settings."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection to a robot's controller, with words for what fails."""
+"""A TCP connection to a robot's controller, with errors that name the remedy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TcpLink:
         Args:
             host: name or address.
             port: TCP port.
-            service: what listens there, for error texts.
+            service: name of the server, for error texts.
         """
         self._host, self._port, self._service = host, port, service
         self._socket: socket.socket | None = None

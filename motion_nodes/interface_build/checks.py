@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine must have before interfaces can be compiled, checked with one sentence each."""
+"""Requirements for compiling interfaces; each check fails with one sentence."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _KEPT = 5  # builds in the cache: several clones and interpreters, but no endles
 
 
 def interpreter_facts() -> dict[str, str]:
-    """Return what a compiled interface depends on besides its sources.
+    """Return the dependencies of a compiled interface besides its sources.
 
     These are the interpreter with its ABI, the machine, and the versions of the ROS wheels, of
     numpy (compiled against) and of empy (which expands the generators' templates).

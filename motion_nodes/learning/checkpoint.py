@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of training runs: NumPy archives without pickled objects.
 
-A checkpoint holds everything: a resumed run continues with the same numbers as one that was never
-interrupted.
+A checkpoint holds the complete state: a resumed run gives the same numbers as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
 
 @contextmanager
 def _usable(file: Path) -> Iterator[None]:
-    """Turn what a damaged checkpoint causes into an error for people."""
+    """Convert the errors of a damaged checkpoint to InvalidCheckpoint."""
     try:
         yield
     except (KeyError, TypeError, IndexError, AttributeError) as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of vectorized environments, and checks of what they return."""
+"""Interface of vectorized environments, and checks of their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EnvStep:
     """Result of one step of n environments; ended episodes are reset at once."""
 
     observations: Floats
-    """Observations to act on next, shape (n, observation_size)."""
+    """Observations for the next action, shape (n, observation_size)."""
     final_observations: Floats
     """Observations after the step, before resets, same shape."""
     rewards: Floats

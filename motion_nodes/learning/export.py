@@ -20,18 +20,18 @@ from motion_nodes.policies.network import PolicyNetwork, check_widths, load_netw
 from motion_nodes.policies.onnx_writer import write_mlp
 
 DESCRIPTOR = "IO_descriptors.yaml"
-"""Name of the description beside the network."""
+"""Name of the description next to the network."""
 _TASK = "task"
 """Entry of the file's metadata."""
 _ACTIONS = "isaaclab.envs.mdp.actions"
 
 
 def export_policy(policy: Policy, task: FrankaCell, file: Path) -> Path:
-    """Write the deterministic policy as ONNX, and its description beside it.
+    """Write the deterministic policy as ONNX, and its description next to it.
 
     Args:
         policy: the policy.
-        task: what it was trained for.
+        task: the task it was trained for.
         file: output, ending in ``.onnx``.
 
     Returns:
@@ -69,7 +69,7 @@ def export_policy(policy: Policy, task: FrankaCell, file: Path) -> Path:
 
 
 def describe(task: FrankaCell) -> dict[str, Any]:
-    """Return what a policy of a task expects and commands, in the fields of IO_descriptors.yaml."""
+    """Return the inputs and outputs of a task's policy, in the fields of IO_descriptors.yaml."""
     names, arm = list(task.joint_names), list(task.joint_names[:7])
     kind = "RelativeJointPositionAction" if task.relative else "JointPositionAction"
     actions: list[dict[str, Any]] = [
@@ -134,7 +134,7 @@ def load_exported(file: Path, task: MujocoTask) -> ExportedPolicy:
 
     Args:
         file: an ONNX file.
-        task: what it is to be used for.
+        task: the task it is used for.
 
     Raises:
         InvalidConfig: it is of another task.

@@ -59,7 +59,7 @@ class MujocoEnv:
         self._data: mujoco.MjData | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: everything but scratch memory."""
+        """Return the pickled state: everything except scratch memory."""
         return {**self.__dict__, "_data": None}
 
     def seed(self, seed: int) -> None:

@@ -49,7 +49,7 @@ class PpoLoss:
     """Estimated Kullback-Leibler divergence from the old to the new policy [nat]:
     mean of ``ratio - 1 - log ratio`` (Schulman, http://joschu.net/blog/kl-approx.html)."""
     clipped: float
-    """Share of steps with a clipped ratio."""
+    """Fraction of steps with a clipped ratio."""
 
 
 def ppo_loss(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewards of picking and placing: the usual sum of terms, and a corrected form without exploits.
 
-The plain sum pays for holding the object in every step, so that hovering for ever beats placing
-it; its torque term dominates (75.69 per step for one joint at 87 N m); and its placing term is
-active before the object is held. The corrected form pays progress and events once.
+The plain sum pays for holding the object in every step, so that endless hovering is better than
+placing it; its torque term dominates (75.69 per step for one joint at 87 N m); and its placing term
+is active before the object is held. The corrected form pays progress and events once.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from motion_nodes.model.setting import check_settings, setting
 
 @dataclass(frozen=True)
 class PickState:
-    """What the rewards depend on, for m environments."""
+    """State that the rewards depend on, for m environments."""
 
     gripper: Floats
     """Positions of the gripper [m], shape (m, 3)."""
     item: Floats
     """Positions of the object [m], shape (m, 3)."""
     target: Floats
-    """Positions where it shall be placed [m], shape (m, 3)."""
+    """Target positions of the object [m], shape (m, 3)."""
     grasped: Floats
     """Whether it is held, shape (m,)."""
     placed: Floats
@@ -86,7 +86,7 @@ class PickReward:
     def potential(self, state: PickState) -> Floats:
         """Return ``Phi``, shape (m,).
 
-        While the object is not held, the largest placing distance counts instead of the present
+        While the object is not held, the largest placing distance counts instead of the current
         one: pushing it towards the target earns nothing, and grasping costs nothing.
         """
         place = np.minimum(_distance(state.item, state.target), self.reach)

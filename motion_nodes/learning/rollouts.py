@@ -28,7 +28,7 @@ class Shard:
     env: VectorEnvironment
     rng: np.random.Generator
     observations: Floats
-    """What the environments act on next, shape (n, observation_size)."""
+    """Current observations, shape (n, observation_size)."""
     running_returns: Floats
     """Undiscounted sums of rewards of the current episodes, shape (n,)."""
 

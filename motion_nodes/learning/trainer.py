@@ -32,7 +32,7 @@ class TrainingConfig:
     """
 
     num_envs: int = setting(64, doc="Environments in all shards.", ge=1)
-    shards: int = setting(2, doc="Independent parts that workers carry.", ge=1)
+    shards: int = setting(2, doc="Number of independent parts, each run by one worker.", ge=1)
     rollout_steps: int = setting(32, doc="Steps per environment and update.", ge=1)
     seed: int = setting(0, doc="Seed of all random numbers.", ge=0)
     log_std: float = setting(-0.7, doc="Initial logarithm of the standard deviations.")
@@ -57,7 +57,7 @@ class TrainingProgress:
     mean_return: float
     """Undiscounted, of the episodes that ended during the last rollout; NaN: none."""
     success: float
-    """Share of them that ended in success; NaN: none ended."""
+    """Fraction of them that ended in success; NaN: none ended."""
     policy_loss: float
     value_loss: float
     entropy: float
@@ -73,7 +73,7 @@ class Evaluation:
     episodes: int
     mean_return: float
     success: float
-    """Share of episodes that ended in success."""
+    """Fraction of episodes that ended in success."""
     mean_steps: float
     """Mean length of an episode."""
 

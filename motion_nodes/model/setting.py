@@ -27,7 +27,7 @@ class Setting:
     """Documentation, unit and range of a value, or of each element of a list."""
 
     doc: str
-    """What it does."""
+    """Description."""
     unit: str = ""
     """SI unit; of quantities along an axis those of both kinds, such as ``m/s or rad/s``."""
     ge: float | None = None

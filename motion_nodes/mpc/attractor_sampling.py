@@ -15,7 +15,7 @@ PLAN, MEAN = 1, 2
 DIRECT = 3
 """Index of the first sample that goes straight to a goal; one per goal follows."""
 _DETOURS = 0.3
-"""Share of detours among the samples."""
+"""Fraction of detours among the samples."""
 _QUIET = (0.05, 1.0)
 """Range of the scale of the noise, from sample to sample."""
 

@@ -2,7 +2,7 @@
 """Joint configurations at a target: where the motions of the reactive MPC may end.
 
 A target of the tool has several configurations (branches of inverse kinematics, redundancy). Those
-that are collision-free and soon reached are goals; while the target moves, they follow it.
+that are collision-free and quickly reached are goals; while the target moves, they follow it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GoalPostures:
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Forget all goals, and seed the random initial guesses."""
+        """Clear all goals, and seed the random initial guesses."""
         self._rng = np.random.default_rng(seed)
         self._goal: Goal | None = None
         self._searched: Goal | None = None

@@ -23,13 +23,13 @@ from motion_nodes.mpc.rollouts import Rollouts
 _DRAWN = 64
 """Random configurations of a step."""
 _TOWARDS = 0.2
-"""Share of them that are nodes of the other tree."""
+"""Fraction of them that are nodes of the other tree."""
 _SPACING = 0.08
 """Max distance of checked configurations on a line [rad or m]."""
 _LONGEST = 1.6
 """Max length of an extension, by its fastest joint [rad or m]."""
 _SHORTEST = 0.04
-"""Min length of an extension that is kept, as a share of its line."""
+"""Min length of an extension that is kept, as a fraction of its line."""
 _DENSE = 0.4
 """Distance of points of a guide that is shortened [rad or m]."""
 _MOST = 3000
@@ -95,7 +95,7 @@ class GuideSearch:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the trees."""
+        """Clear the trees."""
         self._trees: tuple[_Tree, _Tree] | None = None
 
     def reached(self, count: int) -> Array:

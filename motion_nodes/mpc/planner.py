@@ -31,7 +31,9 @@ _STAYS = 0.95
 _UNSAFE = 1e3
 """Cost of a clearance below the min, relative to it."""
 _UNSEEN = 100.0
-"""Cost of a motion from whose end its goal is not seen, where there is a guide."""
+"""Cost of a motion without a collision-free line from its end to its goal, where there is a
+guide.
+"""
 _AT_GOAL = 0.1
 """Distance of a knot from a goal within which it moves along with it [rad or m]."""
 _BLOCKED = 0.05
@@ -41,7 +43,7 @@ _AGAIN = 0.1
 _GUESSES = 8
 """Configurations reached by the search of a guide from which goals are searched, too."""
 _BETTER = 0.02
-"""Least decrease of the remaining distance that is progress [rad or m]."""
+"""Min decrease of the remaining distance that counts as progress [rad or m]."""
 
 
 _PER_DISTANCE = COSTS["terminal"] * COSTS["goal"]
@@ -55,7 +57,7 @@ class JointPlan:
     knots: Array
     """Knots of the attractor [rad or m], shape (k, n)."""
     goal: Array
-    """Where it would end, shape (n,)."""
+    """End of the motion, shape (n,)."""
     clearance: float
     """Min predicted distance from obstacles and between links, within the margins [m]."""
     remaining: float
@@ -75,7 +77,7 @@ class MpcPlanner:
         Args:
             rollouts: evaluates motions.
             sampler: draws them.
-            goals: finds where they may end.
+            goals: finds their goals.
             guides: finds waypoints where no motion sees a goal.
             braking: accelerations of the joints when they brake, shape (n,).
         """

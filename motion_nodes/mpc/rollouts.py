@@ -34,7 +34,7 @@ COSTS = {
 """Weights of the terms of the cost: those named in ``mpc_memory``, which are not settings."""
 
 WITHOUT_GOAL = {"position": 3.0, "rotation": 0.3, "goal": 0.01, "tail": 0.0, "away": 1e3}
-"""Weights instead where no goal is collision-free: the tool goes as close as it can."""
+"""Weights instead where no goal is collision-free: the tool gets as close as possible."""
 
 Single = NDArray[np.float32]
 

@@ -113,7 +113,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         self.session.close(release=self.params.release_on_exit)
 
     def waiting_for(self) -> str:
-        """Return what the driver waits for, empty once it measures the robot."""
+        """Return the condition that the driver waits for; empty once it measures the robot."""
         session = self.session
         return "" if session.reading is not None else f"the robot: {session.waiting}"
 

@@ -204,7 +204,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         self._motions = self._follower = self._frames = self._base = None
 
     def waiting_for(self) -> str:
-        """Return what is missing: the planning scene."""
+        """Return the missing input: the planning scene."""
         synchronised = self._follower is not None and self._follower.synchronised
         return "" if synchronised else "the planning scene"
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sensors see: occupancy maps from depth cameras and laser scanners, distance fields."""
+"""Perception: occupancy maps from depth cameras and laser scanners, distance fields."""

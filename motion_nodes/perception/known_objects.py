@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Voxels that belong to objects of the planning scene: these are avoided already."""
+"""Voxels of objects that are in the planning scene, and thus avoided already."""
 
 from __future__ import annotations
 

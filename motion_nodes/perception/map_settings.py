@@ -49,7 +49,7 @@ class MapSettings:
     )
     clearing_margin: float = setting(
         1.0,
-        doc="Distance in voxels behind a voxel at which something must be seen for a miss.",
+        doc="Distance in voxels behind a voxel that a ray must reach for a miss.",
         ge=0.0,
         le=20.0,
     )
@@ -71,7 +71,7 @@ class MapSettings:
     robot_padding: float = setting(
         0.03,
         doc="Distance from the spheres of the robot and its load within which nothing new is "
-        "mapped; what was there before stays, but beside a load.",
+        "mapped; voxels mapped before are kept, except next to a load.",
         unit="m",
         ge=0.0,
         le=0.5,
@@ -84,7 +84,7 @@ class MapSettings:
         le=0.5,
     )
     max_points: int = setting(
-        1_000_000, doc="Points of one cloud that are used; of more, every second, third ... is.",
+        1_000_000, doc="Max number of points used of a cloud; larger clouds are decimated.",
         ge=1000, le=20_000_000,
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An occupancy map: what depth cameras see around a robot, as voxels with ages."""
+"""Occupancy map: obstacles seen by depth cameras around a robot, as voxels with ages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_SPHERES = np.empty((0, 4))
 
 @dataclass(frozen=True)
 class ViewResult:
-    """What a view contained."""
+    """Statistics of a view."""
 
     points: int
     """Points, valid or not."""
@@ -33,11 +33,11 @@ class ViewResult:
 
 
 class OccupancyMap:
-    """Voxels that cameras see occupied; not thread-safe.
+    """Voxels that cameras observe as occupied; not thread-safe.
 
     Memory is allocated once for the whole region. A voxel is occupied after some views with points
     in it. It is free again when views see through it, when it stays without hits though it is in
-    view, or by its age. What is on the robot, on its load and on known objects is never mapped.
+    view, or by its age. Points on the robot, on its load and on known objects are never mapped.
     """
 
     def __init__(self, settings: MapSettings | None = None) -> None:

@@ -105,7 +105,7 @@ class CartesianPath:
     """Fraction of the path's steps that was achieved, 0 to 1."""
     stop: CartesianStop
     reason: str
-    """Where it ended and why; empty if it is complete."""
+    """End of an incomplete path and its reason; empty if it is complete."""
 
     @property
     def success(self) -> bool:

@@ -98,7 +98,7 @@ class Recovery:
     reason: str
     """Why it failed; empty on success."""
     note: str
-    """What was wrong with the start; empty if it is valid."""
+    """Fault of the start; empty if it is valid."""
     depths: Array
     """Max depth of all pairs at each waypoint [m], shape (k,); 0 where collision-free."""
     time: float

@@ -84,7 +84,7 @@ def check_initial_end(
     end: ArrayLike,
     tolerance: float = START_TOLERANCE,
 ) -> tuple[str, ...]:
-    """Return what is wrong with start and end of a motion, as text; empty if nothing is.
+    """Return the faults of start and end of a motion, as text; empty without any.
 
     Args:
         checker: robot and scene.
@@ -102,7 +102,7 @@ def check_initial_end(
 
 
 def in_words(checker: CollisionChecker, q: Array) -> str:
-    """Return what is wrong with a configuration, shape (n,): the worst first, at most three.
+    """Return the faults of a configuration, shape (n,): the worst first, at most three.
 
     Sphere collisions are reported only if the exact geometry is collision-free.
     """

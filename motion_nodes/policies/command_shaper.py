@@ -37,12 +37,12 @@ class CommandShaper:
 
     @property
     def value(self) -> Array:
-        """The present command, shape (m,)."""
+        """The current command, shape (m,)."""
         return self._value.copy()
 
     @property
     def moving(self) -> bool:
-        """Whether target or present command differ from zero."""
+        """Whether target or current command is not zero."""
         return bool(self._target.any() or self._value.any())
 
     def reset(self) -> None:
@@ -51,7 +51,7 @@ class CommandShaper:
         self._value = np.zeros_like(self._max)
 
     def set_target(self, command: ArrayLike) -> None:
-        """Set the target; beyond the range it is limited.
+        """Set the target, clipped to the range.
 
         Raises:
             InvalidCommand: another length, or values that are not finite; nothing changes.

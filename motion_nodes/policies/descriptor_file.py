@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads Isaac Lab's IO_descriptors.yaml (``export_io_descriptors=true``) into a PolicySpec.
 
-The schema is described in docs/policies.md. Fields that do not concern the player are ignored; a
-field of this package, ``motion_nodes``, adds what Isaac Lab does not write.
+The schema is described in docs/policies.md. Other fields are ignored; a field of this package,
+``motion_nodes``, adds information that Isaac Lab does not write.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ACTION_CLASSES = {
     "JointEffortAction": ActionKind.EFFORT,
     "BinaryJointPositionAction": ActionKind.BINARY,
 }
-"""Action terms of Isaac Lab that can be played."""
+"""Supported action terms of Isaac Lab."""
 
 
 def read_descriptor(file: str | Path, group: str = "policy") -> PolicySpec:
@@ -107,7 +107,7 @@ def action_kind(path: Any, where: str) -> ActionKind:
     """Return the kind of an action term from the path of its class.
 
     Raises:
-        InvalidDescription: a class that cannot be played.
+        InvalidDescription: an unsupported class.
     """
     name = str(path).replace(":", ".").rpartition(".")[2].removesuffix("Cfg")
     if name not in ACTION_CLASSES:

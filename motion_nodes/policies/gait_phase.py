@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clock of a gait: walking policies may observe sines and cosines of the phases of two feet."""
+"""Gait phases: walking policies may observe sines and cosines of the phases of two feet."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class GaitPhase:
         self.reset()
 
     def reset(self) -> None:
-        """Begin again with the left foot's step."""
+        """Restart with the left foot's step."""
         self._phase = np.array([0.0, math.pi])
         self._standing = False
 

@@ -53,7 +53,7 @@ class PolicyInputs:
 
 @dataclass(frozen=True)
 class TermContext:
-    """What a term is built from."""
+    """Context in which a term is created."""
 
     term: ObservationTerm
     columns: NDArray[np.intp]
@@ -74,7 +74,9 @@ class TermKind:
     """A registered kind of observation term."""
 
     source: str
-    """What it needs: ``joints``, ``imu``, ``odometry``, ``command``, ``action`` or ``terms``."""
+    """Source of its values: ``joints``, ``imu``, ``odometry``, ``command``, ``action`` or
+    ``terms``.
+    """
     make: TermFactory
 
 
@@ -89,7 +91,7 @@ def register_term(name: str, source: str, make: TermFactory) -> None:
 
     Args:
         name: name of the term in descriptions.
-        source: what it needs, see :class:`TermKind`.
+        source: of its values, see :class:`TermKind`.
         make: returns its reader for a context.
 
     Raises:
@@ -103,7 +105,7 @@ def register_term(name: str, source: str, make: TermFactory) -> None:
 
 
 def source_of(name: str) -> str:
-    """Return what a term needs; terms that are not registered are given by name (``terms``)."""
+    """Return the source of a term's values: ``terms`` (given by name) for unregistered ones."""
     return TERMS[name].source if name in TERMS else "terms"
 
 
@@ -130,7 +132,7 @@ class BoundTerm:
         self._past: deque[Array] = deque(maxlen=max(term.history, 1))
 
     def reset(self) -> None:
-        """Forget the history; it is filled with the next value."""
+        """Clear the history; it is filled with the next value."""
         self._past.clear()
 
     def values(self, inputs: PolicyInputs, previous: Array) -> Array:
@@ -145,7 +147,7 @@ class BoundTerm:
         return now if missing == 1 else np.concatenate(self._past)
 
     def current(self, inputs: PolicyInputs, previous: Array) -> Array:
-        """Return the present values, clipped and scaled, shape (width,)."""
+        """Return the current values, clipped and scaled, shape (width,)."""
         term = self.term
         raw = self._read(inputs, previous)
         if raw is None:

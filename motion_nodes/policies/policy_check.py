@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what a policy expects with what a robot has, and plays recorded observations."""
+"""Compares a policy's description with a robot, and replays recorded observations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class CheckFinding:
 
 
 def check_policy(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
-    """Compare a policy with a robot; what prevents loading raises before this.
+    """Compare a policy with a robot; errors that prevent loading are raised earlier.
 
     Args:
         runner: the policy, loaded for the robot.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the files of a policy: its network, and its description beside it."""
+"""Finds the files of a policy: its network and its description."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy with what is around it: standing up, holding, sitting down, damping after faults.
+"""A policy and the motions around it: standing up, holding, sitting down, damping after faults.
 
 Modes: damped -> standing up -> holding <-> running, and back by sitting down. Where the policy does
 not run, joints are held by the drives' own gains. Faults of the policy or of its inputs
@@ -33,7 +33,7 @@ STOP_TIME = 1.0
 
 
 class PolicyMode(enum.Enum):
-    """What the joints do."""
+    """Mode of the joints."""
 
     DAMPED = "damped"
     """No position is held; the motors brake."""
@@ -41,7 +41,7 @@ class PolicyMode(enum.Enum):
     HOLDING = "holding"
     """At the policy's default positions."""
     RUNNING = "running"
-    """The policy commands."""
+    """The policy commands the joints."""
     SITTING_DOWN = "sitting down"
     STOPPED = "stopped"
     """Standing up or sitting down was stopped; the joints are held where they were."""
@@ -91,13 +91,13 @@ class SequenceSettings:
 
 
 class SequenceOutput(NamedTuple):
-    """What the drives of all joints shall do; NaN: no command."""
+    """Command to the drives of all joints; NaN: none."""
 
     targets: PolicyTargets
     trained_stiffness: float
-    """Share of the stiffness of training in that of the drives, 0 (their own) to 1."""
+    """Fraction of the stiffness of training in that of the drives, 0 (their own) to 1."""
     trained_damping: float
-    """Share of the damping of training in that of the drives, 0 (their own) to 1."""
+    """Fraction of the damping of training in that of the drives, 0 (their own) to 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class PolicySequence:
         self._begin(PolicyMode.SITTING_DOWN, [position, self._sitting], self.settings.sit_down_time)
 
     def run(self) -> None:
-        """Let the policy command.
+        """Let the policy command the joints.
 
         Raises:
             InvalidCommand: the robot does not stand.
@@ -243,7 +243,7 @@ class PolicySequence:
 
     @property
     def at_rest(self) -> bool:
-        """Whether neither the policy nor a motion moves the joints, but for keeping balance."""
+        """Whether neither the policy nor a motion moves the joints, except to keep balance."""
         running = self.mode is PolicyMode.RUNNING
         balancing = self._runner.spec.balances and self._idle >= STOP_TIME
         return self._motion is None and (not running or balancing)
@@ -292,10 +292,10 @@ class PolicySequence:
         return SequenceOutput(targets, self._stiffness, self._damping)
 
     def _blend_gains(self) -> None:
-        """Follow the gains of the mode; stiffer ones come gradually.
+        """Follow the gains of the mode; they increase gradually.
 
-        Drives receive gains and targets by different ways: stiff gains must not meet the targets of
-        soft ones, which are far from the joints.
+        Drives receive gains and targets through different channels: stiff gains must not act on the
+        targets of soft ones, which are far from the joints.
         """
         if self.mode is PolicyMode.RUNNING:
             self._stiffness = self._damping = 1.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a learned policy expects and commands: joints, observations, actions and timing.
+"""Interface of a learned policy: joints, observations, actions and timing.
 
 Filled from the files of a training environment (:mod:`.descriptor_file`, :mod:`.env_file`).
 """
@@ -21,7 +21,7 @@ MAX_PERIOD, MAX_DECIMATION, MAX_HISTORY = 10.0, 10_000, 1000
 
 
 class ActionKind(enum.Enum):
-    """What an action term commands."""
+    """Kind of command of an action term."""
 
     POSITION = "position"
     """Joint positions: ``offset + scale * action`` [rad or m]."""
@@ -121,7 +121,7 @@ class PolicySpec:
     """Description of a policy.
 
     Raises:
-        InvalidDescription: no terms, timing out of range, or joints that are not described.
+        InvalidDescription: no terms, timing out of range, or undescribed joints.
     """
 
     source: str
@@ -147,7 +147,7 @@ class PolicySpec:
     balances: bool = False
     """Whether the robot needs the policy to stand: it is not replaced by holding."""
     notes: tuple[str, ...] = field(default=())
-    """What was assumed or ignored when the file was read."""
+    """Notes on assumed and ignored fields of the file."""
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -60,7 +60,8 @@ PUBLISHED = {
 
 SHIPPED = {"franka_drawer": "franka/drawer.onnx"}
 """Networks of this package by name, relative to the folder of the shipped robots; each has its
-description beside it, and its source in the robot's README.md."""
+description next to it, and its source in the robot's README.md.
+"""
 
 
 def shipped_network(name: str) -> Path:

@@ -85,7 +85,7 @@ class PolicyRunner:
 
     @property
     def sources(self) -> frozenset[str]:
-        """What the observation needs; see :class:`~.observations.TermKind`."""
+        """Sources of the observation; see :class:`~.observations.TermKind`."""
         return frozenset(source_of(term.name) for term in self.spec.observations)
 
     @property

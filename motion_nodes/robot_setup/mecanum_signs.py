@@ -34,7 +34,7 @@ def mecanum_evidence(
     find_mesh: Callable[[str], Path],
     file: str = "",
 ) -> str:
-    """Return what shows that wheels are mecanum wheels; empty if nothing does.
+    """Return the evidence for mecanum wheels; empty without any.
 
     Args:
         root: the URDF's <robot>, with what is in it for other programs.

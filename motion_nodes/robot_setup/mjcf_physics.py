@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulation of a robot keeps of the MJCF it came from, beside its tree and drives."""
+"""Physics of the original MJCF that the simulation keeps, besides tree and drives."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _contacts(
 
 
 def _not_kept(model: mujoco.MjModel) -> list[str]:
-    """Return what of a model's physics has no counterpart."""
+    """Return the physics of a model without a counterpart."""
     kind, active = mujoco.mjtEq, [e for e in range(model.neq) if model.eq_active0[e]]
     counts = {
         "equality constraints of tendons": sum(

@@ -28,7 +28,7 @@ from motion_nodes.robot_setup.xacro_leftovers import put_in_variables
 
 @dataclass(frozen=True)
 class Repaired:
-    """What the rest of the set-up needs to know of a repaired URDF."""
+    """Properties of a repaired URDF for the rest of the set-up."""
 
     floating: bool
     """Whether the robot floats: a floating joint connects it to the world."""

@@ -37,7 +37,7 @@ _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 @dataclass(frozen=True)
 class Expansion:
-    """What became of a xacro file."""
+    """Result of a xacro expansion."""
 
     urdf: str
     left_out: tuple[str, ...] = ()

@@ -171,7 +171,7 @@ class JointStateReader:
         return f"several publishers on {topic} report {self.joint_names[joint]}"
 
     def _pending(self) -> Iterable[JointSample]:
-        """Return what can be read of pending messages, newest first.
+        """Return the valid pending messages, newest first.
 
         Notes which publisher reports which joints, if that matters; otherwise messages are read as
         far as they are needed.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node overrides: the methods that :class:`~motion_nodes.ros.node.MotionNode` calls."""
+"""Hooks of a node: the methods that :class:`~motion_nodes.ros.node.MotionNode` calls."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class NodeHooks(Generic[P]):
         """Add the node's own status and values to a diagnostics report."""
 
     def waiting_for(self) -> str:
-        """Return what an active node still waits for, empty if it is ready."""
+        """Return the condition that an active node still waits for; empty if it is ready."""
         return ""
 
     def notice(self) -> str:

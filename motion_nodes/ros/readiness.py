@@ -39,7 +39,7 @@ class News:
     node: str = ""
     """Full name; empty if the process failed before it created the node."""
     text: str = ""
-    """What it waits for, why it failed, or the status of a ready node."""
+    """Awaited condition, reason of a failure, or status of a ready node."""
     pid: int = 0
     """Process id."""
     at: float = 0.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is derived from meshes, kept by their content: in memory, and on disk for other processes.
+"""Cache of data derived from meshes, by their content: in memory, and on disk for other processes.
 
 The same mesh arrives many times: as an object of the world, attached to a link, and in the planning
 scene of each node.

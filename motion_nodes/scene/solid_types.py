@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scene knows of each type of solid: one row per type, and the registration of others.
+"""Properties of each type of solid: one row per type, and the registration of others.
 
 The distance itself is a formula of :mod:`motion_nodes.kernels.formulas.shapes`. A mesh has no row:
 it consists of triangles.
@@ -108,7 +108,7 @@ TYPES: dict[type, SolidType] = {
 
 
 def type_of(solid: Any) -> SolidType:
-    """Return what is known of the type of a solid.
+    """Return the properties of the type of a solid.
 
     Raises:
         InvalidCommand: a mesh, or a type that is not registered.

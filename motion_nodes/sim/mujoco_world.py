@@ -280,7 +280,7 @@ class MujocoWorld(RobotBackend):
         return frozen(np.concatenate((R_BR @ linear, R_BR @ v[3:])))
 
     def base_acceleration(self, name: str) -> Array:
-        """Return what an accelerometer in the base frame measured in the last step, shape (3,)."""
+        """Return the reading of an accelerometer in the base in the last step, shape (3,)."""
         at = self._at(name)
         R_WR = self._root_pose(at)[:3, :3]
         linear = -R_WR.T @ self.model.opt.gravity

@@ -22,7 +22,7 @@ SMOOTHING = 0.5
 
 
 class WalkResult(NamedTuple):
-    """What a robot did under one command."""
+    """Motion of a robot under one command."""
 
     command: Array
     """vx, vy [m/s] and wz [rad/s]."""

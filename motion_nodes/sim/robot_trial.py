@@ -64,12 +64,12 @@ _NAME = "robot"
 
 @dataclass(frozen=True)
 class TrialStep:
-    """What was tried, and what came of it."""
+    """A test, and its result."""
 
     name: str
     passed: bool
     text: str
-    """What was measured, or what is wrong and what to do."""
+    """The measurement, or the fault and its remedy."""
 
 
 def try_robot(

@@ -39,7 +39,7 @@ class SurfaceGripperSettings:
     )
     retry_interval: float = setting(
         0.0,
-        doc="Time for which closing is tried; 0: once.",
+        doc="Timeout of closing; 0: one attempt.",
         unit="s",
         ge=0.0,
         le=600.0,

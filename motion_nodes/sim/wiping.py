@@ -43,7 +43,7 @@ SETTLE = 3.0
 
 @dataclass(frozen=True)
 class WipingConfig:
-    """What is wiped, and how."""
+    """Surface and motion of wiping."""
 
     force: float = 10.0
     """Wanted force [N]."""

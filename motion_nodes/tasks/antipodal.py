@@ -24,7 +24,7 @@ MAX_CANDIDATES = 40
 FRICTION = 0.4
 """Coefficient of friction between fingers and objects, on the low side."""
 THICKNESS, HALF_WIDTH = 0.012, 0.008
-"""Room of a finger: outwards from its contact, and half of it across [m]."""
+"""Clearance of a finger: outwards from its contact, and half of it across [m]."""
 TIP = 0.008
 """Depth of the finger tips below the grasp frame [m]."""
 LOWEST = 0.011
@@ -49,7 +49,8 @@ class ContactPair:
     width: float
     """Distance [m]."""
     score: float
-    """Distance from the centre of mass, and from the preferred height by half [m]; less is better.
+    """Distance from the centre of mass, and half of that from the preferred height [m]; lower is
+    better.
     """
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the base of a mobile manipulator stands, and its named places."""
+"""Base poses of a mobile manipulator, and its named places."""
 
 from __future__ import annotations
 

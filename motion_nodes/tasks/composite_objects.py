@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that are no single box, cylinder or sphere: meshes, and several shapes.
+"""Objects other than a single box, cylinder or sphere: meshes and compound shapes.
 
-For grasps, and as a surface, such an object counts as its bounding box, in its own frame; beside a
-place its parts count, each as its shape or its bounding box. In the planning scene it keeps its
-shape.
+For grasps, and as a supporting surface, such an object is represented by its bounding box in its
+own frame; next to a place, by its parts, each as its shape or its bounding box. In the planning
+scene it keeps its shape.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from motion_nodes.tasks.world_state import Shape, SurfaceMesh
 MIN_EDGE = 1e-3
 """Min edge of a bounding box [m]."""
 MAX_TRIANGLES = 20_000
-"""Max number of triangles of a mesh whose grasps are sampled; else it counts as its box."""
+"""Max number of triangles of a mesh whose grasps are sampled; else its box is used."""
 _SIGNS = np.stack(np.meshgrid(*[(-1.0, 1.0)] * 3), axis=-1).reshape(-1, 3)
 
 

@@ -13,19 +13,21 @@ from motion_nodes.tasks.grasps import EDGE, GraspPose, levelled
 from motion_nodes.tasks.world_state import ObjectState, half_extents
 
 OVERLAP = 0.2
-"""Share of a stroke's width that the next one wipes again."""
+"""Overlap of neighbouring strokes, as a fraction of their width."""
 SPACING = 0.03
-"""Max distance of the poses of a stroke [m]."""
+"""Max distance between poses of a stroke [m]."""
 MAX_POSES = 400
-"""Max number of poses of all strokes; larger surfaces are wiped around their nearest point."""
+"""Max number of poses of all strokes; of larger surfaces, the part around the nearest point is
+wiped.
+"""
 
 
 def strokes_over(surface: ObjectState, item: ObjectState) -> list[list[Array]]:
-    """Return strokes side by side of an object that wipes the top of another one.
+    """Return parallel strokes of an object that wipes the top of another one.
 
     Args:
-        surface: what is wiped: a box, or an upright cylinder.
-        item: what it is wiped with; keeps its heading.
+        surface: the object that is wiped: a box, or an upright cylinder.
+        item: the object that wipes; its yaw is kept.
 
     Returns:
         Poses of the item in the world for each stroke, shape (4, 4) each, at most ``SPACING``
@@ -71,8 +73,9 @@ def strokes_over(surface: ObjectState, item: ObjectState) -> list[list[Array]]:
 def handle_grasps(handle: ObjectState, max_width: float) -> list[GraspPose]:
     """Return grasps of a handle from the side of the robot, best first.
 
-    The fingers close across the handle; the approach is the opposite of the pull: the horizontal
-    axis of the handle, not its length, that points to the base most.
+    The fingers close across the handle; the approach is the opposite of the pull direction: the
+    horizontal axis of the handle, except its long axis, that is closest to the direction of the
+    base.
 
     Args:
         handle: a bar, upright or horizontal, in the base frame.
@@ -86,7 +89,7 @@ def handle_grasps(handle: ObjectState, max_width: float) -> list[GraspPose]:
     if isinstance(handle.shape, Sphere):
         R, long = _towards_base(handle), 2
     elif isinstance(handle.shape, Cylinder) and long == 2:
-        # Round about its axis: any direction across it.
+        # Rotationally symmetric: any direction perpendicular to the axis.
         R = _about(R[:, 2], _towards_base(handle)[:, 0])
     level = [k for k in range(3) if k != long and abs(R[2, k]) < 0.1]
     if not level:
@@ -109,14 +112,14 @@ def handle_grasps(handle: ObjectState, max_width: float) -> list[GraspPose]:
 
 
 def backed(X_WG: Array, distance: float) -> Array:
-    """Return a pose that is moved back against its approach by a distance [m], shape (4, 4)."""
+    """Return a pose retracted against its approach by a distance [m], shape (4, 4)."""
     X = np.array(X_WG)
     X[:3, 3] -= distance * X_WG[:3, 2]
     return X
 
 
 def moved(item: ObjectState, offset: Array) -> ObjectState:
-    """Return an object that is moved by an offset in the world [m], shape (3,)."""
+    """Return an object translated by an offset in the world [m], shape (3,)."""
     X = np.array(item.X_WO)
     X[:3, 3] += offset
     return replace(item, X_WO=X)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps of objects by two parallel fingers, and places to put them down.
+"""Grasps of objects by two parallel fingers, and poses to place them.
 
 The grasp frame G has z along the approach and y along the closing direction of the fingers, its
 origin between the finger tips.
@@ -23,21 +23,21 @@ centre."""
 HIGHER = (0.0, 0.004, 0.008)
 """Heights above that, for fingers that would touch the surface below [m]."""
 RANK = 0.005
-"""Difference of the scores of contact pairs of a mesh that counts [m]."""
+"""Min difference of scores of contact pairs of a mesh that changes their order [m]."""
 GRID = 0.03
-"""Distance of the candidates of places [m]."""
+"""Spacing of candidate positions of places [m]."""
 EDGE = 0.01
 """Min distance of an object from the edge of a surface and from others [m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class GraspPose:
-    """One way to grasp an object."""
+    """A grasp of an object."""
 
     X_WG: Array
     """Pose of the grasp frame in the world, shape (4, 4)."""
     width: float
-    """Distance of the fingers when they touch the object [m]."""
+    """Distance between the fingers in contact with the object [m]."""
     rank: int = 0
     """Grasps of a lower rank are tried first."""
 
@@ -50,7 +50,7 @@ def grasps_of(target: ObjectState, max_width: float) -> list[GraspPose]:
         max_width: max distance of the fingers [m].
 
     Returns:
-        Empty if it is too wide, or of no side that fits. Those of meshes are sampled.
+        Empty if no side fits between the fingers. Those of meshes are sampled.
     """
     lowest = _grasp_height(target)
     if target.mesh is not None:
@@ -119,7 +119,7 @@ def _pose(centre: Array, closing: Array) -> Array:
 
 
 def levelled(item: ObjectState) -> ObjectState:
-    """Return an object turned by the least angle until it can rest on a horizontal surface.
+    """Return an object rotated by the smallest angle with which it rests on a horizontal surface.
 
     One axis of a box is then vertical, that of a cylinder vertical or horizontal.
     """
@@ -148,8 +148,8 @@ def places_on(
     """Return poses of an object that rests on another one, clear of the rest; central ones first.
 
     Args:
-        surface: what it is put on; its top must be horizontal.
-        item: the object, which keeps its orientation, but for the least turn that levels it.
+        surface: the object below; its top must be horizontal.
+        item: the object; its orientation is kept, except for the smallest rotation that levels it.
         others: objects around; the surface and the item are ignored.
 
     Returns:
@@ -188,7 +188,8 @@ def places_at(
 
     Args:
         point: x, y in the base frame, and the height of the surface [m]. Without a height: that of
-            the highest object below, which must carry all of it, else 0, the plane of the base.
+            the highest object below, which must support the whole item; without one 0, the plane of
+            the base.
         item: the object; see :func:`places_on`.
         others: objects around; the item is ignored.
 

@@ -2,8 +2,8 @@
 """Sentences to plans by rules, in English and Chinese, without a network.
 
 A sentence is split into clauses; each clause has a verb and names of known objects and places. A
-pronoun is the object of the clause before. What is not understood is an error with the words that
-would be, never a guess.
+pronoun is the object of the clause before. Anything else is rejected with the words that are
+understood; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def parse_sentence(sentence: str, state: WorldState) -> Plan:
 
     Args:
         sentence: English or Chinese.
-        state: names that can be meant.
+        state: with the known names.
 
     Raises:
         NotUnderstood: names the part, and what would be understood.
@@ -223,7 +223,7 @@ class _SentenceReader:
         raise NotUnderstood(f"which {kind} in '{text.strip()}': {', '.join(found)}?")
 
     def _names(self, text: str, names: Sequence[str]) -> list[str]:
-        """Return the names that a text means: those of which it contains most words."""
+        """Return the names that match a text best: those of which it contains most words."""
         plain, words = text.lower(), _words(text)
         scores = {name: _score(name, plain, words) for name in names}
         best = max(scores.values(), default=0.0)

@@ -57,10 +57,10 @@ _COMMA = r"[,，]\s*"  # noqa: RUF001
 POINT = re.compile(rf"[(（]?\s*{_NUMBER}{_COMMA}{_NUMBER}(?:{_COMMA}{_NUMBER})?[)）]?")  # noqa: RUF001
 """Coordinates x, y or x, y, z [m]."""
 POINT_MARK = re.compile(r"@(p+)")
-"""What stands for them while a sentence is read."""
+"""Placeholder for coordinates while a sentence is parsed."""
 PRONOUN = re.compile(r"\b(?:it|that|this)\b|它|其", re.IGNORECASE)
 WITH = re.compile(r"\b(?:with|using)\b|用", re.IGNORECASE)
-"""What precedes the object that a surface is wiped with."""
+"""Words before the object with which a surface is wiped."""
 TAKE_TO = re.compile(r"\b(?:take|get|fetch)\b.*\b(?:to|onto|into)\b", re.IGNORECASE)
 ONTO = re.compile(
     r"\b(?:on top of|on|onto|in|into|at|to|upon|inside|over)\b|到|在|入|进|上", re.IGNORECASE

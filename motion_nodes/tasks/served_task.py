@@ -30,7 +30,7 @@ class ServedTask:
     refusal: str = ""
     """Why it was refused; empty if it was not."""
     runner: TaskRunner | None = None
-    """Executes it, once it was begun."""
+    """Executes the plan, from its start on."""
     canceled: bool = False
     """Whether it was canceled before it began."""
 
@@ -59,7 +59,7 @@ class ServedTask:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens."""
+        """Whether the task has ended."""
         if self.runner is not None:
             return not self.running
         return bool(self.refusal) or self.canceled or self.plan_only
@@ -71,7 +71,7 @@ class ServedTask:
 
     @property
     def progress(self) -> str:
-        """Present step and its phase, as text."""
+        """Current step and its phase, as text."""
         runner = self.runner
         if runner is None or runner.step >= len(runner.plan):
             return self.state
@@ -86,10 +86,10 @@ class ServedTask:
             self.canceled = True
 
     def status(self, world: WorldState) -> dict[str, Any]:
-        """Return all of it as plain data.
+        """Return the status as plain data.
 
         Args:
-            world: present state.
+            world: current state.
         """
         runner = self.runner
         plan = self.plan if runner is None else runner.plan

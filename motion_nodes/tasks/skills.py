@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The skills that plans consist of: arguments, preconditions and effects.
 
-Preconditions and effects are statements about what is known and held. They are evaluated before a
+Preconditions and effects refer to the known objects and the held one. They are evaluated before a
 plan begins, for the whole sequence, and again before each step, on the state observed then.
 """
 
@@ -31,21 +31,21 @@ class SkillArgument:
     name: str
     kind: ArgumentKind
     doc: str
-    """What it is, for people and language models."""
+    """Description for people and language models."""
 
 
 @dataclass(frozen=True)
 class Skill:
-    """A skill; what executes it is registered elsewhere under the same name."""
+    """A skill; its implementation is registered separately under the same name."""
 
     name: str
     doc: str
-    """What it does, for people and language models."""
+    """Description for people and language models."""
     arguments: tuple[SkillArgument, ...] = ()
     timeout: float = 60.0
     """Max duration of an execution [s]."""
     unmet: Callable[[Arguments, WorldState], str] = lambda arguments, state: ""
-    """Returns which precondition is not met, empty if all are."""
+    """Returns the precondition that is not met, as text; empty if all are met."""
     effect: Callable[[Arguments, WorldState], WorldState] = lambda arguments, state: state
     """Returns the state after a successful execution."""
 

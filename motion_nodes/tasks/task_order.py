@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A task as it is sent: a sentence or a plan, and whether it is only planned."""
+"""Requests of tasks: a sentence or a plan, and whether it is only planned."""
 
 from __future__ import annotations
 

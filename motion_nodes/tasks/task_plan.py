@@ -25,7 +25,7 @@ MAX_TEXT = 100_000
 
 
 class InvalidPlan(MotionError, ValueError):
-    """A plan that cannot be executed; nothing of it was."""
+    """A plan that cannot be executed; no step was executed."""
 
     def __init__(self, reason: str, step: int | None = None) -> None:
         """Create the error.
@@ -109,7 +109,7 @@ def check_plan(plan: Plan, state: WorldState) -> WorldState:
         state: now.
 
     Returns:
-        The state after the plan, if all goes well.
+        The expected state after the plan.
 
     Raises:
         InvalidPlan: names the step and what is not met.

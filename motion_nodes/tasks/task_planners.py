@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proposes plans: rules that are always there, or any language model behind a function.
+"""Task planners: built-in rules, or any language model behind a function.
 
-A model only proposes text. It is parsed, validated and checked like any other plan; what is wrong
-with a proposal is given back to the model, a bounded number of times.
+A model only proposes text, which is parsed, validated and checked like any other plan; errors are
+returned to the model, a bounded number of times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from motion_nodes.tasks.task_plan import InvalidPlan, Plan, check_plan, parse_pl
 from motion_nodes.tasks.world_state import WorldState
 
 Complete = Callable[[str], str]
-"""A language model: prompt in, text out. May raise, return nonsense, or take for ever."""
+"""A language model: prompt in, text out. It may raise, return invalid text, or not return."""
 
 
 class TaskPlanner(Protocol):
@@ -32,7 +32,7 @@ class TaskPlanner(Protocol):
         Args:
             sentence: the task.
             state: now.
-            failure: why the plan before failed, empty for the first.
+            failure: why the previous plan failed; empty for the first one.
 
         Raises:
             NotUnderstood: the sentence is not understood.

@@ -27,7 +27,7 @@ class TaskProgress:
     step: int = 0
     """Number of steps of the plan that are done."""
     phase: str = ""
-    """Phase of the present step."""
+    """Phase of the current step."""
     events: tuple[str, ...] = ()
     """What happened, oldest first."""
     objects: tuple[str, ...] = ()
@@ -68,12 +68,12 @@ class TaskProgress:
 
 
 def steps_for(skill: str, args: Mapping[str, str], held: str | None) -> Plan:
-    """Return a plan of one skill, after what it needs: an object is picked before it is placed.
+    """Return a plan of one skill and those it requires: an object is picked before it is placed.
 
     Args:
         skill: name of the skill.
         args: its arguments.
-        held: name of the object that is held now.
+        held: name of the held object.
     """
     # Imported on demand, with py-trees: displays of the status need neither.
     from motion_nodes.tasks.task_runner import repaired

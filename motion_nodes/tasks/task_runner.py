@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes plans of skills as a behavior tree, and repairs them: look again, plan again, bounded.
+"""Executes plans of skills as a behavior tree; failed steps are retried, failed plans replanned.
 
 Each step is a behavior that first observes the world, so poses are never older than the step, and
 checks its preconditions. A failed step is retried; if it fails again, the world is observed, and
@@ -34,24 +34,24 @@ class SkillExecution(Protocol):
     """A skill that is being executed."""
 
     phase: str
-    """Present phase, such as ``approach``."""
+    """Current phase, such as ``approach``."""
 
     def poll(self) -> bool:
-        """Return whether it has succeeded; False while it goes on.
+        """Return whether it has succeeded; False while it runs.
 
         Raises:
             SkillFailed: with the reason.
         """
 
     def cancel(self) -> None:
-        """End it, with the robot at rest."""
+        """Cancel it; the robot stops."""
 
 
 class SkillRobot(Protocol):
-    """What executes skills and observes the world."""
+    """A robot that executes skills and observes the world."""
 
     def observe(self) -> WorldState:
-        """Return the present state.
+        """Return the current state.
 
         Raises:
             SkillFailed: nothing is observed.
@@ -65,7 +65,7 @@ class SkillRobot(Protocol):
         """
 
     def now(self) -> float:
-        """Return the present time [s]."""
+        """Return the current time [s]."""
 
 
 class TaskStatus(enum.Enum):
@@ -110,7 +110,7 @@ class TaskRunner:
         replan: Replan | None = None,
         limits: TaskLimits | None = None,
     ) -> None:
-        """Begin with a validated plan.
+        """Start a validated plan.
 
         Args:
             robot: executes skills.
@@ -124,7 +124,7 @@ class TaskRunner:
         self.reason = ""
         """Why the task failed; empty otherwise."""
         self.plan = plan
-        """Steps of the present plan."""
+        """Steps of the current plan."""
         self.events: list[TaskEvent] = []
         """What happened, oldest first."""
         self._plans = 1
@@ -132,12 +132,12 @@ class TaskRunner:
 
     @property
     def step(self) -> int:
-        """Index of the present step in :attr:`plan`."""
+        """Index of the current step in :attr:`plan`."""
         return sum(behavior.done for behavior in self._behaviors)
 
     @property
     def phase(self) -> str:
-        """Phase of the present skill."""
+        """Phase of the current skill."""
         current = next((b for b in self._behaviors if not b.done), None)
         return "" if current is None else current.phase
 
@@ -158,7 +158,7 @@ class TaskRunner:
         return self.state
 
     def cancel(self) -> None:
-        """Cancel the present skill and end the task."""
+        """Cancel the current skill and end the task."""
         if self.state is TaskStatus.RUNNING:
             self._tree.stop(Status.INVALID)
             self._end(TaskStatus.CANCELED, "")
@@ -267,7 +267,7 @@ class SkillBehavior(py_trees.behaviour.Behaviour):
 
 
 def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
-    """Return the rest of a plan with what it needs again after a failure.
+    """Return the rest of a plan, with the skills it requires after a failure.
 
     An object that was lost on the way to its place is picked again; one that is held already is
     not picked once more.

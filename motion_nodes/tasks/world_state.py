@@ -24,7 +24,7 @@ MAX_POINT = 100.0
 
 
 def point_of(text: str) -> tuple[float, ...] | None:
-    """Return the point that a location means, None if it is a name.
+    """Return the point of a location; None for a name.
 
     Args:
         text: such as ``0.4,-0.2`` or ``0.4,-0.2,0.1``.
@@ -59,7 +59,7 @@ class SurfaceMesh:
 
 @dataclass(frozen=True, eq=False)
 class ObjectState:
-    """One object, as it was observed last."""
+    """One object, as last observed."""
 
     name: str
     X_WO: Array
@@ -117,7 +117,7 @@ class WorldState:
     """Immutable; observations and effects return new states."""
 
     objects: Mapping[str, ObjectState] = field(default_factory=dict)
-    """By name, what is held among them."""
+    """By name, the held one among them."""
     places: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     """Named poses of a mobile base in the world: x, y [m], yaw [rad]."""
     held: str | None = None

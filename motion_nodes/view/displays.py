@@ -39,7 +39,7 @@ class Displays:
 
     @property
     def selected(self) -> Selection:
-        """What is selected on the page."""
+        """Selection on the page."""
         return self._panel.selected
 
     def set_topics(self, clouds: Sequence[str], images: Sequence[str]) -> None:

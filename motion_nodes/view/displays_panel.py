@@ -62,7 +62,7 @@ class DisplaysPanel:
 
     @property
     def selected(self) -> Selection:
-        """What is to be shown; from any thread."""
+        """Displays to be shown; from any thread."""
         cloud, image = (
             "" if box.value == OFF else str(box.value) for box in (self.cloud, self.image)
         )

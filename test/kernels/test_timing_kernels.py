@@ -74,6 +74,9 @@ def test_initial_guess_stays_below_constant_speed_and_changes_slowly():
         for change in np.abs(np.diff(b[i : i + 3])):
             assert change <= spans[i] / steep[i] * (1.0 + 1e-12)
     assert np.maximum(b[1:] / b[:-1], b[:-1] / b[1:]).max() <= 1.1 + 1e-12
+    steady[12] = 1e-3  # where accelerations hardly matter, the ratio of neighbours does
+    TABLES.guess(spans, steady, np.full(30, 1e-9), b)
+    assert np.maximum(b[1:] / b[:-1], b[:-1] / b[1:]).max() == pytest.approx(1.1)
     TABLES.guess(spans, np.full(30, 0.7), np.full(30, 1e-9), b)
     assert b == pytest.approx(0.7)
 

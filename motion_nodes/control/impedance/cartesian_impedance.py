@@ -37,12 +37,12 @@ LIMIT_MARGIN = 0.1
 LIMIT_STIFFNESS = 200.0
 """Of that push [N m/rad or N/m]."""
 IN_CONTACT = 0.2
-"""Share of the wanted force that counts as a contact for the integral of force control."""
+"""Fraction of the desired force that counts as a contact for the integral of force control."""
 
 
 @dataclass(frozen=True, eq=False)
 class ImpedanceStatus:
-    """What the last step did; wrenches and errors are in the base's axes."""
+    """Results of the last step; wrenches and errors are in the base's axes."""
 
     target: Array
     """Target pose of the tool after its limits, shape (4, 4)."""
@@ -337,7 +337,7 @@ class CartesianImpedance:
         return np.asarray(LIMIT_STIFFNESS * beyond - damping * state.v)
 
     def _push(self, external: Array, axes: Array, dt: float) -> tuple[Array, bool]:
-        """Return the wanted wrench, corrected along the axes of force control."""
+        """Return the desired wrench, corrected along the axes of force control."""
         s = self.settings
         forced = self._forced
         if not forced.any():  # settings may have become smaller since

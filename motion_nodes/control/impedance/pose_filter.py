@@ -25,11 +25,11 @@ class PoseFilter:
     def __init__(self, X: Array) -> None:
         """Start at rest at a pose, shape (4, 4)."""
         self.goal = X
-        """Where it moves, shape (4, 4)."""
+        """Goal pose, shape (4, 4)."""
         self.goal_twist = np.zeros(6)
         """Velocity of the goal in the base's axes [m/s, rad/s], shape (6,)."""
         self.pose = X.copy()
-        """Where it is, shape (4, 4)."""
+        """Current pose, shape (4, 4)."""
         self.twist = np.zeros(6)
         """Its velocity in the base's axes [m/s, rad/s], shape (6,)."""
 
@@ -62,7 +62,7 @@ def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float)
 
     Args:
         away: from here to the goal, shape (3,).
-        v: present velocity relative to the goal, shape (3,).
+        v: current velocity relative to the goal, shape (3,).
         max_v: max velocity.
         max_a: max acceleration.
         dt: duration of a step [s].

@@ -44,7 +44,8 @@ MAX_COUNTS = 256 * COUNTS - 1
 WATCHDOG_UNIT = 0.02
 """[s]"""
 REARM_SHARE = 0.5
-"""Time without goals after which the watchdogs may have stopped servos, as a fraction of theirs.
+"""Time without goals after which the watchdogs may have stopped servos, as a fraction of their
+timeout.
 Such servos ignore goals without an answer."""
 REBOOT_TIME = 1.0
 """Max time until a servo answers after a restart [s]."""

@@ -20,7 +20,7 @@ BROADCAST = 0xFE
 PING, READ, WRITE, REBOOT, STATUS = 0x01, 0x02, 0x03, 0x08, 0x55
 SYNC_READ, SYNC_WRITE = 0x82, 0x83
 MAX_LENGTH = 512
-"""Longer packets are damaged ones."""
+"""Max length of a packet; longer ones are corrupt."""
 ALERT = 0x80
 """Bit of the error byte: the register of hardware errors is not 0."""
 

@@ -37,7 +37,7 @@ class DynamixelSettings:
     )
     watchdog: float = setting(
         0.2,
-        doc="Time of silence on the bus after which the servos stop; 0: they do not.",
+        doc="Timeout of the bus, after which the servos stop; 0: none.",
         unit="s",
         ge=0.0,
         le=2.5,

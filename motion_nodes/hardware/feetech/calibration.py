@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration of Feetech arms: which positions of a servo are which angles of a joint.
+"""Calibration of Feetech arms: joint angles of servo positions.
 
 The format is that of LeRobot's calibration files: JSON with, by joint, ``id``, ``drive_mode``,
 ``homing_offset``, ``range_min`` and ``range_max``. LeRobot also writes offset and range into the
@@ -48,7 +48,7 @@ class ServoCalibration:
 
     @property
     def whole_turn(self) -> bool:
-        """Whether the range is the servo's, as of a joint that was never calibrated."""
+        """Whether the range is the full range of the servo, as of an uncalibrated joint."""
         return self.range_min <= 0 and self.range_max >= COUNTS - 1
 
     def angle(self, counts: float) -> float:

@@ -162,7 +162,7 @@ class FeetechDriver(RobotDriver):
         self._bus.write_all(TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
 
     def clear_faults(self) -> None:
-        """Hold the present position with torque again, by which servos leave an overload."""
+        """Hold the present position with torque again, which clears an overload of the servos."""
         self.enable(self.read().position)
 
     def close(self) -> None:

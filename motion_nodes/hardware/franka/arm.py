@@ -3,7 +3,7 @@
 
 franky's own thread computes joint torques at 1 kHz from the last reference (a spring and a damper
 per joint, gravity and Coriolis torques compensated), and limits their change per cycle. A late
-reference therefore leaves the target where it is; no reference can cause a discontinuity reflex.
+reference therefore leaves the target unchanged; no reference can cause a discontinuity reflex.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ REALTIME_FLAG = Path("/sys/kernel/realtime")
 
 
 class FrankaArm:
-    """One robot; all methods are called from one thread, and none waits for a silent robot."""
+    """One robot; its methods are called from one thread and never block on a silent robot."""
 
     def __init__(self, franky: Any, host: str, settings: FrankaSettings) -> None:
         """Create it, not connected.
@@ -110,7 +110,7 @@ class FrankaArm:
         """Regard the link as lost; return the error to raise.
 
         Args:
-            why: how it shows.
+            why: the symptom.
         """
         self._lost = f"the robot at {self._host} {why}; check cable and power, and FCI in Desk"
         return LinkLost(self._lost)
@@ -130,7 +130,7 @@ class FrankaArm:
 
     @property
     def end_of_control(self) -> str:
-        """Why the control has ended, if it was not stopped by us."""
+        """Why the control has ended, unless this driver stopped it."""
         reader = self._reader
         return (reader.end_of_control if reader is not None else "") or control_fault("")
 
@@ -210,7 +210,7 @@ class FrankaArm:
     def close(self) -> None:
         """Bring the arm to rest and close the connection; never raises.
 
-        It takes seconds if the robot does not answer, and is not waited for then.
+        If the robot does not answer, this takes seconds, for which the caller does not wait.
         """
         robot, self._robot = self._robot, None
         reader, self._reader = self._reader, None

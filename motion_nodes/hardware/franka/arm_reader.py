@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a robot in a thread: libfranka waits without a limit for a robot that is silent."""
+"""Reads a robot in a thread: libfranka blocks without a timeout on an unresponsive robot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motion_nodes.hardware.franka.robot_faults import control_fault, error_text
 
 
 class ArmSnapshot(NamedTuple):
-    """What was read at one time."""
+    """State read at one time."""
 
     begin: float
     """When reading began, on the monotonic clock [s]."""
@@ -41,9 +41,9 @@ class ArmReader:
         self.advanced = time.monotonic()
         """When the robot's clock was seen to advance, on the monotonic clock [s]."""
         self.lost = ""
-        """Why reading ended; empty while it goes on."""
+        """Why reading ended; empty while it runs."""
         self.end_of_control = ""
-        """Why the last control ended; empty if it was stopped by us or goes on."""
+        """Why the last control ended; empty if this driver stopped it or it runs."""
         self._thread = threading.Thread(target=self._run, name="franka_reader", daemon=True)
         self._thread.start()
 
@@ -56,7 +56,7 @@ class ArmReader:
         self.end_of_control, self._was_controlled = "", True
 
     def stop(self) -> None:
-        """End reading after the present state, without waiting for it."""
+        """End reading after the current state, without waiting for it."""
         self._end.set()
 
     def finish(self) -> None:

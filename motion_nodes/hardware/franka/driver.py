@@ -35,7 +35,7 @@ SPRING_SHARE, INERTIAL_SHARE = 0.7, 0.5
 
 
 class FrankaDriver(RobotDriver):
-    """Position control of an arm by joint impedance; the hand takes one motion after the other."""
+    """Position control of an arm by joint impedance; the hand executes one motion at a time."""
 
     def __init__(self, robot: Robot, host: str, settings: FrankaSettings, franky: Any) -> None:
         """Create the driver.
@@ -57,7 +57,7 @@ class FrankaDriver(RobotDriver):
         limits = robot.limits.select(self.joint_names)
         effort, stiffness = limits.effort[:JOINTS], np.array(settings.stiffness)
         self._leash = SPRING_SHARE * effort / stiffness
-        # Inertia is not compensated by the robot: without it a fast arm is behind by its inertial
+        # Inertia is not compensated by the robot: without it a fast arm lags by its inertial
         # torques over the stiffness.
         armature = [robot.drive(joint).armature for joint in joints]
         self._dynamics = InverseDynamics(robot.tree, joints, armature=armature)
@@ -144,7 +144,7 @@ class FrankaDriver(RobotDriver):
         raise DriverFault("the control is starting")
 
     def write(self, reference: StreamSample) -> None:
-        """Set the targets; nothing after the control has ended."""
+        """Set the targets; ignored after the control has ended."""
         q, qd = reference.position, reference.velocity
         if not (np.isfinite(q).all() and np.isfinite(qd).all()):
             raise DriverFault("a reference is not finite")

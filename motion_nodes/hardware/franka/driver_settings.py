@@ -38,21 +38,22 @@ class FrankaSettings:
     )
     damping: tuple[float, float, float, float, float, float, float] = setting(
         (40.0, 50.0, 40.0, 40.0, 12.0, 10.0, 5.0),
-        doc="Damping of the joints; more makes the arm swing where cycles of 1 ms are late.",
+        doc="Damping of the joints; higher values cause oscillations where cycles of 1 ms are "
+        "late.",
         unit="N m s/rad",
         ge=0.0,
         le=200.0,
     )
     integral_gain: float = setting(
         1.0,
-        doc="Rate at which the targets are shifted by the position errors, against friction and "
-        "an inexact payload; 0: not at all.",
+        doc="Integral gain: rate at which position errors shift the targets, against friction and "
+        "an inexact payload; 0: off.",
         unit="1/s",
         ge=0.0,
         le=10.0,
     )
     integral_torque: float = setting(
-        4.0, doc="Max torque of a joint by that shift.", unit="N m", ge=0.0, le=20.0
+        4.0, doc="Max joint torque of that shift.", unit="N m", ge=0.0, le=20.0
     )
     torque_threshold: float = setting(
         20.0, doc="External torque of a joint that stops the robot.", unit="N m", gt=0.0, le=100.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Franka Hand, which takes one motion after the other instead of a stream.
+"""The Franka Hand, which executes single motions instead of a stream.
 
 A thread sends a motion when the commanded width rests: it opens with ``move`` and closes with
 ``grasp``, so that an object is held with a force. The width is read by the same thread.
@@ -16,11 +16,11 @@ from motion_nodes.hardware.robot_driver import DriverFault
 PERIOD = 0.02
 """Between two readings of the width [s]."""
 REST = 15
-"""Number of commands in which the width must not change before the hand moves."""
+"""Number of consecutive commands of constant width before the hand moves."""
 RESTING = 5e-5
-"""Change of the commanded width that is no rest [m]."""
+"""Change of the commanded width above which it is not constant [m]."""
 STEP = 5e-4
-"""Change of the commanded width that is a new motion [m]."""
+"""Change of the commanded width that starts a new motion [m]."""
 MIN_SPEED = 0.02
 """[m/s]"""
 READ_TIMEOUT = 2.0
@@ -53,7 +53,7 @@ class FrankaHand:
         self.width, self.velocity = 0.0, 0.0
         """Measured distance of the fingers [m] and its rate [m/s]."""
         self.problem = ""
-        """Why the hand does not do what is commanded; empty if it does."""
+        """Why the hand does not follow the command; empty if it does."""
 
     def open(self) -> None:
         """Connect.
@@ -95,7 +95,7 @@ class FrankaHand:
             self._speed = max(self._speed, abs(speed))
 
     def hold(self) -> None:
-        """Forget a command that was not sent yet."""
+        """Discard a command that was not sent yet."""
         with self._lock:
             self._commanded, self._sent, self._speed = None, None, 0.0
 

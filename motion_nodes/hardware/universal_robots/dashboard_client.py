@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard server: lines of text that a person would otherwise do on the pendant.
+"""The dashboard server: text commands for what is otherwise done on the pendant.
 
 Source: Universal Robots, "Dashboard Server e-Series, port 29999".
 """
@@ -56,7 +56,7 @@ class DashboardClient:
             )
 
     def remote_fault(self) -> str:
-        """Return why programs from outside are not accepted; empty if they are, as by all CB3.
+        """Return why external programs are not accepted; empty if they are (CB3: always).
 
         Raises:
             DriverFault: no answer.

@@ -51,7 +51,7 @@ CB3_RATE = 125.0
 
 
 class UniversalRobotsDriver(RobotDriver):
-    """Position control of an arm; a program on its controller follows our references."""
+    """Position control of an arm; a program on its controller follows the references."""
 
     def __init__(self, robot: Robot, host: str, settings: UniversalRobotsSettings) -> None:
         """Create the driver.
@@ -165,7 +165,7 @@ class UniversalRobotsDriver(RobotDriver):
         raise DriverFault("the program on the controller is starting")
 
     def write(self, reference: StreamSample) -> None:
-        """Send positions and velocities; nothing after the program was stopped."""
+        """Send positions and velocities; ignored after the program was stopped."""
         if self._following:
             self._send(reference.position, reference.velocity, FOLLOW)
 
@@ -273,7 +273,7 @@ class UniversalRobotsDriver(RobotDriver):
         return "a program runs on the controller: stop it on the pendant"
 
     def _start(self, position: Array) -> float:
-        """Send the program; return by when it must run."""
+        """Send the program; return the deadline of its start."""
         # A number that the program has not taken shows that it is ours that runs.
         self._counter = self._number(TAKEN)
         self._send(position, np.zeros(JOINTS), FOLLOW)

@@ -29,7 +29,7 @@ class UniversalRobotsSettings:
     gain: float = setting(500.0, doc="Argument of servoj: stiffness.", ge=100.0, le=2000.0)
     deceleration: float = setting(
         4.0,
-        doc="Deceleration when commands stay away or the arm is held.",
+        doc="Deceleration when commands stop or the arm is held.",
         unit="rad/s^2",
         gt=0.0,
         le=40.0,

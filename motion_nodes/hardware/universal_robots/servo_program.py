@@ -8,7 +8,7 @@ Registers, all in the range that is reserved for external clients:
     input  double  36         time of the command on the sender's clock [s]
     input  int     24         counter; another value is a new command
     input  int     25         1: follow, else stop
-    output int     24         the counter that was taken last
+    output int     24         counter of the last accepted command
     output int     25         why the program ended: 0 (it did not), 2 silence, 3 jump, 4 no command
 
 The target of each period is the last command, moved by its velocity from the time of the command to

@@ -114,7 +114,7 @@ class XArmController:
             DriverFault: no answer, or an unusable one.
         """
         code, states = self._opened().get_joint_states(is_radian=True, num=3)
-        self._require(code, "does not tell its joint states")
+        self._require(code, "does not report its joint states")
         found = np.array(states, dtype=np.float64)
         if found.shape != (3, 7) or not np.isfinite(found[:2]).all():
             raise DriverFault("the xArm sent positions or velocities that are not finite")
@@ -127,7 +127,7 @@ class XArmController:
             DriverFault: no answer.
         """
         code, found = self._opened().get_err_warn_code()
-        self._require(code, "does not tell its errors")
+        self._require(code, "does not report its errors")
         return int(found[0])
 
     def servo_errors(self) -> dict[int, int]:
@@ -148,7 +148,7 @@ class XArmController:
             DriverFault: no answer.
         """
         code, state = self._opened().get_state()
-        self._require(code, "does not tell its state")
+        self._require(code, "does not report its state")
         return int(state)
 
     def move_to(self, position: Array) -> int:
@@ -168,7 +168,7 @@ class XArmController:
         return code
 
     def start(self, step: int) -> bool:
-        """Take one step of the preparation of servo motion; return whether it was the last.
+        """Execute one step of the preparation of servo motion; return whether it was the last.
 
         Args:
             step: its number, from 0 on.
@@ -218,7 +218,7 @@ class XArmController:
     # ---- inside
 
     def _probe(self) -> None:
-        """Ask for the version: the SDK repeats that for minutes if nobody answers.
+        """Request the version: the SDK retries for minutes without an answer.
 
         Raises:
             DriverFault: no answer, or that of something else.

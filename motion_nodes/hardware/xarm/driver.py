@@ -125,7 +125,7 @@ class XArmDriver(RobotDriver):
         self._controller.stop()
 
     def clear_faults(self) -> None:
-        """Clear the controller's errors; the arm is enabled anew."""
+        """Clear the controller's errors; the arm is enabled again."""
         self._following, self._step, self._error = False, 0, 0
         self._controller.clear()
 

@@ -27,7 +27,7 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class VendorSdk:
-    """What the driver uses of the package."""
+    """The part of the package that the driver uses."""
 
     api: Any
     """The class XArmAPI."""

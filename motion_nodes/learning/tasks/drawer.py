@@ -23,9 +23,9 @@ _HANDLE = (0.72, 0.0, 0.62)
 _SIZE, _MASS = (0.4, 0.4, 0.2), 1.5
 """Depth, width and height of the drawer [m], and its mass [kg]."""
 _BEFORE = 0.1
-"""Largest distance of the tool before the handle in assisted episodes [m]."""
+"""Max distance of the tool from the handle in assisted episodes [m]."""
 _OPEN = 0.2
-"""The opening that counts as success [m]."""
+"""Opening that counts as success [m]."""
 
 
 class Drawer(FrankaCell):
@@ -55,7 +55,7 @@ class Drawer(FrankaCell):
         self.add_sensor(spec, "handle", "FRAMEPOS", mujoco.mjtObj.mjOBJ_SITE, "handle")
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return what n environments remember: nothing."""
+        """Return the memory of n environments: none."""
         return {}
 
     def start(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tasks of the Franka share: the simulated cell, joint actions, sensors.
+"""Common parts of the Franka's tasks: the simulated cell, joint actions, sensors.
 
 Actions are those of Isaac Lab's manipulation environments: joint targets ``q_default + scale * a``,
 or relative to the measured positions, ``q + scale * a``, held for one control period; a last action
@@ -38,7 +38,7 @@ OPEN = 0.04
 _ARM = 7
 _AHEAD = 0.004
 """Max distance of finger targets from the fingers [m]: limits their force to 40 N and their speed
-to 0.2 m/s, or these light links pass through what they grip."""
+to 0.2 m/s, or these light links pass through gripped objects."""
 HARD = (2.0 * TIME_STEP, 1.0)
 """MuJoCo's ``solref`` of the stiffest contacts and limits that the time step allows."""
 _IK = IkSettings(attempts=1, timeout=10.0)
@@ -71,7 +71,7 @@ class FrankaCell(MujocoTask):
             scale: radians per unit of action, shape (7,).
             relative: whether targets are relative to the measured positions, else to the default.
             gripper: whether there is an eighth action, of the gripper.
-            objects: things that can be moved.
+            objects: movable objects.
         """
         robot = load_robot(ROBOT)
         self._arm, self._lock = load_front_door(ROBOT)["arm"], threading.Lock()
@@ -130,7 +130,7 @@ class FrankaCell(MujocoTask):
         )
 
     def add_scenery(self, spec: mujoco.MjSpec) -> None:
-        """Add what the task needs to the world."""
+        """Add the objects and sensors of the task to the world."""
 
     def sensor(self, name: str) -> slice:
         """Return where the readings of a sensor are."""

@@ -18,11 +18,11 @@ _DEFAULT = (0.0, 0.046, 0.0, -2.376, 0.0, 2.422, 0.785)
 _SIZE = 0.05
 """Edge of the cube [m]."""
 _CENTRE, _SPREAD, _YAW = np.array([0.5, 0.0]), np.array([0.08, 0.12]), 0.25
-"""Place of the cube on the floor [m], deviations from it [m], and largest rotation [rad]."""
+"""Position of the cube on the floor [m], deviations from it [m], and max rotation [rad]."""
 _TARGET = np.array([0.5, 0.0, 0.25])
-"""Where the cube shall be carried [m]."""
+"""Target position of the cube [m]."""
 _ABOVE = 0.12
-"""Largest height of the tool above the cube in assisted episodes [m]."""
+"""Max height of the tool above the cube in assisted episodes [m]."""
 _PLACED, _LOST = 0.05, 0.4
 """Distance of a placed cube from its target; horizontal distance of a lost one [m]."""
 
@@ -67,7 +67,7 @@ class Grasp(FrankaCell):
             )
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return what n environments remember: which bonuses are unpaid."""
+        """Return the memory of n environments: which bonuses are unpaid."""
         return {"grasp_due": np.ones(n, bool), "place_due": np.ones(n, bool)}
 
     def start(
@@ -122,7 +122,7 @@ class Grasp(FrankaCell):
         )
 
     def pick_state(self, state: TaskState) -> PickState:
-        """Return what the reward depends on."""
+        """Return the state that the reward depends on."""
         cube, tool = self.cube(state), self.tool(state)
         target = np.broadcast_to(_TARGET, cube.shape)
         grasped = (state.sensors[:, self._contacts] > 0).all(axis=1)

@@ -34,7 +34,7 @@ class Reach(FrankaCell):
         super().__init__(_DEFAULT, (0.5,) * 7)
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return what n environments remember: their targets."""
+        """Return the memory of n environments: their targets."""
         return {"target": np.zeros((n, 3))}
 
     def start(

@@ -19,7 +19,7 @@ class ObservedQuantity(NamedTuple):
     name: str
     size: int
     meaning: str
-    """What it is, with unit and frame."""
+    """Description with unit and frame."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TaskState:
     actions: Floats
     """Previous raw actions, shape (n, action_size)."""
     memory: dict[str, Floats]
-    """What the task remembers during an episode: arrays of shape (n, ...); the task may change
+    """Memory of the task during an episode: arrays of shape (n, ...); the task may change
     them in :meth:`MujocoTask.assess`."""
 
 
@@ -58,7 +58,7 @@ class MujocoTask(Protocol):
         """Length of an observation."""
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return what n environments remember, before the first episode."""
+        """Return the memory of n environments before the first episode."""
 
     def start(
         self, rng: np.random.Generator, n: int, assisted: float

@@ -112,7 +112,7 @@ class ClientNode:
         return True
 
     def waiting_for(self) -> str:
-        """Return what is not ready yet, as far as it is known."""
+        """Return the parts that are not ready yet, as far as known."""
         return ""
 
     def release(self, name: str) -> None:

@@ -64,7 +64,7 @@ _MASS = 0.08
 
 
 class FactoryStep(NamedTuple):
-    """What an arm does next."""
+    """Next action of an arm."""
 
     task: tuple[tuple[str, ...], ...]
     """Skills with their arguments."""
@@ -105,7 +105,7 @@ STEPS: dict[str, tuple[FactoryStep, ...]] = {
         FactoryStep((place("yellow_cube", "green_cube"), HOME), turn=3),
     ),
 }
-"""What each arm does. The turns are the order in which arms enter the zone."""
+"""Actions of each arm. The turns are the order in which arms enter the zone."""
 
 
 def objects() -> tuple[str, ...]:
@@ -241,7 +241,7 @@ class FactoryClient(RoutineClient):
         yield from self.arms[name].set_fence(open_zone=False)
 
     def routine(self, name: str) -> Work:
-        """Return what an arm does."""
+        """Return the actions of an arm."""
         try:
             yield from self._steps(name)
         except SkillFailed:

@@ -77,7 +77,7 @@ _TARGET_PERIOD = 0.05
 
 
 class BaseRound(NamedTuple):
-    """What a base does: motions of its navigator, relative to its start."""
+    """Choreography of a base: motions of its navigator, relative to its start."""
 
     kind: str
     """Kind of base."""
@@ -144,7 +144,7 @@ CHECKS = (*(f"{name}: " for name in (PLANNING, REACTIVE, *ROUNDS)), "moved at on
 
 
 def rest_of(path: Sequence[Pose2], here: Pose2) -> tuple[Pose2, ...]:
-    """Return what remains of a closed path for a base that stands on it.
+    """Return the rest of a closed path for a base on it.
 
     Args:
         path: ends at its start.
@@ -228,7 +228,7 @@ class PartyClient(RoutineClient):
         self.travels = {name: Travel() for name in (PLANNING, REACTIVE, *ROUNDS)}
 
     def routines(self) -> dict[str, Work]:
-        """Return what each robot does, by robot."""
+        """Return the motions of each robot, by robot."""
         return {
             PLANNING: self._planned(),
             REACTIVE: self._reactive(),

@@ -23,7 +23,7 @@ from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 BOUND = 0.2
-"""Max deviation of the force, as a share of the wanted one."""
+"""Max deviation of the force, as a fraction of the desired one."""
 WITHIN = 0.99
 """Min share of the time within that bound."""
 CHECKS = ("the cup held", "on average", "of the time")

@@ -95,19 +95,19 @@ class LearnedPolicyParams(RobotParams):
     )
     input_timeout: float = param(
         0.1,
-        doc="Age of joint states, IMU and odometry above which they are faulty.",
+        doc="Max age of joint states, IMU and odometry; older ones are a fault.",
         unit="s",
         gt=0.0,
         le=10.0,
     )
     observation_timeout: float = param(
         0.5,
-        doc="Age of ~/observations above which they are faulty.",
+        doc="Max age of ~/observations; older ones are a fault.",
         unit="s",
         gt=0.0,
         le=60.0,
     )
-    stand_at_start: bool = param(True, doc="Stand up when the measurements are there.")
+    stand_at_start: bool = param(True, doc="Stand up as soon as measurements are received.")
     sitting_state: str = param(
         "down", doc="Named state of the sitting posture, if the robot has it.", read_only=True
     )

@@ -234,7 +234,7 @@ def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
 
 
 def _advice(host: NavigationHost, frame: str) -> str:
-    """Return what to do about a goal in the frame of a map without a publisher."""
+    """Return the remedy for a goal in the frame of a map without a publisher."""
     if frame.rpartition("/")[2] != MAP_FRAME:
         return ""
     return (

@@ -131,7 +131,7 @@ class ObstacleInputs:
         self.memory.age(1e-9 * self._node.now_ns())
 
     def surroundings(self, pose: Pose2, frame: str) -> SeenObstacles | None:
-        """Return what is known of obstacles; None if there are no sensors.
+        """Return the known obstacles; None without sensors.
 
         Args:
             pose: of the base in the odometry frame.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the mapper publishes: the octomap for the planning scene and others, and what RViz shows."""
+"""Publishers of the mapper: the octomap for the planning scene and others, and displays of RViz."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class MapperParams(FramedParams):
     """Parameters of the occupancy mapper."""
 
     update_rate: float = param(
-        30.0, doc="Rate at which images are taken.", unit="Hz", gt=0.0, le=200.0, read_only=True
+        30.0, doc="Rate at which images are processed.", unit="Hz", gt=0.0, le=200.0, read_only=True
     )
     publish_rate: float = param(
         30.0, doc="Max rate of octomaps; each is published after a change.", unit="Hz", gt=0.0,

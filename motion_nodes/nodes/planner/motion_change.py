@@ -73,7 +73,7 @@ class MotionChange:
         set_stamp(planned.trajectory.joint_trajectory, begin)
 
     def blocked(self) -> str:
-        """Return what blocks the remaining path; empty if nothing does."""
+        """Return the obstacle that blocks the remaining path, as text; empty if none does."""
         return self._monitor()
 
     def change(self, sent: SentTrajectory, obstacle: str) -> JointTrajectory | None:

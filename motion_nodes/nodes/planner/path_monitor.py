@@ -54,7 +54,7 @@ class PathMonitor:
         return self._watch.blocked_at
 
     def __call__(self) -> str:
-        """Return what blocks the remaining path; empty if nothing does, or nothing changed."""
+        """Return the obstacle that blocks the path; empty if none does, or without a change."""
         q, fault = self._requests.state.newest()
         if not fault:
             self._watch.advance(q[self._group.indices])

@@ -56,8 +56,8 @@ class _PolicyParams(FramedParams):
     )
     policy: str = param(
         "rmpflow",
-        doc="What moves the arm: rmpflow; or mpc, which samples motions over a horizon and leaves "
-        "traps, at about thirty times the CPU time.",
+        doc="Policy that moves the arm: rmpflow, or mpc, which samples motions over a horizon and "
+        "escapes local minima, at about thirty times the CPU time.",
         one_of=POLICIES,
         read_only=True,
     )

@@ -21,7 +21,7 @@ RETREAT = 0.05
 PULL_SEEDS, EASY_PULL = 10, 0.3
 """Number of random initial guesses of a pull, and its ease beyond which no other one is tried."""
 PUSHED = 0.25
-"""Share of the lift of a surface that friction along a stroke may take, with a friction of 1."""
+"""Fraction of the lift of a surface that friction along a stroke may take, with a friction of 1."""
 
 
 class ContactReachability(Reachability):

@@ -40,7 +40,7 @@ SETTLE_AGAIN = 0.2
 STEADY_TIME, STEADY_FORCE, STEADY_TIMEOUT = 0.2, 0.5, 4.0
 """Time [s] after which the median of a force is close enough [N] to the last one; timeout [s]."""
 TOUCH = 0.5
-"""Share of the force from which a surface is touched."""
+"""Fraction of the force from which a surface is touched."""
 TOUCH_TIMEOUT = 6.0
 """Max time until it is [s]."""
 MIN_COVERED, MIN_TOUCHED = 0.5, 0.8

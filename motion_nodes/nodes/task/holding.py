@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hand of an arm holds: attached, measured, watched on the way, and kept after a stop."""
+"""The object in an arm's hand: attached, measured, monitored, and kept after a stop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FRESH_TIMEOUT = 5.0
 
 @dataclass(frozen=True, eq=False)
 class Grasped:
-    """What the hand holds."""
+    """The object in the hand."""
 
     name: str
     X_TO: Array
@@ -69,7 +69,7 @@ class Holding:
         self._touching = touching
         self._grasped: Grasped | None = None
         self._interrupted: ObjectState | None = None
-        """What the fingers were closing on, or letting go, when that was interrupted."""
+        """The object that the fingers were grasping or releasing when interrupted."""
         self._clasped = False
         """Whether the fingers hold what is fixed, such as a handle."""
 
@@ -211,7 +211,7 @@ class Holding:
         self._attach(seen, tool)
 
     def _held_item(self, name: str, state: WorldState) -> Work:
-        """Return a held object with its present pose."""
+        """Return a held object with its current pose."""
         yield from self._measure()
         item, tool = state.objects.get(name), self._motions.tool_pose()
         if item is None:

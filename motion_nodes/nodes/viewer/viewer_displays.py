@@ -50,7 +50,7 @@ class WatchedDisplays:
         self._tree: FrameTree | None = None
         self._links: dict[str, TransformLink] = {}
         self._faults: dict[str, str] = {}
-        """What is wrong with each display."""
+        """Fault of each display."""
 
     def show(self, viewer: BrowserViewer, anchors: Callable[[], list[tuple[str, Array]]]) -> None:
         """Update the page.

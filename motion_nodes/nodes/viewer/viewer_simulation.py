@@ -14,7 +14,7 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.view.browser import BrowserViewer
 
 PAUSED = "paused"
-"""What the simulation reports on /diagnostics while it is paused."""
+"""Message of the simulation on /diagnostics while it is paused."""
 
 
 class WatchedSimulation:

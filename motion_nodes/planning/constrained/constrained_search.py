@@ -38,7 +38,7 @@ class ConstrainedSettings:
     step_size: float = setting(0.1, doc="Max length of an edge.", unit="rad or m", gt=0.0, le=1.0)
     max_iterations: int = setting(100_000, doc="Max number of iterations.", ge=1)
     max_nodes: int = setting(20_000, doc="Max number of nodes of each tree.", ge=100)
-    shortening_tries: int = setting(150, doc="Number of shortcuts that are tried.", ge=0)
+    shortening_tries: int = setting(150, doc="Number of attempted shortcuts.", ge=0)
     smoothing_rounds: int = setting(6, doc="Number of rounds of smoothing.", ge=0)
 
     def __post_init__(self) -> None:

@@ -36,7 +36,7 @@ class Clearances:
 
         Args:
             checker: robot and scene.
-            world: wanted distance of each sphere from the world, beyond the clearance [m].
+            world: desired distance of each sphere from the world, beyond the clearance [m].
             between: the same between spheres of the robot [m].
         """
         self._checker, self._pairs = checker, checker.sphere_pairs()

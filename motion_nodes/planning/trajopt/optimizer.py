@@ -26,14 +26,14 @@ _WEIGHTS = (1.0, 10.0, 100.0)
 _UNIT = 0.01
 """Missing clearance that counts 1 [m]."""
 _BETWEEN = 0.3
-"""Share of the wanted clearance between links."""
+"""Fraction of the desired clearance between links."""
 _DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-6, 1e3
 _LONGEST = 0.5
 """Max change of a control point per iteration [rad or m]."""
 _CONVERGED = 1e-4
 """Relative improvement that ends the iterations with a weight."""
 _GROWTH = 1.5
-"""Ratio of the wanted clearances of successive repetitions."""
+"""Ratio of the desired clearances of successive repetitions."""
 
 
 class CurveOptimizer:

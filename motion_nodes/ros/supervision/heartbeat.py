@@ -40,7 +40,7 @@ EXECUTOR_PERIOD = 2.0
 
 
 class Supervised(Protocol):
-    """What :class:`HeartbeatThread` needs of a node."""
+    """Interface of a node to :class:`HeartbeatThread`."""
 
     @property
     def overdue(self) -> float:

@@ -44,7 +44,7 @@ def add_discovery(parser: argparse.ArgumentParser) -> None:
 
 
 def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known: bool) -> Found:
-    """Return what a look at the graph finds, once it has not changed for a while.
+    """Return the result of a graph query once it is stable.
 
     Args:
         look: returns a comparable value.
