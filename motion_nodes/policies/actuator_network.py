@@ -106,7 +106,8 @@ class ActuatorNetwork:
         if self._model.input_width not in (None, self._width):
             raise InvalidDescription(
                 f"{file}: the actuator network has {self._model.input_width} inputs for each "
-                f"joint, {self._width} are expected."
+                f"joint, {self._width} are expected.",
+                field="inputs",
             )
         try:
             out = self._run(np.zeros((joints, self._width)))
@@ -114,7 +115,8 @@ class ActuatorNetwork:
             raise InvalidDescription(f"{file}: is no actuator network: {error}") from None
         if out.shape != (joints,):
             raise InvalidDescription(
-                f"{file}: the actuator network returns {out.size} efforts for {joints} joints."
+                f"{file}: the actuator network returns {out.size} efforts for {joints} joints.",
+                field="efforts",
             )
         self.reset()
 

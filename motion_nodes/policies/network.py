@@ -199,7 +199,8 @@ def check_widths(network: PolicyNetwork, inputs: int, outputs: int, file: str) -
     if declared is not None and declared != inputs:
         raise InvalidDescription(
             f"{file}: the network has {declared} inputs, its description gives {inputs} "
-            "observations."
+            "observations.",
+            field="observations",
         )
     network.reset()
     try:
@@ -212,7 +213,8 @@ def check_widths(network: PolicyNetwork, inputs: int, outputs: int, file: str) -
     if actions.shape != (outputs,):
         raise InvalidDescription(
             f"{file}: the network has {actions.size} outputs, its description gives {outputs} "
-            "actions."
+            "actions.",
+            field="actions",
         )
     network.reset()
 

@@ -143,7 +143,7 @@ def splice(
             f"{time:g} s"
         )
     state = running.sample(time)
-    why = ""
+    why = cause = ""
     for scaling in _SCALINGS if efforts is not None else (1.0,):
         slower = replace(
             limits, acceleration=scaling * limits.acceleration, jerk=scaling * limits.jerk
@@ -156,13 +156,13 @@ def splice(
         for join, bridge in bridges:
             states = _checked_states(bridge)
             if efforts is not None and efforts.usage(*states) > _EFFORT_USAGE:
-                why = "every bridge needs too large efforts"
+                why, cause = "every bridge needs too large efforts", "efforts"
             elif is_free is not None and not is_free(states[0]):
-                why = "every bridge is in collision"
+                why, cause = "every bridge is in collision", "collision"
             else:
                 return SplicedMotion(bridge, following, join)
         why = why or reasons[-1]
-    raise Infeasible(f"the running motion cannot be continued by the new one: {why}")
+    raise Infeasible(f"the running motion cannot be continued by the new one: {why}", field=cause)
 
 
 def replacement(

@@ -210,7 +210,7 @@ def test_dry_runs_expire_and_are_bounded() -> None:
         runs.take(tokens[0], "grip", {"opening": 0.1})
     runs.take(tokens[1], "grip", {"opening": 0.1})
     now[0] = LIFETIME + 1.0
-    with pytest.raises(InvalidCommand, match="older"):
+    with pytest.raises(InvalidCommand):
         runs.take(tokens[2], "grip", {"opening": 0.1})
 
 

@@ -202,7 +202,7 @@ def test_the_base_itself_is_no_obstacle():
     assert memory.add(view, Pose2(), 0.0).own == 60
     assert len(memory) == 300
     blinded = view_of_scan(readings(np.full(360, 0.05), range_min=0.02), np.eye(4), -1, 1, 4.0)
-    with pytest.raises(InvalidCommand, match="on the base itself"):
+    with pytest.raises(InvalidCommand):
         memory.add(blinded, Pose2(), 1.0)
 
 

@@ -171,7 +171,7 @@ def test_second_program_is_refused(
 ) -> None:
     driver.connect()
     second = driver_of(controller)
-    with pytest.raises(DriverFault, match="in use"):
+    with pytest.raises(DriverFault):
         second.connect()
     second.close()
 

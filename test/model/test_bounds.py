@@ -22,7 +22,7 @@ def test_the_norm_of_a_quaternion_does_not_overflow(scale):
 @pytest.mark.parametrize("quaternion", [(0, 0, 0, 0), (1e-13,) * 4, (math.inf, 0, 0, 0),
                                         (math.nan, 0, 0, 1), (1.0, 0.0, 0.0)])  # fmt: skip
 def test_no_rotation_is_refused(quaternion):
-    with pytest.raises(ValueError, match="is not a rotation"):
+    with pytest.raises(ValueError):
         from_xyz_quat((0, 0, 0), quaternion)
 
 

@@ -92,7 +92,7 @@ def test_the_product_of_no_poses_is_the_identity() -> None:
     "quaternion", [(0, 0, 0, 0), (np.nan, 0, 0, 1), (np.inf, 0, 0, 1), (0, 0, 1), (1,) * 5]
 )
 def test_what_is_no_rotation_is_refused(quaternion: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="rotation.*four.*finite.*numbers"):
+    with pytest.raises(ValueError):
         from_xyz_quat((0, 0, 0), quaternion)
 
 

@@ -155,7 +155,7 @@ def test_nothing_is_judged_while_the_ball_is_near_or_was(client):
 
 def test_who_follows_is_chosen_by_name():
     assert show_of("follow", "ik").parts < show_of("follow").parts
-    with pytest.raises(MotionError, match="Did you mean 'rmpflow'"):
+    with pytest.raises(MotionError, match="'rmpflow'"):
         show_of("follow", "rmpflw")
-    with pytest.raises(MotionError, match="has no follower"):
+    with pytest.raises(MotionError, match="'elbow'"):
         show_of("elbow", "ik")

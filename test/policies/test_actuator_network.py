@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 from motion_nodes.policies.actuator_network import ActuatorNetwork, ActuatorNetworkSettings
@@ -98,10 +99,10 @@ def test_bad_inputs_and_networks_are_rejected(tmp_path):
     for error in ([0, 0], [0, np.nan, 0], [np.inf, 0, 0]):
         with pytest.raises(InvalidCommand):
             network.efforts(error, np.zeros(len(error)))
-    with pytest.raises(InvalidDescription, match="inputs"):
+    with pytest.raises(InvalidDescription, check=about("inputs")):
         ActuatorNetwork(file, 3, ActuatorNetworkSettings(history=3))
     two = write_mlp(tmp_path / "b.onnx", [(np.ones((2, 2)), np.zeros(2))])
-    with pytest.raises(InvalidDescription, match="efforts"):
+    with pytest.raises(InvalidDescription, check=about("efforts")):
         ActuatorNetwork(two, 3)
     with pytest.raises(InvalidConfig):
         ActuatorNetworkSettings(effort_limit=float("nan"))

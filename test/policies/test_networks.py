@@ -9,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.policies.network import check_widths, load_network
@@ -71,9 +72,9 @@ def test_widths_must_be_those_of_the_description(tmp_path):
     file = write_mlp(tmp_path / "a.onnx", layers(np.random.default_rng(0), 7, 3))
     network = load_network(file)
     check_widths(network, 7, 3, "a.onnx")
-    with pytest.raises(InvalidDescription, match="7 inputs"):
+    with pytest.raises(InvalidDescription, check=about("observations")):
         check_widths(network, 8, 3, "a.onnx")
-    with pytest.raises(InvalidDescription, match="3 outputs"):
+    with pytest.raises(InvalidDescription, check=about("actions")):
         check_widths(network, 7, 4, "a.onnx")
 
 

@@ -120,7 +120,7 @@ def test_only_the_collision_geometry_of_one_link_is_replaced() -> None:
 
 def test_what_is_no_solid_is_refused() -> None:
     flat = np.array([[[0, 0, 0], [1, 0, 0], [0, 1, 0]]], float)
-    with pytest.raises(InvalidDescription, match="flat"):
+    with pytest.raises(InvalidDescription):
         convex_pieces(flat, 0.01)
     with pytest.raises(InvalidDescription):
         convex_pieces(np.empty((0, 3, 3)), 0.01)

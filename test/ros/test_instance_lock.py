@@ -70,7 +70,7 @@ def test_a_killed_process_leaves_no_lock(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     (tmp_path / f"motion_nodes-{os.getuid()}").write_text("in the way")
-    with pytest.raises(MotionError, match=r"motion_nodes-.*cannot be used") as caught:
+    with pytest.raises(MotionError, match="motion_nodes-") as caught:
         InstanceLock("/a/base")
     assert not isinstance(caught.value, SecondInstance)
 

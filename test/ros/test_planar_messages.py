@@ -193,7 +193,7 @@ class TestTree:
     def test_unknown_and_unconnected_frames(self, tree):
         with pytest.raises(UnknownFrame):
             tree.pose("map", "camra")
-        with pytest.raises(MotionError, match="no transform connects frame 'box' with frame 'map'"):
+        with pytest.raises(MotionError, match="'box'.*'map'"):
             tree.pose("map", "box")
 
     def test_newest_counts_and_bad_ones_do_not(self, tree):

@@ -19,7 +19,7 @@ def never(error: BaseException) -> None:
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, float("nan"), float("inf"), 1e5])
 def test_bad_rates_are_refused(rate):
-    with pytest.raises(ValueError, match="allowed: above 0"):
+    with pytest.raises(ValueError):
         RateLoop(rate, lambda: None, never)
 
 

@@ -165,15 +165,11 @@ def test_cells_that_make_no_sense_are_refused(backend: type[RobotBackend], rover
 
 def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
     for name in ("", "a/b", "1st", "a b"):
-        with pytest.raises(InvalidConfig, match=f"robot name '{name}'"):
+        with pytest.raises(InvalidConfig, check=about(name)):
             RobotPlacement(rover, name)
-    for X, words in (
-        (np.eye(3), r"'r'.*\(3, 3\)"),
-        (np.full((4, 4), nan), "rigid"),
-        (2.0 * np.eye(4), "rigid"),
-        (np.diag([1.0, 1.0, -1.0, 1.0]), "rigid"),
-    ):
-        with pytest.raises(InvalidConfig, match=words):
+    flipped = np.diag([1.0, 1.0, -1.0, 1.0])
+    for X in (np.eye(3), np.full((4, 4), nan), 2.0 * np.eye(4), flipped):
+        with pytest.raises(InvalidConfig, match="'r'"):
             RobotPlacement(rover, "r", X)
 
 

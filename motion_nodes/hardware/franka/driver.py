@@ -253,7 +253,8 @@ def _joints(robot: Robot, settings: FrankaSettings) -> tuple[tuple[str, ...], tu
     if len(set(joints)) != JOINTS or len(joints) != JOINTS:
         raise InvalidDescription(
             f"{robot.name}: a Franka arm has {JOINTS} joints, not {len(set(joints))}; name them "
-            "in hardware.settings.joints"
+            "in hardware.settings.joints",
+            field="hardware.settings.joints",
         )
     found = () if gripper is None else gripper.joints
     fingers = settings.fingers or tuple(
@@ -264,6 +265,7 @@ def _joints(robot: Robot, settings: FrankaSettings) -> tuple[tuple[str, ...], tu
     if len(set(fingers)) != 2 or len(fingers) != 2:
         raise InvalidDescription(
             f"{robot.name}: the Franka Hand has two joints, not {len(set(fingers))}; name them in "
-            "hardware.settings.fingers"
+            "hardware.settings.fingers",
+            field="hardware.settings.fingers",
         )
     return joints, fingers

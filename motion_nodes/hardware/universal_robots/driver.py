@@ -72,7 +72,8 @@ class UniversalRobotsDriver(RobotDriver):
         if len(joints) != JOINTS or len(set(joints)) != JOINTS:
             raise InvalidDescription(
                 f"{robot.name}: an arm of Universal Robots has {JOINTS} joints, not "
-                f"{len(set(joints))}; name them in hardware.settings.joints"
+                f"{len(set(joints))}; name them in hardware.settings.joints",
+                field="hardware.settings.joints",
             )
         self.joint_names, self.rate = joints, settings.rate
         self.extrapolation = settings.max_silence

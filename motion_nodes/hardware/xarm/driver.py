@@ -54,7 +54,8 @@ class XArmDriver(RobotDriver):
         if len(joints) not in AXES or len(set(joints)) != len(joints):
             raise InvalidDescription(
                 f"{robot.name}: an xArm has 5, 6 or 7 joints, not {len(set(joints))}; name them in "
-                "hardware.settings.joints"
+                "hardware.settings.joints",
+                field="hardware.settings.joints",
             )
         self.joint_names, self.rate = joints, settings.rate
         self._is_xarm = robot.name.startswith("xarm")

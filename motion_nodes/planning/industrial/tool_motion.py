@@ -94,7 +94,9 @@ def tool_path(
     goal = request.goals[0]
     if isinstance(goal, PosesGoal):
         links = ", ".join(pose.link for pose in goal.poses)
-        raise InvalidCommand(f"{kind.value} moves one tool; the goal has poses of {links}")
+        raise InvalidCommand(
+            f"{kind.value} moves one tool; the goal has poses of {links}", field=kind.value
+        )
     link = goal.link if isinstance(goal, PoseGoal) else link
     checker = request.checker
     tool = np.eye(4)
