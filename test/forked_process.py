@@ -9,12 +9,17 @@ import select
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 TEMPLATE = Path(__file__).with_name("node_template.py")
+MODULES = ("motion_nodes.nodes", "motion_nodes.cli.main")
+"""What can be forked."""
+AS_THEY_ARE = ("up", "demo")
+"""Words of ``motion`` that start a template of their own: they begin without anything imported."""
 REPLY_TIMEOUT = 120.0
 """[s] For imports on a busy machine."""
 
@@ -33,26 +38,47 @@ class NodeTemplate:
             start_new_session=True,
         )
         theirs.close()
+        self._lock = threading.RLock()
+        """Tests may run commands in several threads."""
         self._buffer = b""
         self._count = 0
         self.pids: dict[int, int] = {}
         self.codes: dict[int, int] = {}
 
-    def fork(self, words: Sequence[str], log: Path, environment: Mapping[str, str]) -> int:
-        """Start a process; return its number among those of the template."""
-        self._count += 1
-        request = {"id": self._count, "words": list(words), "log": str(log),
-                   "environment": dict(environment)}  # fmt: skip
+    def fork(
+        self,
+        command: Sequence[str],
+        log: Path,
+        environment: Mapping[str, str],
+        folder: Path | None,
+    ) -> int:
+        """Start ``python -m MODULE WORDS``; return its number among those of the template."""
+        request = {
+            "module": command[2],
+            "words": list(command[3:]),
+            "log": str(log),
+            "environment": dict(environment),
+            "folder": "" if folder is None else str(folder),
+        }
+        with self._lock:
+            self._count += 1
+            self._wait_for_fork(request | {"id": self._count})
+            return self._count
+
+    def _wait_for_fork(self, request: dict[str, Any]) -> None:
         self._connection.sendall(json.dumps(request).encode() + b"\n")
         end = time.monotonic() + REPLY_TIMEOUT
-        while self._count not in self.pids:
+        while request["id"] not in self.pids:
             assert self.process.poll() is None, "the template of nodes has ended"
             assert time.monotonic() < end, "the template of nodes does not answer"
             self.receive(0.1)
-        return self._count
 
     def receive(self, timeout: float = 0.0) -> None:
         """Read replies that arrive within a time [s]."""
+        with self._lock:
+            self._receive(timeout)
+
+    def _receive(self, timeout: float) -> None:
         while select.select([self._connection], [], [], timeout)[0]:
             received = self._connection.recv(1 << 16)
             if not received:
@@ -70,11 +96,16 @@ class ForkedProcess:
     """One process of a template."""
 
     def __init__(
-        self, template: NodeTemplate, words: Sequence[str], log: Path, environment: dict[str, str]
+        self,
+        template: NodeTemplate,
+        command: Sequence[str],
+        log: Path,
+        environment: dict[str, str],
+        folder: Path | None,
     ) -> None:
         self._template = template
         log.touch()
-        self._number = template.fork(words, log, environment)
+        self._number = template.fork(command, log, environment, folder)
         self.pid = template.pids[self._number]
 
     def poll(self) -> int | None:
@@ -96,6 +127,7 @@ class ForkedProcess:
 
 
 _TEMPLATES: list[NodeTemplate] = []
+_MAKING = threading.Lock()
 
 
 def template_pids() -> set[int]:
@@ -105,15 +137,32 @@ def template_pids() -> set[int]:
 
 def node_template(environment: Mapping[str, str]) -> NodeTemplate | None:
     """Return this worker's template for an environment; None if it was made for another one."""
-    if not _TEMPLATES:
-        _TEMPLATES.append(NodeTemplate(environment))
+    with _MAKING:
+        if not _TEMPLATES:
+            _TEMPLATES.append(NodeTemplate(environment))
     template = _TEMPLATES[0]
     return template if template.environment == dict(environment) else None
 
 
-def forked(command: Sequence[str], log: Path, environment: dict[str, str]) -> Any:
-    """Return a process forked for the command of a node; None if it must be started as it is."""
-    if list(command[:3]) != [sys.executable, "-m", "motion_nodes.nodes"] or len(command) < 4:
+def forked(
+    command: Sequence[str], log: Path, environment: dict[str, str], folder: Path | None
+) -> Any:
+    """Return a process forked for the command of a node, or for ``motion``.
+
+    Args:
+        command: its command line.
+        log: file of what it prints.
+        environment: all of its variables.
+        folder: in which it runs; None: that of this process.
+
+    Returns:
+        The process; None if it must be started as it is.
+    """
+    if list(command[:2]) != [sys.executable, "-m"] or len(command) < 4:
         return None
-    template = node_template(environment)
-    return None if template is None else ForkedProcess(template, command[3:], log, environment)
+    if command[3] in AS_THEY_ARE:
+        return None
+    template = node_template(environment) if command[2] in MODULES else None
+    if template is None:
+        return None
+    return ForkedProcess(template, command, log, environment, folder)

@@ -2,9 +2,10 @@
 """A process that has imported what nodes import, and forks one for each request.
 
 A node of the suite runs in a process of its own as if started by ``python -m motion_nodes.nodes``,
-but its imports, which take more than a second of a processor, are done once per test worker.
-Requests are lines of JSON on a socket: ``id``, ``words``, ``environment``, ``log``. Replies are
-``id`` with ``pid``, and ``id`` with ``code`` when the process has ended.
+and a command as if by ``python -m motion_nodes.cli.main``, but its imports, which take more than a
+second of a processor, are done once per test worker. Requests are lines of JSON on a socket:
+``id``, ``module``, ``words``, ``environment``, ``log``, ``folder``. Replies are ``id`` with
+``pid``, and ``id`` with ``code`` when the process has ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import select
 import signal
 import socket
 import sys
+from typing import Any
 
 from motion_nodes.bringup.process_template import die_with_parent
 
@@ -31,6 +33,7 @@ PRELOADED = (
             *("differential_base", "base_navigator", "controller_manager", "container"),
         )
     ),
+    "motion_nodes.cli.main",
 )
 """Modules without threads or connections of their own."""
 
@@ -41,8 +44,8 @@ def end_with_parent() -> None:
     die_with_parent()
 
 
-def serve(connection: socket.socket) -> list[str]:
-    """Fork processes until the connection ends; return, in each of them, its words."""
+def serve(connection: socket.socket) -> dict[str, Any]:
+    """Fork processes until the connection ends; return, in each of them, its request."""
     children: dict[int, int] = {}
     ended, wake = os.pipe()
     for end in (ended, wake):
@@ -71,7 +74,7 @@ def serve(connection: socket.socket) -> list[str]:
                     os.close(end)
                 connection.close()
                 become(request)
-                return list(request["words"])
+                return dict(request)
             children[pid] = request["id"]
             send(connection, id=request["id"], pid=pid)
 
@@ -92,8 +95,8 @@ def send(connection: socket.socket, **fields: int) -> None:
     connection.setblocking(False)
 
 
-def become(request: dict[str, object]) -> None:
-    """Give this process a session, environment and output of its own."""
+def become(request: dict[str, Any]) -> None:
+    """Give this process a session, environment, folder and output of its own."""
     os.setsid()
     end_with_parent()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -103,7 +106,9 @@ def become(request: dict[str, object]) -> None:
     os.close(nothing)
     os.close(log)
     os.environ.clear()
-    os.environ.update(request["environment"])  # type: ignore[arg-type]
+    os.environ.update(request["environment"])
+    if request["folder"]:
+        os.chdir(request["folder"])
 
 
 def main() -> None:
@@ -116,11 +121,18 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     connection.setblocking(False)
-    words = serve(connection)
+    request = serve(connection)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    module, words = request["module"], request["words"]
+    if module == "motion_nodes.cli.main":
+        from motion_nodes.cli.main import main as motion
+
+        sys.argv = ["motion", *words]
+        motion(words)
+        return
     from motion_nodes.nodes.__main__ import run
 
-    sys.argv = ["motion_nodes.nodes", *words[1:]]
+    sys.argv = [module, *words[1:]]
     run(words[0])
 
 

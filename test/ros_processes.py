@@ -21,7 +21,7 @@ from patience import LIMIT, wait_until
 
 from motion_nodes.bringup.bringup_config import BringupConfig
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.bringup.node_specs import commands_for
+from motion_nodes.bringup.node_specs import NodeSpec, commands_for
 from motion_nodes.model.placement import parse_placements
 
 OFTEN = {"diagnostic_updater.period": 0.2}
@@ -51,6 +51,11 @@ def rated(executable: str, rate: float) -> dict[str, Any]:
     # Two periods of the references, as with the usual rate.
     latency = {"command_latency": 2.0 / rate} if executable.endswith("_sim") else {}
     return {"update_rate": rate} | latency
+
+
+def with_rate(spec: NodeSpec, rate: float) -> NodeSpec:
+    """Return a node whose loop has a rate [Hz]; others as they are."""
+    return dataclasses.replace(spec, parameters={**spec.parameters, **rated(spec.executable, rate)})
 
 
 def rates(rate: float) -> dict[str, Any]:
@@ -94,11 +99,11 @@ class SuiteProcess:
         fork: bool = True,
         folder: Path | None = None,
     ) -> None:
-        """Start it in a folder; a node without ``fork`` imports only what it needs."""
+        """Start it in a folder; without ``fork`` it imports only what it needs."""
         self.command = list(command)
         self._log = log
         variables = dict(environment or os.environ)
-        made = forked(self.command, log, variables) if fork and folder is None else None
+        made = forked(self.command, log, variables, folder) if fork else None
         self._process = made or _started(self.command, log, variables, folder)
 
     @property
@@ -215,8 +220,9 @@ class Suite:
         specs = []
         for spec in nodes_for(config):
             if spec.executable not in without:
-                more = usual(spec.executable) | (rated(spec.executable, rate) if rate else {})
-                specs.append(dataclasses.replace(spec, parameters={**spec.parameters, **more}))
+                made = spec if rate is None else with_rate(spec, rate)
+                more = {**made.parameters, **usual(spec.executable)}
+                specs.append(dataclasses.replace(made, parameters=more))
         commands = commands_for(specs, composed=True)
         return {name: self.run(command) for name, command in commands.items()}
 

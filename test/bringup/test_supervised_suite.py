@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from joint_client import ABORTED, ARM, CONTROLLER, HOME, SUCCEEDED, Call, JointClient, smooth
 from planner_client import Codes, Planner, at
 from ros_client import RosClient, values_of
-from ros_processes import OFTEN
+from ros_processes import OFTEN, rates
 from std_srvs.srv import Trigger
 
 FAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.6}
@@ -115,7 +116,8 @@ def running(
 ) -> Iterator[SupervisedSuite]:
     params = tmp_path_factory.mktemp("params") / "params.yaml"
     period = OFTEN["diagnostic_updater.period"]
-    params.write_text(f"/**:\n  ros__parameters:\n    diagnostic_updater.period: {period}\n")
+    everywhere = {"ros__parameters": {"diagnostic_updater.period": period}}
+    params.write_text(yaml.safe_dump({"/**": everywhere} | rates(100.0)))
     arguments = ["robot:=franka", "backend:=mock", "viewer:=none", f"params_file:={params}"]
     process = module_suite.run([sys.executable, "-m", "motion_nodes.bringup.suite", *arguments])
     process.wait_for("READY after", within=240.0)

@@ -27,7 +27,7 @@ def graph(
     )
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@1,0,0", "omni:=kaya@0,2,0", "car:=leatherback@2,2,0",
-        viewer="browser", viewer_port=0, scene_bodies=True, params_file=str(file),
+        viewer="browser", viewer_port=0, scene_bodies=True, params_file=str(file), rate=50.0,
         cameras=("arm/camera:=panda_link0@1.4,0,0.9,0,0.6,3.14",),
     )  # fmt: skip
     module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])

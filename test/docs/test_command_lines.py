@@ -14,8 +14,10 @@ from contextlib import chdir
 import click
 import pytest
 import typer
+import yaml
 from command_lines import ROOT, all_lines
 from patience import wait_until
+from ros_processes import rates
 
 from motion_nodes.bringup.arguments import config_from
 from motion_nodes.cli.main import app, main
@@ -117,7 +119,10 @@ def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
         and not any(word in line.text for word in NEEDS_ANOTHER_SUITE)
     ]
     assert len(lines) >= 10
-    suite = module_suite.run([*MOTION, "up", "franka", "--backend", "mock", "--viewer", "none"])
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(yaml.safe_dump(rates(100.0)))
+    options = ["--backend", "mock", "--viewer", "none", "--params-file", str(settings)]
+    suite = module_suite.run([*MOTION, "up", "franka", *options])
     wait_until(lambda: "READY after" in suite.output, str(suite), 240.0)
 
     def type_page(page):

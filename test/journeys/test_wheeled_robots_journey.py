@@ -65,6 +65,10 @@ def pose(message: Odometry) -> tuple[float, float, float]:
     return p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y**2 + q.z**2))
 
 
+def time_of(message: Odometry) -> float:
+    return message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
+
+
 def numbers(twist: Twist) -> tuple[float, float, float]:
     return twist.linear.x, twist.linear.y, twist.angular.z
 
@@ -83,7 +87,7 @@ def bases(request: pytest.FixtureRequest, module_suite: Any, module_client: RosC
     words = [
         f"{name}:={robot}@{','.join(map(str, PLACES[name]))}" for name, robot in ROBOTS.items()
     ]
-    processes = module_suite.bring_up(*words, backend=request.param)
+    processes = module_suite.bring_up(*words, backend=request.param, rate=100.0)
     found = {name: Base(module_client, name) for name in ROBOTS}
     module_client.wait(lambda: all(base.heard() for base in found.values()), "all robots", START)
     yield found
@@ -105,7 +109,11 @@ def base(request: pytest.FixtureRequest, bases: dict[str, Base], module_client: 
 def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: RosClient) -> None:
     odom, truth = base.odom.newest, base.truth.newest
     base.clear()
-    module_client.repeat_for(lambda: base.drive(*base.speeds), 3.0)
+    module_client.repeat(
+        lambda: base.drive(*base.speeds),
+        lambda: base.odom and time_of(base.odom.newest) - time_of(odom) > 2.0,
+        "two simulated seconds",
+    )
     module_client.wait(base.stands, "the base to stand after the last command")
     module_client.spin(0.3)
     path = [odom, *base.odom.messages]

@@ -14,8 +14,10 @@ from ros_client import RosClient
 @pytest.fixture(scope="module")
 def controlled_arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """A Franka without physics and its controller."""
-    module_suite.node("mock_sim", robots=["franka"])
-    module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm

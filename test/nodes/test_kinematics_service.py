@@ -99,9 +99,11 @@ class Kinematics:
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client):
     """A robot without physics, its controller, its frames, and the service."""
-    module_suite.node("mock_sim", robots=["franka"])
-    for executable in ("articulation_controller", "robot_state", "ik_service"):
-        module_suite.node(executable, robot="franka", use_sim_time=True)
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    common = {"robot": "franka", "use_sim_time": True}
+    module_suite.node("articulation_controller", **common, update_rate=100.0)
+    for executable in ("robot_state", "ik_service"):
+        module_suite.node(executable, **common)
     made = JointClient(module_client)
     made.wait_for()
     service, known = Kinematics(module_client), Codes.SUCCESS

@@ -41,13 +41,15 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def controller(module_suite):
     """The process of the joint controller."""
-    return module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    return module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
 
 
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client, controller):
     """A robot without physics, its controller and the planner."""
-    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
     made = JointClient(module_client)
     made.wait_for()

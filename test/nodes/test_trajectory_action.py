@@ -41,8 +41,10 @@ J1, J2, J7 = ARM[0], ARM[1], ARM[6]
 @pytest.fixture(scope="module")
 def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
     """A controller and a mock of its robot."""
-    sim = module_suite.node("mock_sim", robots=["franka"])
-    node = module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    sim = module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
+    node = module_suite.node(
+        "articulation_controller", robot="franka", use_sim_time=True, update_rate=100.0
+    )
     arm = JointClient(module_client)
     arm.wait_for()
     processes = {"sim": sim, "controller": node}

@@ -102,7 +102,7 @@ class Generator:
 
 @pytest.fixture(scope="module")
 def generator(module_suite: Any, module_client: RosClient) -> Generator:
-    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("mock_sim", robots=["franka"], update_rate=100.0)
     nodes = [
         ("articulation_controller", "joint_trajectory_controller"),
         ("trajectory_generator", "trajectory_generator"),
