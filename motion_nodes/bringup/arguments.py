@@ -58,6 +58,7 @@ ARGUMENTS = (
              "Height of the floor in the world [m]; auto: 0, lower for arms that reach below."),
     Argument("cameras", "",
              "Depth cameras, separated by ';': [NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]."),
+    Argument("detect", "false", "Detect the objects of tasks by the cameras.", YES_NO),
     Argument("policy", "",
              "Learned policies in place of joint controllers, separated by ';': "
              "[NAMESPACE:=]POLICY."),
@@ -144,6 +145,7 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         suction=text["suction"] == "true",
         objects=tuple(word.strip() for word in text["objects"].split(";") if word.strip()),
         cameras=tuple(word.strip() for word in text["cameras"].split(";") if word.strip()),
+        detect=text["detect"] == "true",
     )
 
 

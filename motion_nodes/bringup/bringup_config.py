@@ -87,6 +87,8 @@ class BringupConfig:
     cameras: tuple[str, ...] = ()
     """Depth cameras of arms, mapped for their planning scenes: in MuJoCo
     ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""
+    detect: bool = False
+    """Whether the cameras serve to detect the objects of tasks instead."""
 
     def __post_init__(self) -> None:
         """Check the values."""

@@ -21,6 +21,7 @@ from motion_nodes.ros.names import (
     BASE_NAVIGATOR,
     CONTROLLER_MANAGER,
     JOINT_CONTROLLER,
+    OBJECT_DETECTOR,
     OCCUPANCY_MAPPER,
     PLANNER,
     POLICY_CONTROLLER,
@@ -42,7 +43,10 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     Raises:
         RobotNotFound: for an unknown robot.
         InvalidDescription: for an unusable description.
+        InvalidConfig: objects are to be detected without a camera.
     """
+    if config.detect and not config.cameras:
+        raise InvalidConfig("detect needs a camera; add one (camera, cameras)", field="detect")
     placements = config.within_namespace
     robots = [load_description(place.robot) for place in placements]
     floor_height = _floor_height(config, robots)
@@ -155,11 +159,13 @@ def _robot_nodes(
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
-        tasks = framed | {
-            "detector": "/mujoco_sim/objects" if config.backend == "mujoco" else "",
-            "check_grasp": config.backend != "mock",
-            "placement": (place.x, place.y, place.yaw),
-        }
+        tasks = framed | {"check_grasp": config.backend != "mock"}
+        if config.detect and _depth_topics(config, place):
+            # In the base frame of the robot, or in odom.
+            tasks["detector"] = f"{OBJECT_DETECTOR}/objects"
+        else:
+            tasks["detector"] = "/mujoco_sim/objects" if config.backend == "mujoco" else ""
+            tasks["placement"] = (place.x, place.y, place.yaw)
         specs.append(_spec(config, "task_server", "task_server", place.namespace, tasks))
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, since it takes longest to configure.
@@ -171,7 +177,13 @@ def _robot_nodes(
         }
         specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, around))
         images = _depth_topics(config, place)
-        if images:
+        if images and config.detect:
+            seen = framed | {"depth_images": images}
+            if robot.base is not None:
+                odom = robot.description.frames.odom
+                seen["detection_frame"] = under(place.namespace, odom)
+            specs.append(_spec(config, "object_detector", OBJECT_DETECTOR, place.namespace, seen))
+        elif images:
             seen = framed | {"depth_images": images}
             specs.append(_spec(config, "occupancy_mapper", OCCUPANCY_MAPPER, place.namespace, seen))
     return specs

@@ -15,6 +15,7 @@ ALONE = (
     "trajectory_generator",
     "rmpflow_policy",
     "occupancy_mapper",
+    "object_detector",
     "policy_controller",
     "robot_driver",
 )

@@ -188,6 +188,10 @@ def up(
             "[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]; with real cameras [NAMESPACE/]NAME."
         ),
     ] = None,
+    detect: Annotated[
+        bool,
+        typer.Option(help="Detect the objects of tasks by the cameras (docs/object_detection.md)."),
+    ] = False,
     policies: Annotated[
         list[str] | None,
         typer.Option(
@@ -228,6 +232,7 @@ def up(
             suction=suction,
             objects=tuple(objects or ()),
             cameras=tuple(camera or ()),
+            detect=detect,
             policies=tuple(policies or ()),
             tasks=tasks,
         )

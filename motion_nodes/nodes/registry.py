@@ -20,6 +20,7 @@ NODES = {
     "ik_service": "IkServiceNode",
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
+    "object_detector": "ObjectDetectorNode",
     "occupancy_mapper": "OccupancyMapperNode",
     "policy_controller": "PolicyControllerNode",
     "rmpflow_policy": "RmpflowPolicyNode",

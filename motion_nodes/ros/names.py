@@ -31,6 +31,9 @@ REACTIVE_POLICY = "rmpflow_policy"
 OCCUPANCY_MAPPER = "occupancy_mapper"
 """Maps what a robot's cameras see, for its planning scene."""
 
+OBJECT_DETECTOR = "object_detector"
+"""Reports the objects that a robot's cameras see, for its tasks."""
+
 OCTOMAP_CLEARED = "octomap_cleared"
 """Published when a client clears the octomap of a planning scene."""
 

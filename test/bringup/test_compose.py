@@ -174,6 +174,25 @@ def test_cameras_are_simulated_and_mapped_for_their_robots():
         config("franka", backend="mock", objects=("box",))
 
 
+def test_cameras_detect_the_objects_of_tasks():
+    word = ("a/camera:=panda_link0@1,0,1",)
+    specs = nodes_for(
+        config("a:=franka@1,2,0.5", "b:=franka@3,0,0", tasks=True, cameras=word, detect=True)
+    )
+    found = {spec.full_name: spec for spec in specs}
+    detector = found["/a/object_detector"]
+    assert detector.stands_alone
+    assert detector.parameters["depth_images"] == ["camera/depth/image_rect_raw"]
+    assert "/a/occupancy_mapper" not in found
+    # Its objects are in the base frame; those of the simulation are in the world.
+    assert found["/a/task_server"].parameters["detector"] == "object_detector/objects"
+    assert "placement" not in found["/a/task_server"].parameters
+    assert found["/b/task_server"].parameters["detector"] == "/mujoco_sim/objects"
+    assert found["/b/task_server"].parameters["placement"] == (3.0, 0.0, 0.0)
+    with pytest.raises(InvalidConfig, check=about("detect")):
+        nodes_for(config("a:=franka", detect=True))
+
+
 def test_scene_bodies_are_for_mujoco():
     specs = nodes_for(config("franka", scene_bodies=True, floor_height=0.2))
     simulation = next(spec for spec in specs if spec.is_simulation)

@@ -39,6 +39,7 @@ def test_every_argument_has_an_effect():
         "suction": "true",
         "objects": "box:=box:0.1,0.1,0.1:1.5@1,0,0.05; ball:=sphere:0.05:0.1@1,1,0.05",
         "cameras": "camera:=panda_link0@1,0,1",
+        "detect": "true",
         "policy": "go2",
         "tasks": "true",
     }

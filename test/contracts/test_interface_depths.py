@@ -41,7 +41,7 @@ def test_quality_of_service_with_depth(ros, entry, tmp_path):
                      "-p", "cameras:=['r/camera:=panda_link0@1,0,1']"]  # fmt: skip
     else:
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
-        if executable == "occupancy_mapper":
+        if executable in ("occupancy_mapper", "object_detector"):
             args += ["-p", "depth_images:=['camera/depth/image_rect_raw']"]
         if executable == "policy_controller":
             args += ["-p", f"policy:={write_standing_policy(tmp_path)}"]

@@ -318,6 +318,10 @@ class LockstepArm:
     def now(self) -> float:
         return self.world.time
 
+    @property
+    def reported_at(self) -> float:
+        return self.world.time
+
     def detects(self, name: str) -> bool:
         return self.detector
 

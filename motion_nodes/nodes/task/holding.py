@@ -33,6 +33,8 @@ TRAIL = 2.0
 """Max age of a detection [s]."""
 FRESH_TIMEOUT = 5.0
 """Max time until an object is detected again [s]."""
+HIDDEN_TIMEOUT = 1.0
+"""Max time until an object is detected that a working detector reports as it was before [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,13 +229,20 @@ class Holding:
         return body.X_LO
 
     def _fresh(self, name: str) -> Work:
-        """Return an object as it is detected from now on; None without a detector."""
-        since = self._objects.now()
-        while self._objects.detects(name):
-            seen = self._objects.detected(name)
+        """Return an object as it is detected from now on; None without a detector.
+
+        None also if a detector that works reports it with an older stamp: the robot hides it.
+        """
+        objects = self._objects
+        since = objects.now()
+        while objects.detects(name):
+            seen = objects.detected(name)
             if seen is not None and seen.stamp > since:
                 return seen
-            if self._objects.now() > since + FRESH_TIMEOUT:
+            now = objects.now()
+            if seen is not None and now > since + HIDDEN_TIMEOUT and objects.reported_at > since:
+                return None
+            if now > since + FRESH_TIMEOUT:
                 raise SkillFailed(f"'{name}' is no longer detected")
             yield
         return None

@@ -79,6 +79,8 @@ class ObservedObjects:
         self._once_detected: set[str] = set()
         self.ambiguous: tuple[str, ...] = ()
         """Names that several of the newest detections have; none of these is used."""
+        self.reported_at = -math.inf
+        """Time of the newest message of the detector [s]."""
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
         self._composites: dict[str, CompositeObject] = {}
@@ -220,6 +222,7 @@ class ObservedObjects:
         if X_WB is None:
             return
         X_BW, self._detected = inverse(X_WB), {}
+        self.reported_at = self.now()
         counts = Counter(marker.ns for marker in message.markers)
         self.ambiguous = tuple(sorted(name for name, count in counts.items() if count > 1))
         for name in self.ambiguous:

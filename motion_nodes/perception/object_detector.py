@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects in point clouds: support plane, clusters above it, a shape for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import ConvexHull, QhullError
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array
+from motion_nodes.perception.detector_settings import DetectorSettings
+from motion_nodes.perception.point_clusters import clusters
+from motion_nodes.perception.shape_fits import Shape, extents, fit_shape
+from motion_nodes.perception.support_plane import support_plane
+
+LEVELS = 3
+"""Number of heights that are tried as the top of an object with others on it."""
+ON_TOP = 0.9
+"""Share of the points above such a top that must be over it."""
+STACKED = 4
+"""Max number of objects on top of each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Detection:
+    """An object that was found in a cloud."""
+
+    shape: Shape
+    X_WO: Array
+    """Pose of its centre in the frame of the cloud, shape (4, 4)."""
+    points: int
+    """Number of its points."""
+    error: float
+    """Root mean square of their distances from its surface [m]."""
+
+
+class ObjectDetector:
+    """Finds what stands on a horizontal plane."""
+
+    def __init__(self, settings: DetectorSettings | None = None) -> None:
+        """Create it with settings."""
+        self.settings = settings or DetectorSettings()
+        self.reason = ""
+        """Why the last cloud had no objects; empty if it had some."""
+
+    def relevant(self, points: ArrayLike, without: ArrayLike | None = None) -> Array:
+        """Return the points in the region, shape (m, 3).
+
+        Args:
+            points: in a frame with z upwards [m], shape (n, 3); those that are not finite are
+                ignored.
+            without: spheres whose points are ignored, such as those of the robot: centre and radius
+                [m], shape (s, 4).
+
+        Raises:
+            InvalidCommand: points or spheres of another shape.
+        """
+        cloud = np.asarray(points, np.float64)
+        if cloud.ndim != 2 or cloud.shape[1] != 3:
+            raise InvalidCommand(f"points have the shape {cloud.shape}; (n, 3) is needed")
+        chosen = self.settings
+        cloud = cloud[:: max(1, -(-len(cloud) // chosen.max_points))]
+        # NaN is in no region.
+        inside = (cloud >= chosen.region_min) & (cloud <= chosen.region_max)
+        return _outside(cloud[inside.all(axis=1)], without)
+
+    def detect(self, points: ArrayLike, without: ArrayLike | None = None) -> list[Detection]:
+        """Return the objects in a cloud, those with most points first.
+
+        Arguments and errors are those of :meth:`relevant`.
+        """
+        chosen, cloud = self.settings, self.relevant(points, without)
+        if len(cloud) < chosen.min_points:
+            self.reason = f"only {len(cloud)} points are within the region"
+            return []
+        X_WP = support_plane(cloud, chosen)
+        if X_WP is None:
+            self.reason = "there is no horizontal plane with enough points"
+            return []
+        local = (cloud - X_WP[:3, 3]) @ X_WP[:3, :3]
+        above = local[local[:, 2] > chosen.min_height]
+        found = sorted(self._objects(above, X_WP), key=lambda each: -each.points)
+        self.reason = "" if found else "nothing stands on the plane"
+        return found
+
+    # ---- inside
+
+    def _objects(self, above: Array, X_WP: Array, depth: int = 0) -> Iterator[Detection]:
+        """Yield the objects on a plane.
+
+        Args:
+            above: points over it, in its frame [m], shape (n, 3).
+            X_WP: pose of its frame, shape (4, 4).
+            depth: number of objects below it.
+        """
+        chosen = self.settings
+        for index in clusters(above, chosen.cluster_distance):
+            if len(index) < chosen.min_points:
+                return
+            part = above[index]
+            top = self._top_with_more(part) if depth < STACKED else None
+            if top is None:
+                yield from self._fitted(part, X_WP)
+                continue
+            high = part[:, 2] > top + chosen.min_height
+            yield from self._fitted(part[~high], X_WP)
+            X_WT = np.array(X_WP)
+            X_WT[:3, 3] += top * X_WP[:3, 2]
+            yield from self._objects(part[high] - (0.0, 0.0, top), X_WT, depth + 1)
+
+    def _fitted(self, points: Array, X_WP: Array) -> Iterator[Detection]:
+        fit = fit_shape(points)
+        if fit is not None and extents(fit.shape).max() <= self.settings.max_size:
+            yield Detection(fit.shape, X_WP @ fit.X_PO, len(points), fit.error)
+
+    def _top_with_more(self, points: Array) -> float | None:
+        """Return the height of a horizontal top in a cluster that carries other objects [m]."""
+        chosen, z = self.settings, points[:, 2]
+        edges = np.arange(z.min(), z.max() + chosen.plane_tolerance, chosen.plane_tolerance)
+        counts, _ = np.histogram(z, edges) if len(edges) > 1 else (np.zeros(0, int), None)
+        for k in np.argsort(counts)[::-1][:LEVELS].tolist():
+            if counts[k] < chosen.min_points:
+                break
+            level = float(np.median(z[(z >= edges[k]) & (z <= edges[k + 1])]))
+            over = points[z > level + chosen.min_height, :2]
+            if len(over) < chosen.min_points:
+                continue
+            try:
+                hull = ConvexHull(points[np.abs(z - level) <= chosen.plane_tolerance, :2])
+            except QhullError:
+                continue
+            normals, offsets = hull.equations[:, :2], hull.equations[:, 2]
+            covered = (over @ normals.T + offsets <= 1e-3).all(axis=1)
+            # In a plane, the volume of a hull is its area.
+            if hull.volume >= chosen.min_support and covered.mean() >= ON_TOP:
+                return level
+        return None
+
+
+def _outside(points: Array, spheres: ArrayLike | None) -> Array:
+    """Return the points outside of spheres.
+
+    Raises:
+        InvalidCommand: spheres of another shape than (s, 4).
+    """
+    if spheres is None:
+        return points
+    given = np.asarray(spheres, np.float64)
+    if given.ndim != 2 or given.shape[1] != 4:
+        raise InvalidCommand(f"spheres have the shape {given.shape}; (s, 4) is needed")
+    kept = np.ones(len(points), bool)
+    for x, y, z, radius in given:
+        kept &= ((points - (x, y, z)) ** 2).sum(axis=1) > radius * radius
+    return points[kept]

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The object detector with images and clouds over DDS: what it publishes, and what it refuses.
+
+The node is in the process of the test, which calls its cycles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nodes.test_occupancy_mapper import EYE, FRANKA, PINHOLE, Cameras
+from perception.boxes_seen import depth_of
+from visualization_msgs.msg import Marker, MarkerArray
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.nodes.object_detector import ObjectDetectorNode
+from motion_nodes.perception.depth_camera import DepthProjection
+from motion_nodes.scene.scene import AttachedBody, Scene, world_object
+
+FLOOR = [(-2.0, -2.0, -0.1), (2.0, 2.0, 0.0)]
+CUBE = [(0.6, 0.2, 0.0), (0.68, 0.28, 0.08)]
+CRATE = [(0.6, -0.3, 0.0), (0.75, -0.1, 0.06)]
+
+
+def seen(*boxes: list) -> np.ndarray:
+    return depth_of(np.array([FLOOR, *boxes]), EYE, PINHOLE)
+
+
+class Detector:
+    """The node and what it publishes."""
+
+    def __init__(self, client) -> None:
+        args = ["--ros-args", "-r", "__node:=object_detector", "-p", "robot:=franka"]
+        for name, value in (
+            ("depth_images", "['/left/image']"), ("point_clouds", "['/right/points']"),
+            ("models", "['red_cube:=box:0.08,0.08,0.08']"), ("max_age", "30.0"),
+        ):  # fmt: skip
+            args += ["-p", f"{name}:={value}"]
+        self.node = ObjectDetectorNode(ros_args=args)
+        self.node.trigger_configure()
+        assert self.node.failure is None
+        self.cameras = Cameras(client)
+        self.client = client
+        self.heard = client.listen(MarkerArray, "/object_detector/objects")
+
+    def until(self, publish, condition) -> None:
+        def cycle() -> bool:
+            self.node.tick(0.1)
+            return condition()
+
+        self.client.repeat(publish, cycle, "the detector", within=60.0)
+
+    @property
+    def found(self) -> dict[str, Marker]:
+        return {m.ns: m for m in self.heard.newest.markers} if self.heard else {}
+
+
+@pytest.fixture(scope="module")
+def detector(ros, module_client):
+    made = Detector(module_client)
+    made.until(made.cameras.state, lambda: made.node._state.received)
+    yield made
+    made.node.destroy_node()
+
+
+def test_objects_in_images_and_clouds_have_poses_names_and_stamps(detector) -> None:
+    cameras = detector.cameras
+    detector.until(lambda: cameras.show(seen(CUBE, CRATE)), lambda: len(detector.found) == 2)
+    cube, crate = detector.found["red_cube"], detector.found["object_1"]
+    assert cube.header.frame_id == "panda_link0"
+    assert cube.header.stamp.sec > 0
+    assert (cube.type, crate.type) == (Marker.CUBE, Marker.CUBE)
+    at = cube.pose.position
+    assert (at.x, at.y, at.z) == pytest.approx((0.64, 0.24, 0.04), abs=0.01)
+    assert cube.scale.x == pytest.approx(0.08)
+    at = crate.pose.position
+    assert (at.x, at.y, at.z) == pytest.approx((0.675, -0.2, 0.03), abs=0.012)
+    assert sorted((crate.scale.x, crate.scale.y)) == pytest.approx((0.15, 0.2), abs=0.02)
+    points = DepthProjection(PINHOLE).points(seen(CUBE))
+    points[::7] = np.nan
+    detector.node.activate()
+    detector.until(lambda: cameras.show_points(points), lambda: set(detector.found) == {"red_cube"})
+
+
+def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None:
+    cameras, node = detector.cameras, detector.node
+    node.activate()
+    detector.until(lambda: cameras.show(seen(CUBE)), lambda: "red_cube" in detector.found)
+    detector.until(lambda: cameras.show(seen()), lambda: not detector.found)
+    detector.until(lambda: cameras.show(seen(CUBE)), lambda: "red_cube" in detector.found)
+    before = detector.found["red_cube"]
+    # It is in the hand, which moves away with it: its pose is that of the hand, its time the last.
+    link, q = "panda_hand", FRANKA.home
+    X_BL = Kinematics(FRANKA.tree, FRANKA.joint_names, base="panda_link0").pose(q, link)
+    X_LO = from_xyz_rpy((0.0, 0.0, 0.1))
+    body = AttachedBody("red_cube", link, X_LO, world_object("red_cube", Box((0.08,) * 3)).parts)
+    detector.heard.clear()
+    node._follower.world.replace(Scene(attached={"red_cube": body}))
+    detector.until(lambda: cameras.show(seen()), lambda: "red_cube" in detector.found)
+    carried = detector.found["red_cube"]
+    assert carried.header.stamp == before.header.stamp
+    at = carried.pose.position
+    assert (at.x, at.y, at.z) == pytest.approx((X_BL @ X_LO)[:3, 3], abs=1e-3)
+    # It was let go, and is still between the fingers.
+    node._follower.world.replace(Scene())
+    detector.heard.clear()
+    detector.until(lambda: cameras.show(seen()), lambda: "red_cube" in detector.found)
+    assert detector.found["red_cube"].pose == carried.pose
+
+
+def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:
+    cameras, node = detector.cameras, detector.node
+    node.activate()
+    left, right = node._cameras[1], node._cameras[0]
+    detector.until(lambda: cameras.show(seen(CUBE), frame="moon"), lambda: "moon" in left.fault)
+    cameras.lag = -5.0
+    detector.until(lambda: cameras.show(seen(CUBE)), lambda: "future" in left.fault)
+    cameras.lag = 0.0
+    detector.until(
+        lambda: cameras.show_points(np.full((50, 3), np.nan, np.float32)),
+        lambda: "0 points" in node._detector.reason,
+    )
+    assert not right.fault
+    assert node.check(node.params) is None
+
+
+def test_models_that_cannot_be_are_refused_at_the_start(ros) -> None:
+    node = ObjectDetectorNode(
+        ros_args=[
+            "--ros-args",
+            "-r",
+            "__node:=of_no_models",
+            "-p",
+            "robot:=franka",
+            "-p",
+            "models:=['cube:=box:1']",
+        ]
+    )
+    try:
+        node.trigger_configure()
+        assert "cube:=box:1" in str(node.failure)
+    finally:
+        node.destroy_node()
