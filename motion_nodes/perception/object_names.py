@@ -161,7 +161,7 @@ def fitted_model(shape: Shape, seen: Detection) -> tuple[float, Detection] | Non
     It stands where the detected shape does. None if it is not of that size.
     """
     size, own = extents(seen.shape), extents(shape)
-    best, order = np.inf, (0, 1, 2)
+    best, order = np.inf, tuple(range(3))
     for each in itertools.permutations(range(3)):
         difference = float(np.abs(own[list(each)] - size).max())
         if difference < best - 1e-9:
