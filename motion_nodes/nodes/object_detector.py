@@ -48,7 +48,7 @@ SHOWN_FOR = 1.0
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class CameraView:
     """What one camera saw last, in the detection frame."""
 
     stamp: float
@@ -105,7 +105,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             *(CameraInput(self, topic, depth=True) for topic in params.depth_images if topic),
         ]
         self._out = self.advertise(MarkerArray, "~/objects")
-        self._seen: dict[str, Seen] = {}
+        self._seen: dict[str, CameraView] = {}
         self._found: dict[str, tuple[float, Detection]] = {}
         self._duration = 0.0
 
@@ -194,7 +194,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         camera.done()
         return True
 
-    def _seen_in(self, view: View) -> Seen:
+    def _seen_in(self, view: View) -> CameraView:
         """Return what an image shows.
 
         Raises:
@@ -213,7 +213,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         spheres[:, :3] = spheres[:, :3] @ X_DB[:3, :3].T + X_DB[:3, 3]
         spheres[:, 3] += self.params.robot_padding
         points = np.asarray(view.points, np.float64) @ X_DC[:3, :3].T + X_DC[:3, 3]
-        return Seen(stamp, self._detector.relevant(points, spheres), X_DC[:3, 3], spheres)
+        return CameraView(stamp, self._detector.relevant(points, spheres), X_DC[:3, 3], spheres)
 
     def _detect(self) -> None:
         """Search the points of all cameras, and publish the objects."""
