@@ -26,7 +26,13 @@ JOINED = {"trajectory_generator": "rrt_planner"}
 """Executables that share the process of another one of their robot: both serve requests, and have
 no loop that the other could delay. A process less saves 50 MB and some percent of a processor."""
 
-WITHOUT_MOTION = ("robot_state", "ik_service", "controller_manager", "browser_viewer")
+WITHOUT_MOTION = (
+    "robot_state",
+    "ik_service",
+    "controller_manager",
+    "browser_viewer",
+    "object_detector",
+)
 """Executables whose loss does not affect active motions."""
 
 CONTAINER = "container"

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Object detector: depth cameras to the objects of tasks.
 
-The loop takes the newest image of each camera, with the poses of camera and robot at its stamp, and
-searches the points of all cameras together. The robot and what it carries are left out. An object
-that the robot hides, or is close to, is reported as it was seen last, with the stamp of that time.
+The loop takes the newest image of each camera, with the poses of camera and robot at its stamp; a
+thread searches the points of all cameras together. The robot and what it carries are left out. An
+object that the robot hides, or is close to, is reported as it was seen last, with the stamp of that
+time.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from geometry_msgs.msg import Vector3
+from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -49,16 +53,25 @@ SHOWN_FOR = 1.0
 
 @dataclass(frozen=True, eq=False)
 class CameraView:
-    """What one camera saw last, in the detection frame."""
+    """What one camera saw last."""
 
     stamp: float
     """[s]"""
-    points: Array
-    """[m], shape (n, 3)"""
-    eye: Array
-    """Position of the camera [m], shape (3,)."""
+    points: NDArray[np.float32]
+    """In its frame [m], shape (n, 3)."""
+    X_DC: Array
+    """Its pose in the detection frame, shape (4, 4)."""
     spheres: Array
-    """Those of the robot then [m], shape (s, 4)."""
+    """Those of the robot then, in the detection frame [m], shape (s, 4)."""
+
+    @property
+    def eye(self) -> Array:
+        """Position of the camera [m], shape (3,)."""
+        return self.X_DC[:3, 3]
+
+
+Objects = dict[str, tuple[float, Detection]]
+"""By name, each with the time when it was seen [s]."""
 
 
 class ObjectDetectorNode(RobotNode[DetectorParams]):
@@ -86,7 +99,6 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         params, robot = self.params, self.robot
         self._detector = ObjectDetector(settings_from(params, DetectorSettings))
         self._models = parse_models(params.models)
-        self._names = ObjectNames(self._models)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         self._kinematics = kinematics
@@ -106,11 +118,17 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         ]
         self._out = self.advertise(MarkerArray, "~/objects")
         self._seen: dict[str, CameraView] = {}
-        self._found: dict[str, tuple[float, Detection]] = {}
+        self._found: Objects = {}
+        self._names = ObjectNames(self._models)
+        self._unsearched = False
+        self._thread = ThreadPoolExecutor(1, "detector")
+        self._search: Future[Objects] | None = None
         self._duration = 0.0
 
     def release(self) -> None:
         """Destroy the subscriptions."""
+        if self._follower is not None:
+            self._thread.shutdown()
         for part in (self._follower, self._tree):
             if part is not None:
                 part.destroy()
@@ -131,8 +149,16 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         follower.update()
         self._update_attached(follower.world.scene)
         new = [self._take(camera) for camera in self._cameras]
-        if any(new):
-            self._detect()
+        self._unsearched |= any(new)
+        if self._search is not None and self._search.done():
+            self._found, self._search = self._search.result(), None
+            self._out.publish(self._message())
+        if self._unsearched and self._search is None:
+            recent = [s for s in self._seen.values() if self.now() - s.stamp <= self.params.max_age]
+            self._unsearched = False
+            if recent:
+                given = (recent, self._carried(), self._names, self._found)
+                self._search = self._thread.submit(self._searched, *given)
 
     def parameters_changed(self, params: DetectorParams) -> None:
         """Apply new settings from the next image on."""
@@ -163,6 +189,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     def _forget(self) -> None:
         self._seen, self._found, self._names = {}, {}, ObjectNames(self._models)
+        self._search = None  # its result would be outdated
         for camera in self._cameras:
             camera.restart()
 
@@ -212,34 +239,47 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         spheres = self._checker.sphere_positions(q)
         spheres[:, :3] = spheres[:, :3] @ X_DB[:3, :3].T + X_DB[:3, 3]
         spheres[:, 3] += self.params.robot_padding
-        points = np.asarray(view.points, np.float64) @ X_DC[:3, :3].T + X_DC[:3, 3]
-        return CameraView(stamp, self._detector.relevant(points, spheres), X_DC[:3, 3], spheres)
+        return CameraView(stamp, view.points, X_DC, spheres)
 
-    def _detect(self) -> None:
-        """Search the points of all cameras, and publish the objects."""
-        begin, now = time.monotonic(), self.now()
-        recent = [s for s in self._seen.values() if now - s.stamp <= self.params.max_age]
-        if not recent:
-            return
-        eyes, newest = [s.eye for s in recent], max(recent, key=lambda s: s.stamp)
-        cloud = np.concatenate([s.points for s in recent])
+    def _searched(
+        self,
+        views: Sequence[CameraView],
+        carried: Mapping[str, Array],
+        names: ObjectNames,
+        before: Objects,
+    ) -> Objects:
+        """Return the objects in the points of all cameras; in the thread.
+
+        Args:
+            views: of the cameras.
+            carried: poses of what the robot holds, shape (4, 4) each.
+            names: of objects.
+            before: objects that were found before.
+        """
+        begin, newest = time.monotonic(), max(views, key=lambda view: view.stamp)
+        detector, eyes = self._detector, [view.eye for view in views]
+        parts = [
+            detector.relevant(
+                view.points.astype(np.float64) @ view.X_DC[:3, :3].T + view.eye, view.spheres
+            )
+            for view in views
+        ]
         whole = [
             each
-            for each in self._detector.detect(cloud)
+            for each in detector.detect(np.concatenate(parts))
             if not hidden(each.shape, each.X_WO, eyes, newest.spheres)
         ]
-        carried = self._carried()
         # An object of a merged cloud is as old as the oldest of its images.
-        stamp = min(s.stamp for s in recent)
-        found = {n: (stamp, e) for n, e in self._names.named(whole, stamp, carried).items()}
-        for name, (at, each) in self._found.items():
+        stamp = min(view.stamp for view in views)
+        found = {n: (stamp, e) for n, e in names.named(whole, stamp, carried).items()}
+        for name, (at, each) in before.items():
             moved = replace(each, X_WO=carried.get(name, each.X_WO))
             if name not in found and (
                 name in carried or hidden(moved.shape, moved.X_WO, eyes, newest.spheres)
             ):
                 found[name] = (at, moved)
-        self._found, self._duration = found, time.monotonic() - begin
-        self._out.publish(self._message())
+        self._duration = time.monotonic() - begin
+        return found
 
     def _carried(self) -> dict[str, Array]:
         """Return the poses of attached objects in the detection frame, shape (4, 4) each."""

@@ -21,6 +21,8 @@ LEVELS = 3
 """Number of heights that are tried as the top of an object with others on it."""
 ON_TOP = 0.9
 """Share of the points above such a top that must be over it."""
+_CHUNK = 20_000
+"""Number of points whose distances from all spheres are computed at once."""
 STACKED = 4
 """Max number of objects on top of each other."""
 
@@ -152,7 +154,15 @@ def _outside(points: Array, spheres: ArrayLike | None) -> Array:
     given = np.asarray(spheres, np.float64)
     if given.ndim != 2 or given.shape[1] != 4:
         raise InvalidCommand(f"spheres have the shape {given.shape}; (s, 4) is needed")
-    kept = np.ones(len(points), bool)
-    for x, y, z, radius in given:
-        kept &= ((points - (x, y, z)) ** 2).sum(axis=1) > radius * radius
+    low, high = given[:, :3] - given[:, 3:], given[:, :3] + given[:, 3:]
+    if not len(given):
+        return points
+    close = ((points >= low.min(axis=0)) & (points <= high.max(axis=0))).all(axis=1)
+    near, kept = points[close], np.ones(len(points), bool)
+    centres, beyond = given[:, :3], (given[:, :3] ** 2).sum(axis=1) - given[:, 3] ** 2
+    outside = [
+        ((part**2).sum(axis=1)[:, None] - 2.0 * part @ centres.T + beyond > 0.0).all(axis=1)
+        for part in np.array_split(near, 1 + len(near) // _CHUNK)
+    ]
+    kept[close] = np.concatenate(outside)
     return points[kept]

@@ -53,8 +53,10 @@ def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
         if near.sum() < max(settings.min_points, MIN_SHARE * len(points)):
             return None
         chosen = points[near]
-        terms = np.column_stack((-chosen[:, :2], np.ones(len(chosen))))
-        plane = np.linalg.lstsq(terms, chosen[:, 2], rcond=None)[0]
+        centre = chosen.mean(axis=0)
+        local = chosen - centre
+        slope = np.linalg.lstsq(local[:, :2].T @ local[:, :2], local[:, :2].T @ local[:, 2])[0]
+        plane = np.array((-slope[0], -slope[1], centre[2] - slope @ centre[:2]))
     if math.hypot(plane[0], plane[1]) > math.tan(settings.plane_tilt):
         return None
     return _frame(plane)
