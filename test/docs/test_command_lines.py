@@ -46,6 +46,7 @@ NEEDS_ANOTHER_SUITE = {
     "surface_gripper": "MuJoCo with an object",
     "task_server": "an option of the bring-up; test_task_server sends the same",
     "estimate_payload": "measured efforts, which the mock has not",
+    "object_detector": "a camera; test_object_detector hears the same",
     "topic hz": "does not end by itself",
 }
 """Parts of lines that are not typed beside a Franka without physics, and what they need."""

@@ -103,6 +103,14 @@ def test_noise_holes_and_wrong_pixels_neither_hide_nor_invent_objects() -> None:
             assert min(np.linalg.norm(f.X_WO[:3, 3] - each[1][:3, 3]) for f in found) < 0.008
 
 
+def test_the_noise_of_a_wide_top_is_no_object_on_it() -> None:
+    rng = np.random.default_rng(4)
+    depth = depth_of([TABLE, at(Box((0.2, 0.2, 0.1)), 0.5, -0.1)])
+    for _ in range(20):
+        seen = depth + 0.0015 * rng.normal(size=depth.shape)
+        assert len(ObjectDetector().detect(cloud(seen))) == 1
+
+
 def test_what_stands_on_a_box_is_an_object_of_its_own() -> None:
     shelf = at(Box((0.2, 0.2, 0.1)), 0.5, 0.0, 0.2)
     truth = [shelf, at(CUBE, 0.5, 0.02, 0.5, on=0.1), at(CUBE, 0.3, 0.2)]
