@@ -25,6 +25,8 @@ RECOVERY = 60.0
 """[s] Timeout of all nodes to be active, and of all robots to move, after a fault was healed."""
 REST = 15.0
 """[s] Timeout of the robots to come to rest once nothing is commanded."""
+MOTION = 5.0
+"""[s] Timeout of a trajectory of 1 s, in ROS time, which is slow where processor time is scarce."""
 STILL = 0.4
 """[s] A robot that has not moved for so long rests."""
 RESULT = 20.0
@@ -258,9 +260,11 @@ class Campaign:
             moved = bool(self._ask()[space]["still"] < 0.2)
             work.end()
             return moved
-        end = time.monotonic() + 5.0
+        begun, end = self._ask()[space]["time"], time.monotonic() + RECOVERY
         while work.outcome is None and time.monotonic() < end:
-            self.scene.client.spin(0.02)
+            self._work(work, 0.1)
+            if self._ask()[space]["time"] - begun > MOTION:
+                break
         if not work.succeeded:
             self.scene.client.spin(0.2)
         return work.succeeded
