@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+from collections.abc import Iterator
 from pathlib import Path
 
 _MADV_DONTNEED = 4
@@ -20,14 +21,25 @@ _MIN_SIZE = 1 << 20
 def unmap_code() -> None:
     """Unmap the pages of this process's code; those in use return at their next execution.
 
-    Only mappings of files that are executable and not writable, of which no page can have been
-    changed. Does nothing where the system has no such mappings.
+    Only mappings of files that are executable and not writable, and of which no page was changed
+    (relocated, or by a debugger). Does nothing where the system does not tell.
     """
     with contextlib.suppress(OSError):
         libc = ctypes.CDLL(None, use_errno=True)
         libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            span, permissions, _, _, inode, *_ = line.split()
-            begin, end = (int(text, 16) for text in span.split("-"))
-            if permissions == "r-xp" and inode != "0" and end - begin >= _MIN_SIZE:
+        for begin, end in _unchanged_code(Path("/proc/self/smaps").read_text()):
+            if end - begin >= _MIN_SIZE:
                 libc.madvise(begin, end - begin, _MADV_DONTNEED)
+
+
+def _unchanged_code(smaps: str) -> Iterator[tuple[int, int]]:
+    """Yield first and last address + 1 of mapped code without changed pages."""
+    span: tuple[int, int] | None = None
+    for line in smaps.splitlines():
+        key, *words = line.split()
+        if not key.endswith(":"):
+            permissions, _, _, inode, *_ = words
+            begin, end = (int(text, 16) for text in key.split("-"))
+            span = (begin, end) if permissions == "r-xp" and inode != "0" else None
+        elif span is not None and key == "Anonymous:" and words[0] == "0":
+            yield span

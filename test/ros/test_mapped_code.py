@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motion_nodes.ros.mapped_code import unmap_code
+from motion_nodes.ros.mapped_code import _unchanged_code, unmap_code
 
 
 def resident_code() -> int:
@@ -29,3 +29,13 @@ def test_unmapped_code_returns_when_it_is_executed():
     unmap_code()
     assert resident_code() < 0.8 * before
     assert np.array_equal(np.linalg.inv(matrix), inverse)
+
+
+def test_changed_code_stays():
+    smaps = (
+        "1000-3000 r-xp 00000000 fe:00 12 /lib/a.so\nAnonymous:             0 kB\n"
+        "3000-4000 r-xp 00000000 fe:00 13 /lib/relocated.so\nAnonymous:             4 kB\n"
+        "4000-5000 rw-p 00000000 fe:00 13 /lib/data.so\nAnonymous:             0 kB\n"
+        "5000-6000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n"
+    )
+    assert list(_unchanged_code(smaps)) == [(0x1000, 0x3000)]
