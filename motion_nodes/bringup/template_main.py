@@ -27,7 +27,13 @@ from motion_nodes.bringup.process_template import die_with_parent
 from motion_nodes.ros.mapped_code import unmap_code
 
 SHARED = ("numpy", "rclpy", "rclpy.action", "rosidl_generator_py", "motion_nodes.ros.run")
-LATER = {"motion_nodes.scene.convex_pieces": ("scipy.sparse.csgraph", "scipy.spatial")}
+LATER = {
+    "motion_nodes.scene.convex_pieces": ("scipy.sparse.csgraph", "scipy.spatial"),
+    "motion_nodes.rmpflow.standing_obstacles": (
+        "motion_nodes.kernels.collision.path_sweep",
+        "motion_nodes.scene.dae_file",
+    ),
+}
 """Modules that a module imports when it is first used: shared, if imported here."""
 REQUEST_ROOM = 1 << 18
 _ARG_START, _ARG_END = 47, 48  # fields of /proc/PID/stat, from 0
@@ -72,6 +78,11 @@ def import_modules(names: Sequence[str]) -> None:
     for name in [late for known, lates in LATER.items() if known in sys.modules for late in lates]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    for package in [
+        name.removesuffix(".msg") for name in sys.modules if name.endswith("_msgs.msg")
+    ]:
+        with contextlib.suppress(Exception):  # libraries with the C types of messages
+            importlib.import_module(f"{package}.{package}_s__rosidl_typesupport_c")
     numba: Any = sys.modules.get("numba.core.registry")
     if numba is not None:
         # What Numba loads before the first kernel: half a second of a processor, 18 MB.
