@@ -179,14 +179,24 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def tick(self, dt: float) -> None:
         """Update the planning scene; publish it, plans and markers."""
         self.scenes.tick()
-        while self._to_show:
-            start, trajectory, planned = self._to_show.popleft()
-            self._display.publish(display_message(self.robot.tree.name, start, [trajectory]))
-            if planned is not None:
-                self._markers.show(planned)
+        self._show_plans()
         self._markers.tick(self._marker_checker, self.scenes.world.scene)
         if self.scenes.quiet:
             self.idle(IDLE_RATE)
+
+    def _show_plans(self) -> None:
+        """Publish plans for display; the newest one waits for the first subscriber.
+
+        Requests would share the interpreter with messages that nobody receives.
+        """
+        watched = self._display.get_subscription_count() > 0 or self._markers.watched
+        while len(self._to_show) > (0 if watched else 1):
+            start, trajectory, planned = self._to_show.popleft()
+            if not watched:
+                continue
+            self._display.publish(display_message(self.robot.tree.name, start, [trajectory]))
+            if planned is not None:
+                self._markers.show(planned)
 
     def halt(self) -> None:
         """Stop planning and execution."""

@@ -63,17 +63,7 @@ class JointSpace:
             UnknownJoint: a joint that the robot does not have.
             InvalidConfig: weights of wrong length or sign.
         """
-        limits = robot.limits.select(joints)
-        kinds = [robot.tree.joint(name).kind for name in joints]
-        return cls(
-            tuple(joints),
-            limits.lower,
-            limits.upper,
-            np.array([k is JointKind.CONTINUOUS for k in kinds], bool)
-            & np.isinf(limits.upper - limits.lower),
-            np.array([k is JointKind.PRISMATIC for k in kinds], bool),
-            np.empty(0) if weights is None else np.asarray(weights, float),
-        )
+        return _space(robot, tuple(joints)) if weights is None else _new(robot, joints, weights)
 
     @functools.cached_property
     def diagonal(self) -> float:
@@ -168,3 +158,21 @@ class JointSpace:
                 f"{what} holds numbers that are not finite: {array.tolist()} ({names}).", field=what
             )
         return array
+
+
+def _new(robot: Robot, joints: Sequence[str], weights: ArrayLike | None = None) -> JointSpace:
+    limits = robot.limits.select(joints)
+    kinds = [robot.tree.joint(name).kind for name in joints]
+    return JointSpace(
+        tuple(joints),
+        limits.lower,
+        limits.upper,
+        np.array([k is JointKind.CONTINUOUS for k in kinds], bool)
+        & np.isinf(limits.upper - limits.lower),
+        np.array([k is JointKind.PRISMATIC for k in kinds], bool),
+        np.empty(0) if weights is None else np.asarray(weights, float),
+    )
+
+
+_space = functools.lru_cache(maxsize=64)(_new)
+"""Each plan needs the space of its joints several times."""

@@ -106,7 +106,7 @@ class CollisionChecker:
         self._numpy: GenericChecks | None = None
         self._compiled = CompiledChecks(robot, self.joint_names)
         self._table: CollisionTable | None = None
-        self._exact: ExactChecks | None = None
+        self._exact: list[ExactChecks] = []  # shared by snapshots until they change
         self._margin = 0.0
         if X_WB is not None:
             self.set_base_pose(X_WB)
@@ -131,7 +131,8 @@ class CollisionChecker:
         self._pairs_to_check = checked_pairs(*pairs)
         self._exact_pairs = checked_pairs(*pairs, exact=True)
         self.scene = scene
-        self._numpy = self._table = self._exact = None
+        self._numpy = self._table = None
+        self._exact = []
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set the positions of joints that are not in a configuration.
@@ -145,7 +146,7 @@ class CollisionChecker:
             InvalidCommand: a value that is not finite, or wrong length.
         """
         self._positions = configurations.changed_positions(self.robot, self._positions, positions)
-        self._table = self._exact = None
+        self._table, self._exact = None, []
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
@@ -154,7 +155,7 @@ class CollisionChecker:
             InvalidCommand: invalid pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
-        self._table = self._exact = None
+        self._table, self._exact = None, []
 
     def set_clearance(self, clearance: float) -> None:
         """Set the min allowed distance from the world [m].
@@ -163,7 +164,7 @@ class CollisionChecker:
             InvalidConfig: it is negative or not finite.
         """
         self.clearance = configurations.checked_distance(clearance, "clearance")
-        self._table = self._exact = None
+        self._table, self._exact = None, []
 
     def required_distance(self, pair: tuple[str, str]) -> float:
         """Return the min allowed distance of a pair of names [m]: 0 between the robot's bodies."""
@@ -204,13 +205,13 @@ class CollisionChecker:
 
     @property
     def exact(self) -> ExactChecks:
-        """Checks of the exact geometry in the current scene; not thread-safe."""
-        if self._exact is None:
+        """Checks of the exact geometry in the current scene; thread-safe."""
+        if not self._exact:
             # Imported on demand: it imports Numba, which sphere checks do not need.
             from motion_nodes.scene.exact_checks import ExactChecks
 
-            self._exact = ExactChecks(self)
-        return self._exact
+            self._exact.append(ExactChecks(self))
+        return self._exact[0]
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
@@ -360,7 +361,6 @@ class CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
         other = copy.copy(self)  # data is replaced on change, never modified
         other._compiled = copy.copy(self._compiled)
-        other._exact = None  # its scratch memory is not thread-safe
         return other
 
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:

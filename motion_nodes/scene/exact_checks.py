@@ -10,6 +10,8 @@ spheres are used by planners.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,7 @@ class Sweep:
 
 
 class ExactChecks:
-    """Checks a checker's robot in its current scene; not thread-safe."""
+    """Checks a checker's robot in its current scene; thread-safe."""
 
     def __init__(self, checker: CollisionChecker) -> None:
         """Create the checks; data of recent robots and scenes is reused.
@@ -56,17 +58,20 @@ class ExactChecks:
         Args:
             checker: robot, joints, scene, base pose and clearance.
         """
-        self._checker = checker
+        # Not the checker itself, which may change.
         robot, joints = checker.robot, checker.joint_names
-        self._others = tuple(name for name in robot.joint_names if name not in joints)
-        self._standing = checker.positions[robot.indices(self._others)]
-        bodies = robot_pieces(robot, joints, checker.bodies, checker.pairs)
-        X_PJ = bodies.X_PJ.copy()
+        self._joint_names, self._limits = joints, checker.limits
+        self._bodies, self._scene = checker.bodies, checker.scene
+        self._clearance = float(checker.clearance)
+        others = tuple(name for name in robot.joint_names if name not in joints)
+        self._standing = checker.positions[robot.indices(others)]
+        table = robot_pieces(robot, joints, checker.bodies, checker.pairs)
+        X_PJ = table.X_PJ.copy()
         X_PJ[0] = checker.base_pose @ X_PJ[0]
-        world, self._objects = world_pieces(checker.scene, checker.bodies)
-        self._memory = SweepMemory(
-            bodies._replace(X_PJ=X_PJ), world, len(robot.joint_names), float(checker.clearance)
-        )
+        self._table = table._replace(X_PJ=X_PJ)
+        self._world, self._objects = world_pieces(checker.scene, checker.bodies)
+        self._idle: list[SweepMemory] = []
+        """Memory that no thread uses."""
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free; limits are ignored. NaN is not free.
@@ -81,10 +86,11 @@ class ExactChecks:
 
     def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
         """Return the same for many configurations, shape (m, n), as shape (m,)."""
-        values = checked_configurations(Q, self._checker.joint_names, 2)
+        values = checked_configurations(Q, self._joint_names, 2)
         usable = np.asarray((np.abs(values) < _FAR).all(axis=1))
         free = np.zeros(len(values), np.bool_)
-        free[usable] = self._memory.free_states(self._whole(values[usable]))
+        with self._memory() as memory:
+            free[usable] = memory.free_states(self._whole(values[usable]))
         return free
 
     def sweep(self, path: Array, places: Array, roots: int, finest: float) -> Sweep:
@@ -96,7 +102,8 @@ class ExactChecks:
             roots: number of initial segments.
             finest: shorter segments count as collision-free if their middles are.
         """
-        free, out, _ = self._swept(path, roots, places, finest)
+        with self._memory() as memory:
+            free, out, _ = memory.sweep(self._whole(path), places, roots, finest)
         return Sweep(free, int(out[0]), float(out[1]), float(out[2]))
 
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
@@ -105,16 +112,18 @@ class ExactChecks:
         Raises:
             InvalidCommand: wrong number of positions.
         """
-        checker = self._checker
-        values = checked_configurations(q, checker.joint_names, 1)
-        contacts = limit_contacts(checker.limits, values)
+        values = checked_configurations(q, self._joint_names, 1)
+        contacts = limit_contacts(self._limits, values)
         if not (np.abs(values) < _FAR).all():
             return in_order(contacts)
-        _, out, found = self._swept(values[np.newaxis], 0, most=_MOST_CONTACTS)
+        with self._memory() as memory:
+            whole = self._whole(values[np.newaxis])
+            _, out, found = memory.sweep(whole, np.zeros(1), most=_MOST_CONTACTS)
+            X = memory.work.X.copy()
         worst: dict[tuple[str, str], Contact] = {}
         seen: Counter[tuple[str, str]] = Counter()
         for one, two, key in found[: int(out[3])].tolist():
-            names, kind, pieces = self._pair(one, two, key)
+            names, kind, pieces = self._pair(X, one, two, key)
             seen[names] += 1
             if seen[names] > _MOST_OF_A_PAIR:
                 continue
@@ -130,24 +139,31 @@ class ExactChecks:
         Raises:
             InvalidCommand: wrong number of positions.
         """
-        checker = self._checker
-        values = checked_configurations(q, checker.joint_names, 1)
+        values = checked_configurations(q, self._joint_names, 1)
         contacts = (found for found in self.explain(values) if found.kind != "limit")
         words = (in_words(found, self._required(found.pair)) for found in contacts)
-        return (*checker.limits.violations(values, tolerance), *words)
+        return (*self._limits.violations(values, tolerance), *words)
 
     def _required(self, names: tuple[str, str]) -> float:
         """Return the min allowed distance of a pair of names [m]."""
-        table, bodies = self._memory.bodies, self._checker.bodies
+        table, bodies = self._table, self._bodies
         for (i, j, *_), apart in zip(table.pairs.tolist(), table.apart.tolist(), strict=True):
             if apart > 0.0 and (bodies[i].name, bodies[j].name) == names:
                 return float(apart)
-        return self._checker.required_distance(names)
+        return self._clearance if names[1] in self._scene.objects else 0.0
 
-    def _pair(self, one: int, two: int, key: int) -> tuple[tuple[str, str], ContactKind, Pieces]:
-        """Return the names of a pair, its kind, and the two pieces in the world."""
-        memory, bodies = self._memory, self._checker.bodies
-        table, X, world = memory.bodies, memory.work.X, memory.world
+    def _pair(
+        self, X: Array, one: int, two: int, key: int
+    ) -> tuple[tuple[str, str], ContactKind, Pieces]:
+        """Return the names of a pair, its kind, and the two pieces in the world.
+
+        Args:
+            X: poses of the kernel's rows in the world, shape (rows, 3, 4).
+            one: piece of the first body.
+            two: piece of the second body or of the world.
+            key: index of the pair of bodies; below 0, of the body whose pair is in the world.
+        """
+        table, bodies, world = self._table, self._bodies, self._world
 
         def of_robot(body: int, piece: int) -> Pieces:
             X_WL = np.vstack([X[table.row[body]], [0.0, 0.0, 0.0, 1.0]])
@@ -164,17 +180,18 @@ class ExactChecks:
         kind: ContactKind = "attached" if carried else "self" if key >= 0 else "world"
         return (bodies[i].name, second), kind, joined([of_robot(i, one), other])
 
-    def _swept(
-        self,
-        path: Array,
-        roots: int,
-        places: Array | None = None,
-        finest: float = 0.0,
-        most: int = 1,
-    ) -> tuple[bool, Array, NDArray[np.int32]]:
-        """Return whether a path is collision-free, and the kernel's statistics and contacts."""
-        at = np.zeros(len(path)) if places is None else places
-        return self._memory.sweep(self._whole(path), at, roots, finest, most)
+    @contextmanager
+    def _memory(self) -> Iterator[SweepMemory]:
+        """Lend memory to a thread."""
+        try:
+            memory = self._idle.pop()
+        except IndexError:
+            count = len(self._joint_names) + len(self._standing)
+            memory = SweepMemory(self._table, self._world, count, self._clearance)
+        try:
+            yield memory
+        finally:
+            self._idle.append(memory)
 
     def _whole(self, Q: Array) -> Array:
         """Return positions of all joints: those of the configurations, then the standing ones."""

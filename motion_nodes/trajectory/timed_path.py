@@ -19,8 +19,10 @@ Array = NDArray[np.float64]
 
 _NEAREST = 1e-4
 """Min time between two points of a motion [s]."""
-_ON_LINES = 2.0
+_ON_LINES = 3.0
 """Factor of the time between points on lines."""
+_JERK_CHANGE = 0.02
+"""Change of the jerk, relative to its max, that one polynomial may bridge."""
 _JUMP = 0.01
 """Change of the acceleration between two instants that is a jump, relative to the max."""
 
@@ -98,10 +100,10 @@ class TimedPath(Trajectory):
     def points(self, time_step: float) -> JointTrajectory:
         """Return the motion as points in time, the last one at its end, at rest.
 
-        Points are the bounds of the clock's intervals, for acceleration or jerk change there and
-        polynomials across them would exceed the limits, and equal parts of longer intervals. On
-        lines, where the interpolation is exact, points may be twice as far from each other. Where
-        the acceleration jumps, one more point holds the one before.
+        Points are the bounds of the clock's intervals at which the jerk changes, for polynomials
+        across them would exceed the limits, and parts of longer intervals. On lines, which chords
+        do not leave, points may be three times as far from each other. Where the acceleration
+        jumps, one more point holds the one before.
 
         Args:
             time_step: max time between two points on curves [s].
@@ -112,8 +114,14 @@ class TimedPath(Trajectory):
         times = self._divided(time_step)
         near = np.diff(times) < _NEAREST
         times = times[~(np.append(near, False) & (times > self.start_time))]
-        times = np.union1d(times, self._jumps(times) - _NEAREST)
-        q, v, a, _ = self.states(times)
+        before, after = self.states(times - _NEAREST), self.states(times)
+        jumps = self._jumps(times, before, after[2])
+        if len(jumps):
+            times = np.union1d(times, jumps - _NEAREST)
+            q, v, a, _ = self.states(times)
+        else:
+            kept = self._needed(times, before[3], after[3], time_step)
+            times, (q, v, a) = times[kept], (values[kept] for values in after[:3])
         v[0] = v[-1] = a[-1] = 0.0
         return JointTrajectory(self.joint_names, times, q, v, a)
 
@@ -129,14 +137,45 @@ class TimedPath(Trajectory):
         inside = np.repeat(self.times[:-1], parts) + share * np.repeat(spans, parts)
         return np.append(inside, self.times[-1])
 
-    def _jumps(self, times: Array) -> Array:
-        """Return which of the times have a jump of the acceleration before them."""
+    def _jumps(
+        self, times: Array, before: tuple[Array, Array, Array, Array], after: Array
+    ) -> Array:
+        """Return which of the times have a jump of the acceleration before them.
+
+        Args:
+            times: increasing [s], shape (k,).
+            before: states just before them.
+            after: accelerations at them, shape (k, n).
+        """
+        after = np.where((times >= self.end_time)[:, np.newaxis], 0.0, after)
         alone = np.diff(times, prepend=-np.inf) > 2.0 * _NEAREST
-        times = times[alone & (times > self.start_time)]
-        (_, _, before, jerk), (_, _, after, _) = self.states(times - _NEAREST), self.states(times)
-        after[times >= self.end_time] = 0.0
-        apart = np.abs(after - before - jerk * _NEAREST)
-        return times[np.any(apart > _JUMP * np.abs(before).max(initial=0.0), axis=1)]
+        alone &= times > self.start_time
+        apart = np.abs(after - before[2] - before[3] * _NEAREST)
+        most = np.abs(before[2][alone]).max(initial=0.0)
+        return times[alone & np.any(apart > _JUMP * most, axis=1)]
+
+    def _needed(self, times: Array, before: Array, after: Array, time_step: float) -> list[int]:
+        """Return indices of the points that a jerk-limited motion needs.
+
+        Args:
+            times: of all points [s], shape (k,).
+            before: jerks just before them, shape (k, n).
+            after: jerks at them, shape (k, n).
+            time_step: max time between two points on curves [s].
+        """
+        middles = np.searchsorted(self.times, 0.5 * (times[:-1] + times[1:]), "right") - 1
+        factors = np.where(self.path.bent[self.piece[middles]], 1.0, _ON_LINES)
+        longest = ((1.0 + 1e-9) * time_step * factors).tolist()
+        peaks = np.abs(after).max(axis=0)
+        peaks[peaks == 0.0] = 1.0
+        steps, at = (np.abs(after - before) / peaks).max(axis=1).tolist(), times.tolist()
+        kept, changed, most = [0], 0.0, longest[0]
+        for i in range(1, len(at) - 1):
+            changed, most = changed + steps[i], min(most, longest[i])
+            if changed > _JERK_CHANGE or at[i + 1] - at[kept[-1]] > most:
+                kept.append(i)
+                changed, most = 0.0, longest[i]
+        return [*kept, len(at) - 1]
 
     def limit_use(self, limits: JointLimits) -> LimitUse:
         """Return upper bounds of the limit utilization.

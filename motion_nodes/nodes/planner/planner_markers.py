@@ -51,6 +51,11 @@ class PlannerMarkers:
         self._spheres = node.advertise(MarkerArray, "~/collision_spheres")
         self._due = 0.0
 
+    @property
+    def watched(self) -> bool:
+        """Whether anybody subscribes to the markers of plans."""
+        return bool(self._plans.get_subscription_count())
+
     def show(self, planned: PlannedMotion) -> None:
         """Publish the tip's path of a plan and of its search tree."""
         if planned.group.tip is None:
@@ -60,7 +65,7 @@ class PlannerMarkers:
         markers = self._markers()
         markers.line("path", positions)
         markers.dots("ends", positions[[0, -1]])
-        if planned.tree is not None and self._plans.get_subscription_count():
+        if planned.tree is not None and self.watched:
             # Parents precede their children, so any number of leading nodes is a tree.
             nodes = planned.tree.nodes[:MAX_NODES]
             parents = planned.tree.parents[: len(nodes)].tolist()
