@@ -152,7 +152,7 @@ class TimedPath(Trajectory):
         alone &= times > self.start_time
         apart = np.abs(after - before[2] - before[3] * _NEAREST)
         most = np.abs(before[2][alone]).max(initial=0.0)
-        return times[alone & np.any(apart > _JUMP * most, axis=1)]
+        return np.asarray(times[alone & np.any(apart > _JUMP * most, axis=1)])
 
     def _needed(self, times: Array, before: Array, after: Array, time_step: float) -> list[int]:
         """Return indices of the points that a jerk-limited motion needs.

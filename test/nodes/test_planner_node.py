@@ -131,12 +131,16 @@ def test_a_gripper_plans_without_a_base_frame(planner):
 
 
 def test_the_plan_is_shown(planner):
+    answer = planner.plan(ASIDE)  # a late subscriber receives the newest plan, too
     shown = planner.client.listen(DisplayTrajectory, "/display_planned_path", LATCHED)
-    answer = planner.plan(ASIDE)
-    planner.client.wait(
-        lambda: shown and end_of(shown.newest.trajectory[0]) == end_of(answer.trajectory),
-        "the plan on display_planned_path",
-    )
+    for goal in (None, NEAR):
+        answer = answer if goal is None else planner.plan(goal)
+        planner.client.wait(
+            lambda end=end_of(answer.trajectory): (
+                shown and end_of(shown.newest.trajectory[0]) == end
+            ),
+            "the plan on display_planned_path",
+        )
     assert shown.newest.model_id == "franka"
 
 

@@ -69,23 +69,20 @@ def test_verdicts_are_those_of_coal(name: str, clearance: float) -> None:
 def test_copies_share_the_checks_until_they_change() -> None:
     checker = checker_of("franka", 10, 3)
     Q = random_configurations(checker, 100)
-    wanted, words = checker.exact.are_free(Q), [checker.exact.problems(q) for q in Q]
+    wanted, words = checker.exact.are_free(Q), [checker.exact.problems(q) for q in Q[:3]]
     copy = checker.snapshot()
     copy.set_sphere_margin(0.01)
     assert copy.exact is checker.exact
-    with ThreadPoolExecutor(4) as pool:
-        copies = [checker.snapshot() for _ in range(8)]
-        for free, said in pool.map(
-            lambda own: (own.exact.are_free(Q), [own.exact.problems(q) for q in Q]), copies
-        ):
+    with ThreadPoolExecutor(3) as pool:
+        copies = [checker.snapshot() for _ in range(6)]
+        for free in pool.map(lambda own: own.exact.are_free(Q), copies):
             assert (free == wanted).all()
-            assert said == words
     shared = copy.exact
     copy.set_scene(World().scene)
     assert copy.exact is not shared
     assert copy.exact.are_free(Q).sum() > wanted.sum()
     checker.set_scene(World().scene)
-    assert [shared.problems(q) for q in Q] == words  # of the scene for which it was created
+    assert [shared.problems(q) for q in Q[:3]] == words  # of the scene for which it was created
 
 
 @pytest.mark.parametrize(("name", "objects"), [("franka", 8), ("ur10e", 8)])
