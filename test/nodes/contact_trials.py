@@ -19,7 +19,11 @@ from nodes.lockstep_arm import POLL, LockstepArm
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.contact_skills import WIPE_FORCE
 from motion_nodes.nodes.task.reachability import raised
-from motion_nodes.tasks.task_runner import SkillFailed
+from motion_nodes.nodes.task.skill_robot import WorkExecution
+from motion_nodes.tasks.task_plan import PlanStep
+from motion_nodes.tasks.task_planners import RulePlanner
+from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
+from motion_nodes.tasks.world_state import WorldState
 
 
 def numbers(*values: float) -> str:
@@ -135,6 +139,59 @@ def mesh(seed: int) -> str:
     return "" if abs(height - 0.04) < 0.005 else f"{1e3 * height:.0f} mm high, not 40"
 
 
+class Tasks:
+    """Tasks of a lockstep arm."""
+
+    def __init__(self, cell: LockstepArm) -> None:
+        self.cell, self.skills = cell, cell.skills()
+
+    def observe(self) -> WorldState:
+        return self.cell.observe()
+
+    def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
+        return WorkExecution(self.skills, step, state, self.cell.cancel)
+
+    def now(self) -> float:
+        return float(self.cell.world.time)
+
+    def run(self, sentence: str, until: float = 300.0) -> TaskRunner:
+        """Execute a task for at most some time [s]."""
+        runner = TaskRunner(self, RulePlanner().plan(sentence, self.observe()))
+        end = self.now() + until
+        while runner.tick() is TaskStatus.RUNNING and self.now() < end:
+            for _ in range(POLL):
+                self.cell.step()
+        return runner
+
+
+def stop(seed: int) -> str:
+    """Stop a task at any time, and give it again; return what is wrong, or an empty text."""
+    rng = np.random.default_rng((7, seed))
+    far, around, turn = rng.uniform((0.4, 0.1, -0.7), (0.52, 0.7, 0.7))
+    at = numbers(far * np.cos(around), far * np.sin(around), 0.02, turn)
+    cell = LockstepArm(
+        f"cube:=box:0.04,0.04,0.04:0.1@{at}", "shelf:=box:0.2,0.2,0.1:20@0.5,-0.2,0.05"
+    )
+    tasks = Tasks(cell)
+    runner = tasks.run("put the cube on the shelf", rng.uniform(0.2, 14.0))
+    where = f"stopped in {runner.phase or 'nothing'}"
+    runner.cancel()
+    cell.stop()
+    cell.run(1.0)
+    print(where, end=", ", flush=True)
+    if np.abs(cell.world.state("arm").velocity).max() > 0.01:
+        return f"{where}: it still moves"
+    known = "cube" in cell.scene.scene.attached
+    if cell.holds("cube") and abs(cell.width - 0.04) < 0.001 and not known:
+        return f"{where}: the cube is in the hand, and nobody knows"
+    runner = tasks.run("put the cube on the shelf")
+    if runner.state is not TaskStatus.SUCCEEDED:
+        return f"{where}: {runner.state.value}: {runner.reason}"
+    cell.run(0.5)
+    height = cell.world.object_pose("cube")[2, 3]
+    return "" if abs(height - 0.12) < 0.005 else f"{where}: {1e3 * height:.0f} mm high, not 120"
+
+
 def pick_times(seed: int) -> tuple[float, float]:
     """Return how long the skill takes to lift a cube, and a script without checks [s].
 
@@ -172,7 +229,8 @@ def pick_times(seed: int) -> tuple[float, float]:
 
 
 REFUSALS = ("within reach", "out of reach", "no two sides that fit")
-SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh": mesh}
+SKILLS = {"wipe": wipe, "open_drawer": open_drawer, "handover": handover, "mesh": mesh,
+          "stop": stop}  # fmt: skip
 
 
 def main() -> None:

@@ -117,8 +117,7 @@ class LockstepArm:
         def enter(name: str) -> None:
             phase[0] = name
 
-        state = WorldState({name: self._truth(name) for name in self.world.objects})
-        work = skills.work_of(PlanStep(skill, args), state, enter)
+        work = skills.work_of(PlanStep(skill, args), self.observe(), enter)
         for _ in work:
             pushes = []
             for _ in range(POLL):
@@ -131,6 +130,17 @@ class LockstepArm:
     def do(self, skills: ContactSkills, skill: str, **args: str) -> str:
         """Execute a skill; return its last phase."""
         return list(self.execute(skills, skill, **args))[-1]
+
+    # ---- tasks
+
+    def observe(self) -> WorldState:
+        held = next(iter(self.scene.scene.attached), None)
+        return WorldState({name: self._truth(name) for name in self.world.objects}, held=held)
+
+    def stop(self) -> None:
+        """What the joint controller does at a stop."""
+        self.runner.stop_all("stopped")
+        self._move = None
 
     # ---- physics
 
