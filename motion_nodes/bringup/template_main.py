@@ -72,9 +72,12 @@ def modules_of(command: Sequence[str]) -> list[str]:
 
 def import_modules(names: Sequence[str]) -> None:
     """Import modules; what fails is left to the process that needs it, which reports it."""
+    before = len(sys.modules)
     for name in names:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
+    if len(sys.modules) == before:
+        return  # at restarts, which must not wait
     for name in [late for known, lates in LATER.items() if known in sys.modules for late in lates]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)

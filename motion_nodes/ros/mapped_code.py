@@ -21,8 +21,8 @@ _MIN_SIZE = 1 << 20
 def unmap_code() -> None:
     """Unmap the pages of this process's code; those in use return at their next execution.
 
-    Only mappings of files that are executable and not writable, and of which no page was changed
-    (relocated, or by a debugger). Does nothing where the system does not tell.
+    Only mappings of files that are not writable, code and its constants, and of which no page was
+    changed (relocated, or by a debugger). Does nothing where the system does not tell.
     """
     with contextlib.suppress(OSError):
         libc = ctypes.CDLL(None, use_errno=True)
@@ -40,6 +40,6 @@ def _unchanged_code(smaps: str) -> Iterator[tuple[int, int]]:
         if not key.endswith(":"):
             permissions, _, _, inode, *_ = words
             begin, end = (int(text, 16) for text in key.split("-"))
-            span = (begin, end) if permissions == "r-xp" and inode != "0" else None
+            span = (begin, end) if permissions in ("r-xp", "r--p") and inode != "0" else None
         elif span is not None and key == "Anonymous:" and words[0] == "0":
             yield span

@@ -35,7 +35,8 @@ def test_changed_code_stays():
     smaps = (
         "1000-3000 r-xp 00000000 fe:00 12 /lib/a.so\nAnonymous:             0 kB\n"
         "3000-4000 r-xp 00000000 fe:00 13 /lib/relocated.so\nAnonymous:             4 kB\n"
+        "3800-3900 r--p 00000000 fe:00 13 /lib/constants.so\nAnonymous:             0 kB\n"
         "4000-5000 rw-p 00000000 fe:00 13 /lib/data.so\nAnonymous:             0 kB\n"
         "5000-6000 r-xp 00000000 00:00 0 [vdso]\nAnonymous:             0 kB\n"
     )
-    assert list(_unchanged_code(smaps)) == [(0x1000, 0x3000)]
+    assert list(_unchanged_code(smaps)) == [(0x1000, 0x3000), (0x3800, 0x3900)]
