@@ -19,8 +19,8 @@ from motion_nodes.perception.support_plane import support_plane
 
 LEVELS = 3
 """Number of heights that are tried as the top of an object with others on it."""
-SHIFTS = 5
-"""Number of corrections of such a height."""
+SHIFTS = 100
+"""Max number of corrections of such a height."""
 ON_TOP = 0.9
 """Share of the points above such a top that must be over it."""
 _CHUNK = 20_000
@@ -132,7 +132,10 @@ class ObjectDetector:
             level = float(np.median(z[(z >= edges[k]) & (z <= edges[k + 1])]))
             # A bin may begin within the noise of a plane: its middle is what carries.
             for _ in range(SHIFTS):
+                before = level
                 level = float(np.median(z[np.abs(z - level) <= chosen.plane_tolerance]))
+                if abs(level - before) < 1e-6:
+                    break
             over = points[z > level + chosen.min_height, :2]
             if len(over) < chosen.min_points:
                 continue
