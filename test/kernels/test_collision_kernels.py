@@ -308,3 +308,11 @@ def test_paths_are_proven_free_or_in_collision_as_dense_samples_say(crane):
     for q in rng.uniform((-0.1, -0.6), (0.6, 1.6), (10, 2)):
         if abs(clearance(q) - 0.05) > 1e-6:
             assert (sweep(grazing, [q])[0] == ARRAYS.FREE) == (clearance(q) > 0.05)
+
+
+def test_a_collision_between_free_ends_and_a_free_middle_is_found(crane):
+    start = (0.1, 0.2)
+    for end, expected in (((0.1, 3.0), ARRAYS.COLLISION), ((0.1, -2.6), ARRAYS.FREE)):
+        middle = np.mean([start, end], axis=0)
+        assert min(clearance(q) for q in (start, middle, end)) > 0.0
+        assert sweep(crane, [start, end])[0] == expected
