@@ -48,7 +48,7 @@ def dynamics_calls(bodies: RigidBodies, *, generic: bool = False) -> DynamicsCal
     Generated code does not exist for a robot without joints.
 
     ``run(x, tau)`` reads q, v and a, concatenated in one array [rad or m, and their derivatives],
-    and writes the efforts [N m or N], shape (n,). It returns 1; or 0 without writing, unless both
+    and writes the efforts [N m or N], shape (n,). It returns 0; or 1 without writing, unless both
     are float64 arrays of these lengths.
 
     Args:
