@@ -73,6 +73,9 @@ def nodes_of_all_kinds(folder: Path) -> list[tuple[str, list[str]]]:
     # A robot that does not answer; its node waits for it.
     driver = ["-p", "robot:=so101", "-p", "device:=/dev/no_such_port"]
     found.append(("robot_driver", ["--ros-args", "-r", "__ns:=/real", *driver]))
+    images = json.dumps(["camera/depth/image_rect_raw"])
+    found.append(("object_detector", ["--ros-args", "-r", "__ns:=/arm", "-p", "robot:=franka",
+                                      "-p", f"depth_images:={images}"]))  # fmt: skip
     robots = json.dumps(["arm:=franka"])
     found.append(("articulation_graph", ["--ros-args", "-p", f"robots:={robots}"]))
     return found
