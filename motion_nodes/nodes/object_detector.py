@@ -17,36 +17,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 from geometry_msgs.msg import Vector3
 from numpy.typing import NDArray
-from sensor_msgs.msg import JointState
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Cylinder, Sphere
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.detector_params import DetectorParams
-from motion_nodes.nodes.perception.sensor_poses import NotYet, SensorPoses
+from motion_nodes.nodes.perception.robot_cameras import RobotCameras
 from motion_nodes.perception.detector_settings import DetectorSettings
 from motion_nodes.perception.hidden_objects import hidden
-from motion_nodes.perception.object_detector import Detection, ObjectDetector
+from motion_nodes.perception.object_detection import Detection, ObjectDetector
 from motion_nodes.perception.object_names import ObjectNames, parse_models
 from motion_nodes.perception.shape_fits import extents
-from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_prefix
-from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Scene
 
-FUTURE = 0.5
-"""Max time by which the stamp of an image may be in the future [s]."""
 SHOWN_FOR = 1.0
 """Time for which RViz shows an object that is no longer reported [s]."""
 
@@ -82,8 +72,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("object_detector", ros_args=ros_args)
-        self._follower: SceneFollower | None = None
-        self._tree: TransformTree | None = None
+        self._inputs: RobotCameras | None = None
 
     def check(self, params: DetectorParams) -> str | None:
         """Validate the settings and the models."""
@@ -96,26 +85,13 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     def configure(self) -> None:
         """Create the detector and the endpoints."""
-        params, robot = self.params, self.robot
+        params = self.params
         self._detector = ObjectDetector(settings_from(params, DetectorSettings))
         self._models = parse_models(params.models)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
-        self._kinematics = kinematics
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        tree = self._tree = TransformTree(self)
-        self._poses = SensorPoses(kinematics, tree, prefix, params.detection_frame)
-        self._checker = CollisionChecker(robot, robot.joint_names)
+        inputs = self._inputs = RobotCameras(self, params.detection_frame)
+        self._kinematics, self._poses = inputs.kinematics, inputs.poses
+        self._checker, self._state = inputs.checker, inputs.state
         self._attached: dict[str, AttachedBody] = {}
-        self._state = JointStateReader(
-            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
-        )
-        frames = RobotFrames(kinematics, tree, prefix)
-        self._follower = SceneFollower(self, robot, kinematics, frames)
-        self._cameras = [
-            *(CameraInput(self, topic, depth=False) for topic in params.point_clouds if topic),
-            *(CameraInput(self, topic, depth=True) for topic in params.depth_images if topic),
-        ]
         self._out = self.advertise(MarkerArray, "~/objects")
         self._seen: dict[str, CameraView] = {}
         self._found: Objects = {}
@@ -127,12 +103,10 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     def release(self) -> None:
         """Destroy the subscriptions."""
-        if self._follower is not None:
+        if self._inputs is not None:
             self._thread.shutdown()
-        for part in (self._follower, self._tree):
-            if part is not None:
-                part.destroy()
-        self._follower = self._tree = None
+            self._inputs.destroy()
+        self._inputs = None
 
     def activate(self) -> None:
         """Begin without objects."""
@@ -140,15 +114,12 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     def tick(self, dt: float) -> None:
         """Search the newest images, and publish what is there."""
-        follower, tree = self._follower, self._tree
-        if follower is None or tree is None:
+        inputs = self._inputs
+        if inputs is None:
             return
-        tree.update()
-        if self._state.update():
-            self._poses.history.add(1e-9 * self._state.stamp_ns, self._state.position)
-        follower.update()
-        self._update_attached(follower.world.scene)
-        new = [self._take(camera) for camera in self._cameras]
+        inputs.update()
+        self._update_attached(inputs.follower.world.scene)
+        new = [inputs.read(camera, self._keep) for camera in inputs.cameras]
         self._unsearched |= any(new)
         if self._search is not None and self._search.done():
             self._found, self._search = self._search.result(), None
@@ -170,18 +141,12 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
     def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
-        return "" if self._state.received else self._state.fault(np.inf)
+        return "" if self._inputs is None else self._inputs.waiting_for()
 
     def diagnose(self, report: Report) -> None:
         """Report cameras and objects."""
-        if not self._cameras:
-            report.note("WARN", "no cameras: set point_clouds or depth_images")
-        for camera in self._cameras:
-            if camera.age > self.params.camera_timeout:
-                why = f" ({camera.fault})" if camera.fault else ""
-                report.note("WARN", f"{camera.topic}: no image used for {camera.age:.1f} s{why}")
-            elif camera.fault:
-                report.note("WARN", f"{camera.topic}: last image dropped: {camera.fault}")
+        if self._inputs is not None:
+            self._inputs.diagnose(report, "used")
         report.value("objects", ", ".join(sorted(self._found)) or self._detector.reason)
         report.value("time per detection [ms]", 1e3 * self._duration)
 
@@ -190,8 +155,8 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
     def _forget(self) -> None:
         self._seen, self._found, self._names = {}, {}, ObjectNames(self._models)
         self._search = None  # its result would be outdated
-        for camera in self._cameras:
-            camera.restart()
+        if self._inputs is not None:
+            self._inputs.restart()
 
     def _update_attached(self, scene: Scene) -> None:
         """Take over what the robot carries."""
@@ -203,43 +168,18 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         except MotionError as error:
             self.warn("scene", f"what is attached to the robot is detected, too: {error}")
 
-    def _take(self, camera: CameraInput) -> bool:
-        """Read the newest image of a camera; return whether there are new points."""
-        camera.update()
-        view = camera.pending
-        if view is None:
-            return False
-        try:
-            self._seen[camera.topic] = self._seen_in(view)
-        except NotYet as error:
-            if time.monotonic() - view.arrived > self.params.transform_timeout:
-                self._drop(camera, str(error))
-            return False
-        except MotionError as error:
-            self._drop(camera, str(error))
-            return False
-        camera.done()
-        return True
-
-    def _seen_in(self, view: View) -> CameraView:
-        """Return what an image shows.
+    def _keep(self, camera: CameraInput, view: View, stamp: float) -> None:
+        """Keep what an image shows for the next search.
 
         Raises:
-            MotionError: its stamp or frame is not usable, or not yet (:class:`NotYet`).
+            MotionError: a pose at its stamp is unknown, or not yet known (NotYet).
         """
-        now = self.now()
-        stamp = view.stamp or now
-        if now - stamp > self.params.max_age:
-            raise MotionError(f"its stamp is {now - stamp:.1f} s old")
-        if stamp - now > FUTURE:
-            raise MotionError(f"its stamp is {stamp - now:.1f} s in the future")
-        self._poses.tolerance = self.params.transform_tolerance
         X_DC, X_DB = self._poses.camera_at(view.frame, stamp), self._poses.base_at(stamp)
         q = self._poses.history.at(stamp, self.params.transform_tolerance)
         spheres = self._checker.sphere_positions(q)
         spheres[:, :3] = spheres[:, :3] @ X_DB[:3, :3].T + X_DB[:3, 3]
         spheres[:, 3] += self.params.robot_padding
-        return CameraView(stamp, view.points, X_DC, spheres)
+        self._seen[camera.topic] = CameraView(stamp, view.points, X_DC, spheres)
 
     def _searched(
         self,
@@ -308,10 +248,6 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             marker.lifetime.sec = round(SHOWN_FOR)
             message.markers.append(marker)
         return message
-
-    def _drop(self, camera: CameraInput, why: str) -> None:
-        camera.reject(why)
-        self.warn(camera.topic, f"image of {camera.topic} dropped: {why}")
 
 
 def main() -> None:

@@ -13,36 +13,27 @@ from typing import Any
 
 import numpy as np
 from octomap_msgs.srv import GetOctomap
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty as EmptyMessage
 from std_srvs.srv import Empty
 
 from motion_nodes.errors import InvalidConfig, MotionError
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.perception.camera_input import CameraInput, View
 from motion_nodes.nodes.perception.mapper_outputs import MapperOutputs
 from motion_nodes.nodes.perception.mapper_params import MapperParams
-from motion_nodes.nodes.perception.sensor_poses import NotYet, SensorPoses
+from motion_nodes.nodes.perception.robot_cameras import RobotCameras
 from motion_nodes.perception.map_settings import MapSettings
 from motion_nodes.perception.occupancy_map import OccupancyMap
 from motion_nodes.ros import qos
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.names import OCTOMAP_CLEARED, STOP_TOPIC
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene.scene_follower import SceneFollower
-from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_prefix
-from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.voxels import OCTOMAP, Voxels
 
-FUTURE = 0.5
-"""Max time by which the stamp of an image may be in the future [s]."""
 LOST_AFTER = 1.0
 """Time after which an octomap that is missing in the planning scene is published again [s]."""
 
@@ -55,8 +46,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("occupancy_mapper", ros_args=ros_args)
-        self._follower: SceneFollower | None = None
-        self._tree: TransformTree | None = None
+        self._inputs: RobotCameras | None = None
 
     def check(self, params: MapperParams) -> str | None:
         """Validate the settings of the map."""
@@ -68,29 +58,17 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     def configure(self) -> None:
         """Allocate the map and create the endpoints."""
-        params, robot = self.params, self.robot
+        params = self.params
         self._map = OccupancyMap(settings_from(params, MapSettings))
         # Compiles, or loads what is compiled.
         self._map.add_view(np.zeros((1, 3), np.float32), np.eye(4), 0.0)
         self._map.elapse(0.0)
         self._map = OccupancyMap(self._map.settings)
-        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-        kinematics.warm_up()
-        prefix = frame_prefix(self, params.tf_frame_prefix)
-        tree = self._tree = TransformTree(self)
-        self._poses = SensorPoses(kinematics, tree, prefix, params.map_frame)
-        self._checker = CollisionChecker(robot, robot.joint_names)
-        self._state = JointStateReader(
-            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
-        )
-        frames = RobotFrames(kinematics, tree, prefix)
-        self._follower = SceneFollower(self, robot, kinematics, frames)
+        inputs = self._inputs = RobotCameras(self, params.map_frame)
+        self._poses, self._checker = inputs.poses, inputs.checker
+        self._cameras = inputs.cameras
         self._scene = Scene()
         self._known_from: Scene | None = None
-        self._cameras = [
-            *(CameraInput(self, topic, depth=False) for topic in params.point_clouds if topic),
-            *(CameraInput(self, topic, depth=True) for topic in params.depth_images if topic),
-        ]
         self._outputs = MapperOutputs(self, self._poses.frame, params.resolution)
         self._cleared = self.poll(EmptyMessage, OCTOMAP_CLEARED, qos.REQUESTS)
         self._stop = self.advertise(EmptyMessage, STOP_TOPIC, qos.REQUESTS)
@@ -103,36 +81,28 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     def release(self) -> None:
         """Destroy the subscriptions."""
-        for part in (self._follower, self._tree):
-            if part is not None:
-                part.destroy()
-        self._follower = self._tree = None
+        if self._inputs is not None:
+            self._inputs.destroy()
+        self._inputs = None
 
     def activate(self) -> None:
         """Begin with an empty map."""
-        self._map.clear()
         self._blocked = False
-        for camera in self._cameras:
-            camera.restart()
+        self._restart()
 
     def tick(self, dt: float) -> None:
         """Map the newest images, and publish changes."""
-        follower, tree = self._follower, self._tree
-        if follower is None or tree is None:
+        inputs = self._inputs
+        if inputs is None:
             return
-        tree.update()
-        if self._state.update():
-            self._poses.history.add(1e-9 * self._state.stamp_ns, self._state.position)
-        follower.update()
-        self._update_scene(follower.world.scene)
+        inputs.update()
+        self._update_scene(inputs.follower.world.scene)
         if self._cleared.newest() is not None:
             self._map.clear()
         for camera in self._cameras:
-            camera.update()
-            if camera.pending is not None:
-                self._add(camera, camera.pending)
+            inputs.read(camera, self._add)
         self._age()
-        self._publish(follower)
+        self._publish(inputs.follower)
 
     def halt(self) -> None:
         """Delete the markers; the planning scene keeps the last octomap."""
@@ -145,37 +115,32 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
 
     def time_jumped(self, before: float, after: float) -> None:
         """Clear the map, which may be outdated."""
-        self._map.clear()
-        for camera in self._cameras:
-            camera.restart()
+        self._restart()
 
     def waiting_for(self) -> str:
         """Return why the robot's state is unknown."""
-        return "" if self._state.received else self._state.fault(np.inf)
+        return "" if self._inputs is None else self._inputs.waiting_for()
 
     def diagnose(self, report: Report) -> None:
         """Report cameras, map and planning scene."""
-        if not self._cameras:
-            report.note("WARN", "no cameras: set point_clouds or depth_images")
-        for camera in self._cameras:
-            if camera.age > self.params.camera_timeout:
-                why = f" ({camera.fault})" if camera.fault else ""
-                begun = "no image" if not camera.mapped else "no image mapped"
-                report.note("WARN", f"{camera.topic}: {begun} for {camera.age:.1f} s{why}")
-            elif camera.fault:
-                report.note("WARN", f"{camera.topic}: last image dropped: {camera.fault}")
-            report.value(f"images of {camera.topic}", camera.mapped)
+        if self._inputs is not None:
+            self._inputs.diagnose(report, "mapped")
         if self._blocked:
             report.note("WARN", "motion is blocked: a camera stopped")
         solid = self._published
         report.value("occupied voxels", 0 if solid is None else len(solid.cells))
         report.value("time per image [ms]", 1e3 * self._view_time)
-        if self._follower is not None:
-            if not self._follower.owned:
+        if self._inputs is not None:
+            if not self._inputs.follower.owned:
                 report.note("WARN", "there is no planning scene to publish the octomap to")
-            self._follower.diagnose(report)
+            self._inputs.follower.diagnose(report)
 
     # ---- inside
+
+    def _restart(self) -> None:
+        self._map.clear()
+        if self._inputs is not None:
+            self._inputs.restart()
 
     def _update_scene(self, scene: Scene) -> None:
         """Take over attached bodies and known objects."""
@@ -191,32 +156,17 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             self.warn("scene", f"objects of the planning scene are mapped, too: {error}")
         self._scene = scene
 
-    def _add(self, camera: CameraInput, view: View) -> None:
-        """Map an image, or hold it until its transforms arrive, or drop it."""
-        now, params = self.now(), self.params
-        stamp = view.stamp or now
-        if now - stamp > params.max_age:
-            self._drop(camera, f"its stamp is {now - stamp:.1f} s old")
-            return
-        if stamp - now > FUTURE:
-            self._drop(camera, f"its stamp is {stamp - now:.1f} s in the future")
-            return
-        self._poses.tolerance = params.transform_tolerance
-        try:
-            X_MC = self._poses.camera_at(view.frame, stamp)
-            X_MB = self._poses.base_at(stamp)
-            spheres = self._spheres(stamp, X_MB)
-            begin = time.monotonic()
-            self._map.add_view(view.points, X_MC, stamp, spheres)
-            self._view_time = time.monotonic() - begin
-        except NotYet as error:
-            if time.monotonic() - view.arrived > params.transform_timeout:
-                self._drop(camera, str(error))
-            return
-        except MotionError as error:
-            self._drop(camera, str(error))
-            return
-        camera.done()
+    def _add(self, _camera: CameraInput, view: View, stamp: float) -> None:
+        """Map an image.
+
+        Raises:
+            MotionError: a pose at its stamp is unknown, or not yet known (NotYet).
+        """
+        X_MC, X_MB = self._poses.camera_at(view.frame, stamp), self._poses.base_at(stamp)
+        spheres = self._spheres(stamp, X_MB)
+        begin = time.monotonic()
+        self._map.add_view(view.points, X_MC, stamp, spheres)
+        self._view_time = time.monotonic() - begin
 
     def _spheres(self, stamp: float, X_MB: Array) -> Array:
         """Return the spheres of robot and load in the map at a time, shape (s, 4).
@@ -230,10 +180,6 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         spheres[carried, 3] += self.params.robot_padding
         centres = spheres[:, :3] @ X_MB[:3, :3].T + X_MB[:3, 3]
         return np.column_stack((centres, spheres[:, 3]))
-
-    def _drop(self, camera: CameraInput, why: str) -> None:
-        camera.reject(why)
-        self.warn(camera.topic, f"image of {camera.topic} dropped: {why}")
 
     def _age(self) -> None:
         """Let voxels decay, and obey the policy for stopped cameras."""

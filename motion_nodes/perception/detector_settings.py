@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.perception.region import check_region
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,4 @@ class DetectorSettings:
             InvalidConfig: a value out of range, or an empty region.
         """
         check_settings(self)
-        if len(self.region_min) != 3 or len(self.region_max) != 3:
-            raise InvalidConfig("region_min and region_max must have three values: x, y, z")
-        if not all(a < b for a, b in zip(self.region_min, self.region_max, strict=True)):
-            raise InvalidConfig(
-                f"the region from {list(self.region_min)} to {list(self.region_max)} is empty"
-            )
+        check_region(self.region_min, self.region_max)

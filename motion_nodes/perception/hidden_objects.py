@@ -21,17 +21,17 @@ def hidden(shape: Shape, X_WO: Array, eyes: Iterable[Array], spheres: ArrayLike)
         eyes: positions of cameras [m], shape (3,) each.
         spheres: centre and radius of the robot's spheres [m], shape (s, 4).
     """
-    balls = np.asarray(spheres, np.float64).reshape(-1, 4)
-    reach = balls[:, 3] + 0.5 * float(np.linalg.norm(extents(shape)))
+    centres_radii = np.asarray(spheres, np.float64).reshape(-1, 4)
+    reach = centres_radii[:, 3] + 0.5 * float(np.linalg.norm(extents(shape)))
     centre = X_WO[:3, 3]
-    if bool((np.linalg.norm(balls[:, :3] - centre, axis=1) < reach).any()):
+    if bool((np.linalg.norm(centres_radii[:, :3] - centre, axis=1) < reach).any()):
         return True
-    return all(_crosses(np.asarray(eye), centre, balls[:, :3], reach) for eye in eyes)
+    return all(_crosses(np.asarray(eye), centre, centres_radii[:, :3], reach) for eye in eyes)
 
 
 def _crosses(eye: Array, end: Array, centres: Array, radii: Array) -> bool:
     """Return whether a straight line comes closer to points than their radii."""
-    way = end - eye
-    along = np.clip((centres - eye) @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
-    nearest = eye + along[:, None] * way
+    line = end - eye
+    along = np.clip((centres - eye) @ line / max(float(line @ line), 1e-12), 0.0, 1.0)
+    nearest = eye + along[:, None] * line
     return bool((np.linalg.norm(centres - nearest, axis=1) < radii).any())

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
+from motion_nodes.perception.region import check_region
 
 BYTES_PER_VOXEL = 8
 """Evidence, time of the last hit, points of a view, and exclusion."""
@@ -95,12 +96,7 @@ class MapSettings:
             InvalidConfig: a value out of range, an empty region, or one beyond ``max_memory``.
         """
         check_settings(self)
-        if len(self.region_min) != 3 or len(self.region_max) != 3:
-            raise InvalidConfig("region_min and region_max must have three values: x, y, z")
-        if not all(a < b for a, b in zip(self.region_min, self.region_max, strict=True)):
-            raise InvalidConfig(
-                f"the region from {list(self.region_min)} to {list(self.region_max)} is empty"
-            )
+        check_region(self.region_min, self.region_max)
         size = math.prod(self.shape) * BYTES_PER_VOXEL / 1e6
         if size > self.max_memory:
             raise InvalidConfig(

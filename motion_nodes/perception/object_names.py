@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
-from motion_nodes.perception.object_detector import Detection
+from motion_nodes.perception.object_detection import Detection
 from motion_nodes.perception.shape_fits import Shape, extents
 
 SIZE_TOLERANCE = 0.015

@@ -26,7 +26,7 @@ ROUND_SIDES = 0.75
 """Min ratio of the sides of a rectangle around a circle."""
 CORNERS, CORNER_SHARE = 1.05, 0.08
 """Where the corners of a square begin (square of the distance from its centre, of half a side), and
-the share of points there from which it is none of a circle."""
+the fraction of points there from which it is not that of a circle."""
 FRINGE = 0.5
 """Spacing of points by which the square is wider than they are."""
 SPHERE_GAIN = 0.6

@@ -12,10 +12,10 @@ from motion_nodes.perception.detector_settings import DetectorSettings
 
 CANDIDATES = 200
 """Number of planes through three random points."""
-JUDGES = 3000
-"""Max number of points that judge them."""
+SAMPLES = 3000
+"""Max number of points by which they are compared."""
 MIN_SHARE = 0.1
-"""Min share of the points in a supporting plane."""
+"""Min fraction of the points in a supporting plane."""
 
 
 def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
@@ -33,8 +33,8 @@ def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
     if len(points) < settings.min_points:
         return None
     rng = np.random.default_rng(0)
-    judges = points[rng.permutation(len(points))[:JUDGES]]
-    corners = judges[rng.integers(0, len(judges), (CANDIDATES, 3))]
+    sample = points[rng.permutation(len(points))[:SAMPLES]]
+    corners = sample[rng.integers(0, len(sample), (CANDIDATES, 3))]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1)
     level = np.abs(normals[:, 2]) >= math.cos(settings.plane_tilt) * lengths
@@ -45,7 +45,7 @@ def support_plane(points: Array, settings: DetectorSettings) -> Array | None:
     normals = normals / normals[:, 2:]
     # z = c - a x - b y
     planes = np.column_stack((normals[:, :2], (normals * corners[:, 0]).sum(axis=1)))
-    heights = judges[:, 2:] + judges[:, :2] @ planes[:, :2].T - planes[:, 2]
+    heights = sample[:, 2:] + sample[:, :2] @ planes[:, :2].T - planes[:, 2]
     counts = (np.abs(heights) <= settings.plane_tolerance).sum(axis=0)
     plane = planes[int(np.argmax(counts))]
     for _ in range(3):

@@ -23,6 +23,7 @@ from motion_nodes.scene.contacts import (
     in_order,
     in_words,
     limit_contacts,
+    required_distance,
 )
 from motion_nodes.scene.edge_resolution import checked_steps
 from motion_nodes.scene.link_margins import with_margins
@@ -131,8 +132,7 @@ class CollisionChecker:
         self._pairs_to_check = checked_pairs(*pairs)
         self._exact_pairs = checked_pairs(*pairs, exact=True)
         self.scene = scene
-        self._numpy = self._table = None
-        self._exact = []
+        self._numpy, self._table, self._exact = None, None, []
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set the positions of joints that are not in a configuration.
@@ -168,7 +168,7 @@ class CollisionChecker:
 
     def required_distance(self, pair: tuple[str, str]) -> float:
         """Return the min allowed distance of a pair of names [m]: 0 between the robot's bodies."""
-        return self.clearance if pair[1] in self.scene.objects else 0.0
+        return required_distance(pair, self.scene.objects, self.clearance)
 
     def set_sphere_margin(self, margin: float) -> None:
         """Set an additional clearance of spheres, not of the exact geometry [m].

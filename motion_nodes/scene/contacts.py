@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Literal
 
@@ -75,6 +76,17 @@ class KernelChecker:
 
 _NOWHERE = frozen(np.full(3, np.nan))
 _ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
+
+
+def required_distance(names: tuple[str, str], objects: Container[str], clearance: float) -> float:
+    """Return the min allowed distance of a pair [m]: 0 between the robot's bodies.
+
+    Args:
+        names: of the pair; the second one may be an object.
+        objects: names of the scene's objects.
+        clearance: distance to keep from them [m].
+    """
+    return clearance if names[1] in objects else 0.0
 
 
 def limit_contacts(limits: JointLimits, q: Array) -> list[Contact]:

@@ -21,7 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.kernels.collision.piece_arrays import Pieces
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.configurations import checked_configurations
-from motion_nodes.scene.contacts import Contact, ContactKind, in_order, in_words, limit_contacts
+from motion_nodes.scene.contacts import (
+    Contact,
+    ContactKind,
+    in_order,
+    in_words,
+    limit_contacts,
+    required_distance,
+)
 from motion_nodes.scene.convex_pieces import chosen, joined, placed
 from motion_nodes.scene.exact_pieces import robot_pieces, world_pieces
 from motion_nodes.scene.exact_sweep import SweepMemory
@@ -150,7 +157,7 @@ class ExactChecks:
         for (i, j, *_), apart in zip(table.pairs.tolist(), table.apart.tolist(), strict=True):
             if apart > 0.0 and (bodies[i].name, bodies[j].name) == names:
                 return float(apart)
-        return self._clearance if names[1] in self._scene.objects else 0.0
+        return required_distance(names, self._scene.objects, self._clearance)
 
     def _pair(
         self, X: Array, one: int, two: int, key: int

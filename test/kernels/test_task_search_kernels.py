@@ -84,7 +84,7 @@ def point(q, X, J):
 
 
 class Cap:
-    """A ball in the way; segments are sampled."""
+    """A spherical obstacle; segments are sampled."""
 
     memory = None
 

@@ -95,7 +95,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     X_BL = Kinematics(FRANKA.tree, FRANKA.joint_names, base="panda_link0").pose(q, link)
     X_LO = from_xyz_rpy((0.0, 0.0, 0.1))
     body = AttachedBody("red_cube", link, X_LO, world_object("red_cube", Box((0.08,) * 3)).parts)
-    node._follower.world.replace(Scene(attached={"red_cube": body}))
+    node._inputs.follower.world.replace(Scene(attached={"red_cube": body}))
 
     def in_hand() -> bool:
         found = detector.found.get("red_cube")
@@ -110,7 +110,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     detector.until(lambda: cameras.show(seen()), in_hand)
     assert detector.found["red_cube"].header.stamp == carried.header.stamp
     # It was let go, and is still between the fingers.
-    node._follower.world.replace(Scene())
+    node._inputs.follower.world.replace(Scene())
     detector.heard.clear()
     detector.until(lambda: cameras.show(seen()), lambda: "red_cube" in detector.found)
     assert detector.found["red_cube"].pose == carried.pose
@@ -119,7 +119,7 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
 def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:
     cameras, node = detector.cameras, detector.node
     node.activate()
-    left, right = node._cameras[1], node._cameras[0]
+    left, right = node._inputs.cameras[1], node._inputs.cameras[0]
     detector.until(lambda: cameras.show(seen(CUBE), frame="moon"), lambda: "moon" in left.fault)
     cameras.lag = -5.0
     detector.until(lambda: cameras.show(seen(CUBE)), lambda: "future" in left.fault)

@@ -16,7 +16,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.perception.detector_settings import DetectorSettings
-from motion_nodes.perception.object_detector import ObjectDetector
+from motion_nodes.perception.object_detection import ObjectDetector
 from motion_nodes.perception.shape_fits import extents
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.sim.depth_camera import CameraSettings, SimulatedCamera, parse_camera, snapshot

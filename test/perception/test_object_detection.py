@@ -13,7 +13,7 @@ from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.perception.depth_camera import DepthProjection
 from motion_nodes.perception.detector_settings import DetectorSettings
 from motion_nodes.perception.hidden_objects import hidden
-from motion_nodes.perception.object_detector import Detection, ObjectDetector
+from motion_nodes.perception.object_detection import Detection, ObjectDetector
 from motion_nodes.perception.object_names import ObjectNames, parse_models
 from motion_nodes.perception.point_clusters import clusters
 from motion_nodes.perception.shape_fits import Shape, extents

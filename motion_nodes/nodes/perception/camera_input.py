@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of one camera: the newest one as points, until it is mapped or too old."""
+"""Images of one camera: the newest one as points, until it is used or too old."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class CameraInput:
         """Subscribe.
 
         Args:
-            node: the mapper.
+            node: that uses them.
             topic: of the images.
             depth: whether they are depth images.
         """
@@ -57,28 +57,28 @@ class CameraInput:
         self._info: CameraInfo | None = None
         self._projection: DepthProjection | None = None
         self.pending: View | None = None
-        """The newest image, until it is mapped."""
+        """The newest image, until it is used."""
         self.fault = ""
-        """Why the last image was not mapped; empty if it was."""
-        self.mapped = 0
-        """Number of images that were mapped."""
-        self._mapped_at: float | None = None
+        """Why the last image was not used; empty if it was."""
+        self.used = 0
+        """Number of images that were used."""
+        self._used_at: float | None = None
         self._begin = time.monotonic()
         self._matched_at = -math.inf
 
     @property
     def age(self) -> float:
-        """Time since the last image that was mapped, or since the start [s]."""
-        return time.monotonic() - (self._mapped_at or self._begin)
+        """Time since the last image that was used, or since the start [s]."""
+        return time.monotonic() - (self._used_at or self._begin)
 
     def restart(self) -> None:
         """Count the age from now."""
-        self._begin, self._mapped_at, self.pending = time.monotonic(), None, None
+        self._begin, self._used_at, self.pending = time.monotonic(), None, None
 
     def done(self) -> None:
-        """Note that the pending image was mapped."""
-        self.pending, self.fault, self._mapped_at = None, "", time.monotonic()
-        self.mapped += 1
+        """Note that the pending image was used."""
+        self.pending, self.fault, self._used_at = None, "", time.monotonic()
+        self.used += 1
 
     def reject(self, why: str) -> None:
         """Drop the pending image."""
@@ -87,7 +87,7 @@ class CameraInput:
     def update(self) -> None:
         """Read the newest image; one that waits for its transforms is not replaced.
 
-        Else none would be mapped where transforms arrive later than the next image.
+        Else none would be used where transforms arrive later than the next image.
         """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info

@@ -22,7 +22,7 @@ LEVELS = 3
 SHIFTS = 100
 """Max number of corrections of such a height."""
 ON_TOP = 0.9
-"""Share of the points above such a top that must be over it."""
+"""Fraction of the points above such a top that must be over it."""
 _CHUNK = 20_000
 """Number of points whose distances from all spheres are computed at once."""
 STACKED = 4
