@@ -62,6 +62,8 @@ def _pickable(arguments: Arguments, state: WorldState) -> str:
     name = arguments["object"]
     if name in state.objects and not state.objects[name].movable:
         return f"'{name}' cannot be moved"
+    if state.held == name and state.grip_unsure:
+        return ""  # gripped again
     return _hand_is_empty(arguments, state)
 
 

@@ -270,11 +270,12 @@ def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
     """Return the rest of a plan, with the skills it requires after a failure.
 
     An object that was lost on the way to its place is picked again; one that is held already is
-    not picked once more.
+    not picked once more, unless the fingers were interrupted.
     """
     plan: list[PlanStep] = []
     for step in rest:
-        if step.skill == "pick" and state.held == step.args["object"]:
+        held = step.skill == "pick" and state.held == step.args["object"]
+        if held and not state.grip_unsure:
             continue
         needed = _held_by(step)
         if needed is not None and state.held != needed and not _picks(plan, needed):

@@ -122,12 +122,14 @@ class WorldState:
     """Named poses of a mobile base in the world: x, y [m], yaw [rad]."""
     held: str | None = None
     """Name of the held object."""
+    grip_unsure: bool = False
+    """Whether the fingers were interrupted, or failed, while they closed or opened on it."""
     has_base: bool = False
     """Whether the robot has a mobile base."""
 
     def holding(self, name: str | None) -> WorldState:
         """Return the state with another held object."""
-        return replace(self, held=name)
+        return replace(self, held=name, grip_unsure=False)
 
     def observed(self, objects: Mapping[str, ObjectState]) -> WorldState:
         """Return the state after an observation, which replaces all objects."""

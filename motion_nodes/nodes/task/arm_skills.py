@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import SLOW
 from motion_nodes.nodes.task.holding import LOST_DISTANCE, LOST_WIDTH, Holding
 from motion_nodes.nodes.task.reachability import Reachability, raised
@@ -76,6 +77,10 @@ class ArmSkills(Holding):
 
     def _pick(self, object: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         target, motions = state.objects[object], self._motions
+        tool = motions.tool_pose()
+        if state.held == object and tool is not None:  # gripped again
+            yield from self._lift(tool, phase)
+            return
         self._grasped = None
         phase("approach")
         grasp, q = yield from self._reach.grasp(target, motions.max_width)
@@ -92,8 +97,12 @@ class ArmSkills(Holding):
         finally:
             if self._grasped is None:
                 self._objects.show(target)
+        yield from self._lift(grasp.X_WG, phase)
+
+    def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
+        """Lift what is held from a pose of the tool, shape (4, 4)."""
         phase("lift")
-        yield from self._carry(motions.straight(raised(grasp.X_WG), what="lift"))
+        yield from self._carry(self._motions.straight(raised(X_WT), what="lift"))
         yield from self._measure()
 
     def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:

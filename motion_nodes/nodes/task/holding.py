@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object in an arm's hand: attached, measured, monitored, and kept after a stop."""
+"""The object in an arm's hand: attached, measured, monitored, kept after a stop or a failure."""
 
 from __future__ import annotations
 
@@ -75,10 +75,17 @@ class Holding:
         self._clasped = False
         """Whether the fingers hold what is fixed, such as a handle."""
 
+    @property
+    def grip_unsure(self) -> bool:
+        """Whether the fingers were interrupted while they closed or opened on what is held."""
+        return self._interrupted is not None
+
     # ---- fingers
 
     def _grip(self, target: ObjectState, X_WT: Array, width: float) -> Work:
-        """Close the fingers on an object and attach it; return their distance [m].
+        """Close the fingers on an object; return their distance [m].
+
+        What they may hold after a stop or a failure is attached, and gripped again later.
 
         Args:
             target: the object.
@@ -87,8 +94,8 @@ class Holding:
         """
         try:
             found = yield from self._motions.close()
-        except GeneratorExit:
-            if self._still_around(width):
+        except (GeneratorExit, SkillFailed):
+            if self._may_hold(width):
                 self._hold(target, X_WT)
                 self._interrupted = target
             raise
@@ -105,7 +112,7 @@ class Holding:
         try:
             yield from self._motions.open()
         except (GeneratorExit, SkillFailed):
-            if width is not None and self._still_around(width):
+            if width is None or self._may_hold(width):
                 self._interrupted = item
                 raise
             self._let_go(item)
@@ -117,10 +124,12 @@ class Holding:
         self._objects.detach(item)
         self._grasped = self._interrupted = None
 
-    def _still_around(self, width: float) -> bool:
-        """Return whether the fingers are as close as an object between them is wide [m]."""
+    def _may_hold(self, width: float) -> bool:
+        """Return whether the fingers are as close as an object is wide [m], as far as is known."""
         found = self._motions.width
-        if found is None or found > width + LOOSE_WIDTH:
+        if found is None:
+            return True  # nothing reports them: the next skill finds out
+        if found > width + LOOSE_WIDTH:
             return False
         return not self._check_grasp() or found > max(LOST_WIDTH, 0.5 * width)
 

@@ -72,7 +72,9 @@ class TaskRobot:
     def observe(self) -> WorldState:
         """Return the present state."""
         objects = self._objects.states(self.now())
-        return WorldState(objects, self._places, self._objects.held, self._has_base)
+        held = self._objects.held
+        unsure = held is not None and self._skills.grip_unsure
+        return WorldState(objects, self._places, held, unsure, self._has_base)
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
         """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""
