@@ -15,7 +15,7 @@ from motion_nodes.bases.odometry import Odometry, OdometryConfig
 from motion_nodes.bases.slip_detector import SlipWatch
 from motion_nodes.bases.steered_limiter import SteeredLimiter
 from motion_nodes.bases.twist_limiter import TwistLimiter
-from motion_nodes.bases.wheel_odometry_input import WheelMotion
+from motion_nodes.bases.wheel_odometry_input import WheelMotion, max_wheel_velocity
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.setting import check_settings, setting
 
@@ -83,7 +83,7 @@ class BaseController:
             Twist2(), np.zeros(len(base.wheel_names)), np.zeros(len(base.steering_names))
         )
         """The last output."""
-        self._motion = WheelMotion()
+        self._motion = WheelMotion(max_wheel_velocity(base, config.limits))
         self._stepped_at: float | None = None
         self._ramps = self._new_ramps()
 
@@ -97,6 +97,7 @@ class BaseController:
         before, self.base, self.config = self.config, base, config
         self.odometry.config = config.odometry
         self.slip = SlipWatch(base)
+        self._motion.max_velocity = max_wheel_velocity(base, config.limits)
         if config.position_feedback != before.position_feedback:
             self._motion.forget()
         if config.limits != before.limits or base.steering_names:
@@ -184,7 +185,8 @@ class BaseController:
         Args:
             wheels: angles [rad], or velocities [rad/s] without ``position_feedback``, in the order
                 of ``base.wheel_names``, shape (wheels,); a measurement that is not finite is
-                ignored, and its time is added to the next.
+                ignored, and its time is added to the next. One that the wheels cannot have reached
+                within their limits is the new reference, without motion.
             dt: time between the two measurements [s].
             steering: measured steering angles [rad], shape (steering joints,).
 
@@ -209,6 +211,11 @@ class BaseController:
         self.slip.update(turned, steering, dt)
         if not self.config.open_loop:
             self.odometry.advance(self.base.twist_from_wheels(turned, steering), dt)
+
+    @property
+    def wheel_jumps(self) -> int:
+        """Number of measurements that the wheels cannot have reached."""
+        return self._motion.jumps
 
     def forget_wheels(self) -> None:
         """Reset the measurement: the next angles are the new reference, without motion."""

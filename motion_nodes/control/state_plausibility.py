@@ -18,14 +18,10 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.model.plausible_step import SLACK, max_plausible_step
+
 Array = NDArray[np.float64]
 
-SPEED_FACTOR = 2.0
-"""Max measured velocity as a multiple of the velocity limit."""
-LATENESS = 0.05
-"""Max delay of a message [s]."""
-SLACK = 0.05
-"""Position tolerance for noise, backlash and coarse encoders [rad or m]."""
 CONFIRMED = 0.04
 """Min duration of a motion without a change, beyond the lag of the drives [s]."""
 REPEATS = 5
@@ -63,7 +59,7 @@ class StatePlausibility:
         Returns:
             Mask of shape (k,).
         """
-        reach = SLACK + SPEED_FACTOR * self._max_velocity[joints] * (dt + LATENESS)
+        reach = max_plausible_step(self._max_velocity[joints], dt)
         with np.errstate(invalid="ignore"):
             return ~(np.abs(after - before) > reach)
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.state_plausibility import SLACK, SourceWatch, StatePlausibility
+from motion_nodes.control.state_plausibility import SourceWatch, StatePlausibility
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
+from motion_nodes.model.plausible_step import SLACK
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader, JointStateBuffer

@@ -15,6 +15,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.wheel_odometry_input import max_wheel_velocity
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 nan, inf = math.nan, math.inf
@@ -175,6 +176,51 @@ def test_odometry_of_measured_wheels():
     assert base.odometry.twist == Twist2()
     base.measure(np.array([0.0, 0.0]), 0.1)
     assert base.odometry.x == pytest.approx(0.09)
+
+
+@pytest.mark.parametrize("by_angle", [True, False])
+def test_wheels_that_jump_beyond_their_limits_move_no_odometry(by_angle):
+    config = BaseControllerConfig(
+        limits=BaseLimits(max_wheel_velocity=10.0), position_feedback=by_angle
+    )
+    base = BaseController(DifferentialBase(CONFIG), config)
+    angle, dt = 500.0, 0.02
+
+    def drive(steps):
+        nonlocal angle
+        for _ in range(steps):
+            angle += 8.0 * dt
+            base.measure(np.full(2, angle if by_angle else 8.0), dt)
+
+    drive(10)
+    before, x = base.wheel_jumps, base.odometry.x
+    if by_angle:
+        angle = 0.0  # counters restart
+    else:
+        base.measure(np.array([8.0, 1e6]), dt)
+    drive(10)
+    assert base.wheel_jumps - before == (1 if by_angle else 2)
+    # The displacement of the jump, and of the glitch's mean velocities, is lost; nothing else.
+    assert base.odometry.x - x == pytest.approx(9 * 8.0 * dt * 0.03)
+    assert base.odometry.yaw == 0.0
+
+
+def test_a_wheel_may_be_twice_as_fast_as_its_limit_but_no_faster():
+    base = controller(max_wheel_velocity=10.0)
+    base.measure(np.zeros(2), 0.0)
+    base.measure(np.full(2, 0.05 + 20.0 * 0.15 - 1e-9), 0.1)
+    assert base.wheel_jumps == 0
+    base.measure(np.full(2, -0.01), 0.1)
+    assert base.wheel_jumps == 1
+
+
+def test_wheels_without_a_limit_are_bounded_by_the_body():
+    x, yaw = BodyAxisLimits(max_velocity=0.3), BodyAxisLimits(max_velocity=1.0)
+    base = controller(x=x, yaw=yaw)
+    twists = [(0.3, 1.0), (0.3, -1.0), (-0.3, 1.0)]
+    corners = [abs(base.base.wheels_from_twist(Twist2(v, 0.0, w))) for v, w in twists]
+    assert max_wheel_velocity(base.base, base.config.limits) == pytest.approx(np.max(corners, 0))
+    assert np.isinf(max_wheel_velocity(base.base, BaseLimits(x=x))).all()
 
 
 def test_wrong_number_of_wheels_changes_nothing():

@@ -148,9 +148,9 @@ def test_no_clock_no_motion(suite, client, unlimited):
     client.repeat(both, lambda: not any(driver.commands.newest.velocity), "the stop", rate=50.0)
 
 
-def test_wheels_counted_anew_after_a_loss(suite, client):
-    """A driver that starts again counts from zero: the base did not drive back."""
-    suite.node("differential_base", robot="jetbot")
+def test_wheels_counted_anew(suite, client):
+    """A driver that starts again counts from zero, with or without a loss: no drive back."""
+    base = suite.node("differential_base", robot="jetbot")
     driver = Driver(client)
     odom = client.listen(Odometry, f"{BASE}/odom")
     turned = dict.fromkeys(WHEELS, 500.0)
@@ -162,6 +162,7 @@ def test_wheels_counted_anew_after_a_loss(suite, client):
     client.spin(1.0)
     odom.clear()
     driver.until(lambda: len(odom) > 5, "odometry again", WHEELS)
+    driver.until(lambda: "wheels jumped" in base.output, "the warning", turned)
     for message in odom.messages:
         assert abs(message.pose.pose.position.x) < 1e-9
         assert abs(message.twist.twist.linear.x) < 1e-9

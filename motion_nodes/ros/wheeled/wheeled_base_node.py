@@ -229,7 +229,14 @@ class WheeledBaseNode(RobotNode[B]):
         dt = 0.0 if last is None else (stamp - last) * 1e-9
         n = self._n_wheels
         values = self._state.position if self.params.position_feedback else self._state.velocity
+        jumps = self.controller.wheel_jumps
         self.controller.measure(values[:n], dt, self._state.position[n:])
+        if self.controller.wheel_jumps != jumps:
+            self.warn(
+                "jump",
+                "the measured wheels jumped by more than their velocity limits allow; the odometry "
+                "does not include the jump. Check for a second publisher and a restarted driver",
+            )
         if self.params.open_loop:
             return
         if self._odometry_out.publish(self.controller.odometry, stamp) and self._state_out:

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Max plausible change of a measured joint position between two measurements."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+SPEED_FACTOR = 2.0
+"""Max measured velocity as a multiple of the velocity limit."""
+LATENESS = 0.05
+"""Max delay of a message [s]."""
+SLACK = 0.05
+"""Position tolerance for noise, backlash and coarse encoders [rad or m]."""
+
+
+def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
+    """Return by how much positions can have changed between two measurements.
+
+    Args:
+        max_velocity: of the joints [rad/s or m/s], shape (n,); infinite where unlimited.
+        dt: time between the measurements [s], a number or shape (n,).
+
+    Returns:
+        [rad or m], shape (n,).
+    """
+    return SLACK + SPEED_FACTOR * max_velocity * (dt + LATENESS)
