@@ -35,6 +35,9 @@ WITHOUT_MOTION = (
 )
 """Executables whose loss does not affect active motions."""
 
+DRIVERS = ("robot_driver",)
+"""Executables that stop once the others of their suite have."""
+
 CONTAINER = "container"
 """Name of the process that several nodes share."""
 

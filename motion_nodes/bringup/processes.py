@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,7 @@ class ProcessGroup:
         on_report: Callable[[str, Report], None] | None = None,
         on_end: Callable[[str, int], None] | None = None,
         template: ProcessTemplate | None = None,
+        drivers: Collection[str] = (),
     ) -> None:
         """Prepare; nothing runs before the context is entered.
 
@@ -77,7 +78,10 @@ class ProcessGroup:
             on_end: called by :meth:`watch` with the name and the exit code of a process that ended
                 by itself; None: print it and note it in :attr:`failed`.
             template: forks the processes; None: each is started by its command line.
+            drivers: names of the processes that are asked to stop once the others have, so that
+                controllers can brake the robots.
         """
+        self._drivers = frozenset(drivers)
         self._commands = dict(commands)
         self._say = say
         self._environment = dict(os.environ if environment is None else environment)
@@ -204,11 +208,16 @@ class ProcessGroup:
         return True
 
     def stop(self) -> None:
-        """Ask all to stop, wait for them, and kill what does not."""
-        for running in self._running.values():
-            _signal(running.process, signal.SIGINT)
+        """Ask all to stop, drivers last, wait for them, and kill what does not."""
+        self._stop(self._running.keys() - self._drivers)
+        self._stop(self._running.keys() & self._drivers)
+
+    def _stop(self, names: Collection[str]) -> None:
+        for name in names:
+            _signal(self._running[name].process, signal.SIGINT)
         deadline = time.monotonic() + STOP_GRACE
-        for name, running in list(self._running.items()):
+        for name in names:
+            running = self._running[name]
             try:
                 running.process.wait(max(0.1, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from motion_nodes.bringup.node_specs import NodeSpec
+from motion_nodes.bringup.node_specs import DRIVERS, NodeSpec
 from motion_nodes.bringup.process_activity import read_activity
 from motion_nodes.bringup.process_health import (
     Activity,
@@ -127,6 +127,9 @@ class Supervisor:
             on_report=self._take,
             on_end=self._ended,
             template=template,
+            drivers=[
+                n for n, specs in processes.items() if any(s.executable in DRIVERS for s in specs)
+            ],
         )
 
     @property

@@ -191,6 +191,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._impedance.set_params(params)
         self._payload.set_params(params)
 
+    def in_motion(self) -> bool:
+        """Return whether a joint reference moves."""
+        return not self._unstarted and self.controller.moving
+
     def stopped(self, why: str) -> None:
         """Decelerate all joints to rest within their limits, and end all goals."""
         self.rest.start(self.now())

@@ -26,6 +26,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
 from motion_nodes.errors import MotionError
+from motion_nodes.ros.brake import brake
 from motion_nodes.ros.clients.change_state import ChangeStateService
 from motion_nodes.ros.concurrency.executor_queue import ExecutorQueue
 from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
@@ -308,8 +309,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self.forget_messages()
             self.activate()
             self.begin_stop_latch()
-            # Long-lived objects are exempt from garbage collection: a full collection would block
-            # all loops of the process for 50 ms.
+            # A garbage collection of the long-lived objects would block all loops for 50 ms.
             gc.freeze()
             loop = RateLoop(
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
@@ -322,6 +322,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
 
     def _deactivate(self) -> None:
         with self._starting:
+            brake(self)
             loop, self._loop = self._loop, None
             if loop is None:
                 return
@@ -371,8 +372,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self.get_logger().fatal(f"halting failed too: {second!r}")
         # Not earlier: a transition waits for this thread, and must not meet a half-halted node.
         self._loop = None
-        # Pending jobs run now, as they do while no loop runs.
-        self._jobs.run()
+        self._jobs.run()  # as they do while no loop runs
         self.failure = failure
         if isinstance(error, Exception) and not isinstance(error, MemoryError):
             self._recovery.begin(failure)

@@ -2,7 +2,7 @@
 """Runs nodes in this process: one executor, signal handling, clean exit.
 
 Transitions, services and timers of all nodes run in the executor's thread; each active node has a
-loop in its own thread; the main thread only waits for a signal. So a signal halts the robots at
+loop in its own thread; the main thread only waits for a signal. So a signal brakes the robots at
 once, even while the executor compiles kernels.
 """
 
@@ -18,6 +18,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import rclpy
@@ -52,7 +53,7 @@ USER_ERRORS = (MotionError, RCLError, InvalidNamespaceException, InvalidNodeName
 
 
 def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | None = None) -> int:
-    """Create and start nodes, spin until a signal arrives, and stop them.
+    """Create and start nodes, spin until a signal arrives, brake the robots, and stop the nodes.
 
     A node whose cycle raises is restarted (``fault_recovery.py``); the others continue.
 
@@ -107,8 +108,9 @@ def _serve_until_stopped(
     signals.STOP.wait()
     # DDS may deadlock while entities are destroyed, with the GIL: only a C thread can end it then.
     faulthandler.dump_traceback_later(EXIT_DEADLINE + 1.0, exit=True)
-    for node in nodes:
-        node.stop()
+    # At the same time: each may have a robot to brake.
+    with ThreadPoolExecutor(max(len(nodes), 1)) as pool:
+        list(pool.map(lambda node: node.stop(), nodes))
     if heartbeat is not None:
         heartbeat.end()
     executor.shutdown(timeout_sec=EXECUTOR_GRACE)

@@ -22,12 +22,14 @@ class StoppableNode(EndpointNode):
         """Measures the time from a stop to rest, if the node drives a robot."""
         self.stop_latch: StopLatch | None = None
         """The node's copy of the stop; None if it does not obey one."""
+        self.ending = ""
+        """Why commands are refused while the loop ends, empty otherwise."""
         super().__init__(name, ros_args=ros_args)
 
     @property
     def stop_reason(self) -> str:
         """Why commands are refused since a stop, empty if they are not; thread-safe."""
-        return "" if self.stop_latch is None else self.stop_latch.reason
+        return self.ending or ("" if self.stop_latch is None else self.stop_latch.reason)
 
     @property
     def held(self) -> str:
@@ -38,6 +40,10 @@ class StoppableNode(EndpointNode):
         """Bring the robot to rest and end goals, once; thread-safe."""
         if self.stop_latch is not None:
             self.stop_latch.hold(why)
+
+    def in_motion(self) -> bool:
+        """Return whether references of the robot's drives move; thread-safe."""
+        return False
 
     def stopped(self, why: str) -> None:
         """Bring the robot to rest; called in the loop, once per stop."""
@@ -52,6 +58,7 @@ class StoppableNode(EndpointNode):
 
     def begin_stop_latch(self) -> None:
         """Apply a stop that is in force to a loop that is about to start."""
+        self.ending = ""
         if self.stop_latch is not None:
             self.stop_latch.begin()
 

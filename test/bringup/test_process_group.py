@@ -38,6 +38,28 @@ def test_all_are_stopped_when_the_context_ends():
     assert all(gone(pid) for pid in pids)
 
 
+def test_drivers_are_stopped_after_the_others_have_ended(tmp_path):
+    code = (
+        "import pathlib, signal, sys, time\n"
+        "def leave(*_):\n"
+        "    time.sleep(float(sys.argv[2]))\n"
+        "    with open(sys.argv[3], 'a') as file:\n"
+        "        file.write(sys.argv[1])\n"
+        "    sys.exit(0)\n"
+        "signal.signal(signal.SIGINT, leave)\n"
+        "pathlib.Path(sys.argv[3] + sys.argv[1]).touch()\n"
+        "time.sleep(60)\n"
+    )
+    ended = tmp_path / "ended"
+    commands = {
+        name: [sys.executable, "-c", code, name, delay, str(ended)]
+        for name, delay in (("d", "0"), ("c", "0.5"))
+    }
+    with ProcessGroup(commands, print, drivers=["d"]):
+        wait_until(lambda: len(list(tmp_path.iterdir())) == 2)
+    assert ended.read_text() == "cd"
+
+
 def test_one_that_ends_is_reported_and_the_others_go_on():
     news = []
     with ProcessGroup({"a": SLEEP, "b": [sys.executable, "-c", "exit(3)"]}, news.append) as group:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
+
+from motion_nodes.model.loader import load_robot
 
 pytestmark = pytest.mark.timeout(900)
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]
@@ -419,14 +422,35 @@ def test_the_robot_is_lost_during_a_goal(cell, arm):
     )
 
 
-def test_stopped_by_a_signal_during_a_goal(cell, arm):
-    call = under_way(arm, by(0.6, J1))
-    assert cell.processes["controller"].stop(2) == 0
+@pytest.mark.parametrize("how", ["signal", "deactivate"])
+def test_braked_within_limits_at_the_end_of_the_controller(cell, arm, how):
+    arm.commands.clear()
+    call = under_way(arm, by(1.2, J1), 1.0)
+    arm.client.wait(lambda: arm.speed() > 0.7, "a fast motion")
+    controller = cell.processes["controller"]
+    if how == "signal":
+        controller.send(signal.SIGINT)
+        arm.client.wait(lambda: not controller.running, "its end")
+        assert controller.exit_code() == 0
+    else:
+        assert arm.client.change_state(CONTROLLER, "deactivate")
     arm.client.wait(lambda: arm.speed() < 1e-6, "rest")
-    assert HOME[J1] < arm.joints[J1] < HOME[J1] + 0.6
-    cell.again("controller")
-    arm.wait_for()
+    assert HOME[J1] < arm.joints[J1] < HOME[J1] + 1.2
     assert call.feedback, "it was under way"
+    velocity = np.array([m.velocity[m.name.index(J1)] for m in arm.commands.messages])
+    stamps = [m.header.stamp for m in arm.commands.messages]
+    time = np.array([stamp.sec + 1e-9 * stamp.nanosec for stamp in stamps])
+    new = np.diff(time) > 0.0
+    assert velocity.max() > 0.5
+    assert velocity[-1] == 0.0
+    acceleration = np.diff(velocity)[new] / np.diff(time)[new]
+    limit = load_robot("franka").limits.select([J1]).acceleration[0]
+    assert np.abs(acceleration).max() <= limit * (1.0 + 1e-6)
+    if how == "signal":
+        cell.again("controller")
+    else:
+        assert arm.client.change_state(CONTROLLER, "activate")
+    arm.wait_for()
     assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
 
 

@@ -116,6 +116,10 @@ class WheeledBaseNode(RobotNode[B]):
         self._fill(self.controller.halt())
         self._command.send_last(self.now_ns())
 
+    def in_motion(self) -> bool:
+        """Return whether the commanded wheels turn."""
+        return bool((abs(self.controller.driven.wheels) > BASE_REST_SPEED).any())
+
     def stopped(self, why: str) -> None:
         """Bring the base to rest within its limits."""
         self.rest.start(self.now())
