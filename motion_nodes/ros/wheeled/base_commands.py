@@ -87,6 +87,10 @@ class TwistInputs:
         """Refuse current streams until they pause: the suite was stopped or resumed."""
         self._restarted = set()
 
+    def admit(self) -> None:
+        """Accept all streams: the node was activated."""
+        self._restarted = None
+
     def take(self, now: float, timeout: float, refusal: str) -> list[tuple[Twist2, float]]:
         """Return pending commands, each with its time [s], oldest first.
 

@@ -85,6 +85,7 @@ class WheeledBaseNode(RobotNode[B]):
 
     def activate(self) -> None:
         """Start at rest."""
+        self._inputs.admit()
         self.controller.halt()
         self._begin_measuring()
 
