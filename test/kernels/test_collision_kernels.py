@@ -1,24 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of collision checking by coal and pinocchio, and a wall in closed form."""
+"""Generated code of collision checking by coal and pinocchio, and a wall in closed form."""
 
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 
 import coal
 import numpy as np
 import pytest
 from kernels.compile_program import Compiled
-from kernels.plain_kernels import plain
 from kernels.random_trees import Oracle, random_tree
-from kernels.test_convex_distance import by_coal
 from scene.random_scenes import coal_shape, random_pose
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision import collision_memory as memory
-from motion_nodes.kernels.collision import path_sweep, piece_arrays
 from motion_nodes.kernels.collision.collision_shapes import TEST, collision_tests
 from motion_nodes.kernels.collision.entry_points import entry_functions
 from motion_nodes.kernels.collision.group_frames import groups_program
@@ -30,7 +26,6 @@ from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.convex_pieces import pieces_of
 from motion_nodes.scene.shapes import Capsule, Cone
 
 N = 4
@@ -208,111 +203,3 @@ def test_group_frames_are_those_of_pinocchio():
         for row, pose in zip(rows, poses, strict=True):
             X = oracle.pose(q, tree.frame_names[row])
             assert pose == pytest.approx([*X[:3, :3].ravel(), *X[:3, 3]], abs=1e-12)
-
-
-SWEEP, ARRAYS = plain(path_sweep), plain(piece_arrays)
-RAIL, BAR, POST = Box((0.1, 0.1, 0.1)), Box((0.5, 0.06, 0.08)), Cylinder(0.07, 0.5)
-X_BAR, X_POST = from_xyz_rpy((0.25, 0.0, 0.0)), from_xyz_rpy((0.5, 0.3, 0.05), (0.2, 0.1, 0.0))
-
-
-def reach(solid):
-    size = {Box: lambda s: math.sqrt(sum(x * x for x in s.size)) / 2.0,
-            Cylinder: lambda s: math.hypot(s.radius, s.length / 2.0)}  # fmt: skip
-    return size[type(solid)](solid)
-
-
-def pieces(*placed):
-    made, owner = pieces_of([solid for solid, _ in placed])
-    assert owner.tolist() == list(range(len(placed)))
-    X = np.array([X @ np.vstack([made.X[k], [0, 0, 0, 1]]) for k, (_, X) in enumerate(placed)])
-    reaches = np.array([reach(solid) for solid, _ in placed])
-    return ARRAYS.Pieces(made.kind, made.size, X[:, :3], reaches, made.first, made.points)
-
-
-@pytest.fixture(scope="module")
-def crane():
-    """A bar that turns on a carriage, beside a post: the tables of the sweep."""
-    i = np.int32
-    bodies = ARRAYS.PieceBodies(
-        parent=np.array([-1, 0, 1], i), kind=np.array([0, 2, 1], i),
-        X_PJ=np.stack([np.eye(4)] * 3), axis=np.array([[0, 0, 1], [1, 0, 0], [0, 0, 1.0]]),
-        joint=np.array([-1, 0, 1], i), multiplier=np.ones(3), offset=np.zeros(3),
-        row=np.array([1, 2], i), ball=np.array([[0, 0, 0, 0.09], [0.25, 0, 0, 0.26]]),
-        first=np.array([0, 1, 2], i), chain_first=np.array([0, 1, 3], i),
-        chain=np.array([1, 2, 1], i), pairs=np.empty((0, 4), i), apart=np.empty(0),
-        pieces=pieces((RAIL, np.eye(4)), (BAR, X_BAR)),
-    )  # fmt: skip
-    corner = np.array([0.13, 0.13, 0.33])
-    box = np.concatenate([X_POST[:3, 3] - corner, X_POST[:3, 3] + corner])[None]
-    world = ARRAYS.PieceWorld(
-        pieces((POST, X_POST)), np.zeros(1, i), box, box, box, np.ones((1, 2), np.int8)
-    )
-    work = ARRAYS.SweepWorkspace(
-        np.empty((3, 3, 4)), np.empty((2, 3)), np.empty((2, 4)), np.empty((2, 3, 4)),
-        np.zeros((6, 3)), np.empty((2, 2)), np.empty((60, 2)), np.empty((60, 2), i),
-        np.empty((400, 3), i),
-    )  # fmt: skip
-    return ARRAYS.Table(bodies, world, work, 0.0)
-
-
-def clearance(q):
-    """Return the distance of the crane from the post, by coal."""
-    X = from_xyz_rpy((q[0], 0.0, 0.0))
-    turned = from_xyz_rpy((q[0], 0.0, 0.0), (0.0, 0.0, q[1])) @ X_BAR
-    return min(by_coal(RAIL, X, POST, X_POST), by_coal(BAR, turned, POST, X_POST))
-
-
-def test_single_configurations_are_judged_as_by_coal(crane):
-    Q = np.random.default_rng(5).uniform((-0.1, -0.6), (0.6, 1.6), (40, 2))
-    free = np.zeros(40, bool)
-    assert SWEEP.free_states(crane, Q, 0, free) == 40
-    distances = np.array([clearance(q) for q in Q])
-    sure = np.abs(distances) > 1e-6
-    np.testing.assert_array_equal(free[sure], distances[sure] > 0.0)
-    assert 2 <= (~free).sum() <= 20
-
-
-def sweep(crane, path, finest=1e-5):
-    path = np.asarray(path, float)
-    steps = np.abs(np.diff(path, axis=0))
-    places = np.concatenate([[0.0], np.cumsum(steps.max(axis=1))])
-    variation = np.concatenate([np.zeros((1, 2)), np.cumsum(steps, axis=0)])
-    contacts, out = np.zeros((1, 3), np.int32), np.empty(4)
-    code = SWEEP.sweep(crane, path, places, variation, 1, finest, contacts, out)
-    return code, out, contacts
-
-
-def test_paths_are_proven_free_or_in_collision_as_dense_samples_say(crane):
-    rng, outcomes = np.random.default_rng(6), []
-    for _ in range(12):
-        path = rng.uniform((-0.1, -0.6), (0.6, 1.6), (3, 2))
-        dense = np.concatenate([
-            a + np.linspace(0.0, 1.0, 60)[:, None] * (b - a)
-            for a, b in itertools.pairwise(path)
-        ])  # fmt: skip
-        least = min(clearance(q) for q in dense)
-        if abs(least) < 0.01:
-            continue
-        code, out, contacts = sweep(crane, path)
-        assert code == (ARRAYS.FREE if least > 0.0 else ARRAYS.COLLISION)
-        outcomes.append(code)
-        if code == ARRAYS.COLLISION:
-            assert contacts[0, 2] in (-1, -2)
-            assert out[3] == 1.0
-        else:
-            assert out[1] == 0.0
-            assert out[0] < 200  # large steps where it is far
-    assert ARRAYS.FREE in outcomes
-    assert ARRAYS.COLLISION in outcomes
-    grazing = crane._replace(clearance=0.05)
-    for q in rng.uniform((-0.1, -0.6), (0.6, 1.6), (10, 2)):
-        if abs(clearance(q) - 0.05) > 1e-6:
-            assert (sweep(grazing, [q])[0] == ARRAYS.FREE) == (clearance(q) > 0.05)
-
-
-def test_a_collision_between_free_ends_and_a_free_middle_is_found(crane):
-    start = (0.1, 0.2)
-    for end, expected in (((0.1, 3.0), ARRAYS.COLLISION), ((0.1, -2.6), ARRAYS.FREE)):
-        middle = np.mean([start, end], axis=0)
-        assert min(clearance(q) for q in (start, middle, end)) > 0.0
-        assert sweep(crane, [start, end])[0] == expected

@@ -177,6 +177,62 @@ def test_paths_on_a_sphere_stay_there_and_become_great_circles():
     assert outcome == SPHERE.FOUND  # roots that see each other
 
 
+class Caps:
+    """Several spherical obstacles."""
+
+    memory = None
+
+    def __init__(self, radius, *centres):
+        self.caps = [Cap(centre, radius) for centre in centres]
+
+    def edge(self, a, b):
+        return all(cap.edge(a, b) for cap in self.caps)
+
+
+@pytest.mark.parametrize("step", [0.25, 0.6])
+def test_all_nodes_and_edges_of_both_trees_are_valid(step):
+    """Chords of 0.6 leave the tolerance of the sphere; obstacles stand on all sides of the path."""
+    space, manifold, found = SPHERE.TreeSpace(*BOX), on_sphere(), np.zeros(2, np.int64)
+    sides = [(0.0, y, z) for y, z in ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))]
+    caps = Caps(0.6, *sides)
+    trees = roots(SPHERE, 400, RIGHT, LEFT)
+    outcome = SPHERE.grow_on_manifold(*trees, space, caps, manifold, step, 60, found)
+    assert outcome == SPHERE.FOUND
+    edges = [
+        np.array([tree.nodes[tree.parent[k]], tree.nodes[k]])
+        for tree in trees
+        for k in range(1, tree.count[0])
+    ]
+    assert len(edges) > 12
+    for edge in edges:
+        assert caps.edge(*edge)
+        assert np.linalg.norm(edge, axis=1) == pytest.approx(1.0, abs=0.021)
+        assert np.abs(radii(edge) - 1.0).max() <= 0.02 + 0.72 * 0.02
+        assert length(edge) <= 2.5 * step
+
+
+def test_no_step_ends_where_the_projection_fails():
+    """Halfway to the other side is the centre, where the distance from it has no gradient."""
+    rows, work = np.zeros((9, 3)), PARTS.make_work(1, 3)
+    rows[0] = RIGHT
+    arguments = (SPHERE.TreeSpace(*BOX), FREE, on_sphere(), LEFT, 1.0, 8, rows, work)
+    count, reached = SPHERE._walk(*arguments)
+    assert not reached
+    assert np.linalg.norm(rows[: count + 1], axis=1) == pytest.approx(1.0, abs=0.021)
+
+
+def test_smoothing_moves_waypoints_only_where_their_edges_are_free():
+    space, manifold = SPHERE.TreeSpace(*BOX), on_sphere()
+    azimuth, elevation = np.array([-0.2, 0.0, 0.2]), np.array([0.0, 0.12, 0.0])
+    path = np.stack([np.cos(elevation) * np.cos(azimuth), np.cos(elevation) * np.sin(azimuth),
+                     np.sin(elevation)], axis=1)  # fmt: skip
+    before, below = path.copy(), Cap((1.0, 0.0, 0.0), 0.1)
+    SPHERE.smooth_on_manifold(path, space, below, manifold, 1)
+    assert path == pytest.approx(before, abs=0.0)
+    SPHERE.smooth_on_manifold(path, space, FREE, manifold, 1)
+    assert path[1, 2] == pytest.approx(0.06, abs=2e-3)
+
+
 def planar(q, X, J):
     """Pose and Jacobian of an arm of three links of 1 m in the plane, in memory or in arrays."""
     if isinstance(q, int):
@@ -196,6 +252,27 @@ def planar(q, X, J):
     for k in range(3):
         x, y = steps[:, k:].sum(axis=1)
         J[0, k], J[1, k] = -y, x
+
+
+def test_pose_and_jacobian_of_a_tip_are_those_of_a_point_of_the_link():
+    rng = np.random.default_rng(8)
+    X_BL, X_LT, at_link = np.eye(4), np.eye(4), rng.normal(size=(6, 3))
+    for pose in (X_BL, X_LT):
+        pose[:3, :3], pose[:3, 3] = (
+            Rotation.random(random_state=rng).as_matrix(),
+            rng.normal(size=3),
+        )
+
+    def link(q, X, J):
+        for address, values in ((X, X_BL), (J, at_link)):
+            ctypes.memmove(address, np.ascontiguousarray(values).ctypes.data, values.nbytes)
+
+    X, J = np.empty((4, 4)), np.empty((6, 3))
+    TASK._tip(TASK.Tip(link, X_LT), np.zeros(3), X, J)
+    assert pytest.approx(X_BL @ X_LT) == X
+    lever = X_BL[:3, :3] @ X_LT[:3, 3]
+    assert J[3:] == pytest.approx(at_link[3:])
+    assert J[:3] == pytest.approx(at_link[:3] + np.cross(at_link[3:], lever, axis=0))
 
 
 def test_errors_are_those_of_the_target_less_its_tolerances():

@@ -123,3 +123,45 @@ def test_a_view_changes_what_the_sensor_sees_through():
     assert (made.evidence[(counts >= 2) & ~gone] == RULES.most).all()
     VOXELS.expire(made, 1500)
     assert ((made.evidence > 0) == (counts >= 2) & ~made.excluded & ~robot).mean() > 0.999
+
+
+def test_each_direction_has_a_bin_around_it():
+    rng, used = np.random.default_rng(5), set()
+    for v in rng.normal(size=(400, 3)):
+        face, row, column = VOXELS._bin(*v)
+        axis, sign = face // 2, 1.0 - 2.0 * (face % 2)
+        u = (np.array([row, column]) + 0.5) / (0.5 * VOXELS.SIDE) - 1.0
+        middle = np.insert(u, axis, sign)
+        assert np.abs(v / np.abs(v).max() - middle).max() <= 1.0 / VOXELS.SIDE + 1e-12
+        used.add(face)
+    assert used == set(range(VOXELS.FACES))
+    last = VOXELS.SIDE - 1
+    assert VOXELS._bin(1.0, 1.0, 1.0)[1:] == (last, last)
+    assert VOXELS._bin(0.0, 0.0, 0.0)[0] in used
+
+
+def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
+    """The sensor is not in the middle, so that all walls have different distances."""
+    monkeypatch.setattr(VOXELS, "SIDE", 64)
+    made = grid((20, 20, 20), (-10, -10, -10))
+    low, high = np.array([-0.7, -0.65, -0.75]), np.array([0.75, 0.6, 0.65])
+    u, w = np.meshgrid(*[np.linspace(0.0, 1.0, 90)] * 2)
+    walls = []
+    for axis in range(3):
+        for end in (low, high):
+            share = np.insert(np.stack([u.ravel(), w.ravel()]), axis, 0.0, axis=0).T
+            points = low + share * (high - low)
+            points[:, axis] = end[axis]
+            walls.append(points)
+    turned = from_xyz_rpy((0.123, -0.077, 0.058), (0.4, -0.3, 2.0))
+    seen = ((np.concatenate(walls) - turned[:3, 3]) @ turned[:3, :3]).astype(np.float32)
+    made.evidence[:], made.seen[:] = 1, 1000
+    VOXELS.add_points(made, seen, 1, turned, 0.05, 5.0)
+    hit = made.points > 0
+    VOXELS.end_view(made, turned, np.zeros((0, 4)), 1000, RULES)
+    at = centres(made)
+    rays = at - turned[:3, 3]
+    ends = np.where(rays > 0.0, high - turned[:3, 3], low - turned[:3, 3]) / rays
+    beyond = (ends.min(axis=-1) - 1.0) * np.linalg.norm(rays, axis=-1)  # from voxel to wall
+    assert (made.evidence[(beyond > 0.15) & ~hit] == 0).all()
+    assert (made.evidence[(beyond < -0.1) & ~hit] == 1).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Common parts of the tree search kernels: memory, random numbers, distances, steps.
+"""Common parts of the tree search kernels: memory, samples, distances, steps.
 
 Positions of continuous joints are stored as sampled; the path between two nodes takes the shorter
 direction. For all other joints it is the plain difference.
@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free, state_free
 from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.search.random_numbers import uniform
 
 CONTINUE = 0
 """The batch is finished without a solution."""
@@ -47,21 +46,6 @@ class Tree(NamedTuple):
     """Number of nodes, and of iterations done, shape (2,), int64."""
     random: Any
     """State of the random number generator, shape (1,), uint64."""
-
-
-@part
-def uniform(random: Any) -> float:
-    """Return a uniform random number in [0, 1).
-
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
-    2014 (SplitMix64).
-    """
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = random[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @part

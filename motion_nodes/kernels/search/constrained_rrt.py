@@ -28,10 +28,10 @@ from motion_nodes.kernels.search.classic_trees import (
     add,
     distance,
     nearest,
-    uniform,
     way,
 )
 from motion_nodes.kernels.search.manifold import Manifold, project, violation
+from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.kernels.search.task_components import Work, make_work
 
 ALLOWED = 0.7

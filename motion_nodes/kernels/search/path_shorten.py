@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.search.random_numbers import uniform
 
 _ALL = 24
 """Number of later waypoints that are all tried; beyond that, in larger steps."""
@@ -246,17 +247,3 @@ def _corner(path: Array, k: int, share: float, out: Array) -> None:
     for d in range(path.shape[1]):
         out[0, d] = path[k, d] + share * (path[k - 1, d] - path[k, d])
         out[1, d] = path[k, d] + share * (path[k + 1, d] - path[k, d])
-
-
-@inlined
-def uniform(random: NDArray[np.uint64]) -> float:
-    """Return a uniform random number in [0, 1).
-
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
-    2014 (SplitMix64).
-    """
-    random[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = random[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0

@@ -24,8 +24,8 @@ from motion_nodes.kernels.search.classic_trees import (
     free_way,
     nearest,
     steer,
-    uniform,
 )
+from motion_nodes.kernels.search.random_numbers import uniform
 
 
 @kernel

@@ -22,7 +22,7 @@ from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_trees
-from motion_nodes.kernels.search.path_shorten import uniform
+from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.kernels.search.rrt_connect import (
     EDGES,
     EXHAUSTED,

@@ -20,6 +20,7 @@ import numpy as np
 
 from motion_nodes.kernels.jit import inlined
 from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.search.random_numbers import INCREMENT, mixed
 
 
 class Samples(NamedTuple):
@@ -70,18 +71,11 @@ def _steps(n: int) -> Array:
 
 @inlined
 def begin(samples: Samples, random_seed: int) -> None:
-    """Reset both sequences; equal random seeds give equal sequences.
-
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
-    2014 (SplitMix64).
-    """
+    """Reset both sequences; equal random seeds give equal sequences."""
     n, state = samples.place.shape[1], np.uint64(random_seed) * np.uint64(0xD1342543DE82EF95)
     for k in range(2 * n):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = (z ^ (z >> np.uint64(31))) >> np.uint64(11)
-        samples.place[k // n, k % n] = np.float64(z) / 9007199254740992.0
+        state += INCREMENT
+        samples.place[k // n, k % n] = mixed(state)
     samples.turn[1] = 0.0
 
 

@@ -30,8 +30,8 @@ from motion_nodes.kernels.search.classic_trees import (
     nearest,
     normal,
     steer,
-    uniform,
 )
+from motion_nodes.kernels.search.random_numbers import uniform
 
 _GAIN = 1e-9
 """Min reduction of cost; below it, rounding would rewire nodes forever."""

@@ -29,8 +29,8 @@ from motion_nodes.kernels.search.classic_trees import (
     nearest,
     square_below,
     steer,
-    uniform,
 )
+from motion_nodes.kernels.search.random_numbers import uniform
 
 
 class Tip(NamedTuple):
