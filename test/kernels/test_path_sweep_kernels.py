@@ -185,23 +185,24 @@ def test_distances_from_a_box_are_those_of_the_closest_point():
         assert SWEEP._beyond(box, *point) == pytest.approx(away @ away)
 
 
-@pytest.fixture(scope="module")
-def rail(crane):
-    """A sphere on a rail between another sphere of the robot and one of the world.
+@pytest.fixture(scope="module", params=[(0.0, 0.0, 0.0), (0.0, -0.5, 0.7)])
+def rail(crane, request):
+    """A sphere on a rail, in two directions, between one of the robot and one of the world.
 
     Their surfaces are 0.8 m from its centre position; 0.02 m and 0.05 m must remain.
     """
-    i, ball, away = np.int32, Sphere(0.1), from_xyz_rpy((-1.0, 0.0, 0.0))
+    i, ball, turn = np.int32, Sphere(0.1), from_xyz_rpy((0.0, 0.0, 0.0), request.param)
+    away = turn @ from_xyz_rpy((1.0, 0.0, 0.0))
+    back, place = turn @ from_xyz_rpy((-1.0, 0.0, 0.0)), away[:3, 3]
     bodies = crane.bodies._replace(
-        row=np.array([1, 0], i), ball=np.array([[0, 0, 0, 0.1], [-1.0, 0, 0, 0.1]]),
+        X_PJ=np.stack([np.eye(4), turn, np.eye(4)]),
+        row=np.array([1, 0], i), ball=np.array([[0, 0, 0, 0.1], [*back[:3, 3], 0.1]]),
         chain_first=np.array([0, 1, 1], i), chain=np.array([1], i),
         pairs=np.array([[0, 1, 1, 0]], i), apart=np.array([0.02]),
-        pieces=pieces((ball, np.eye(4)), (ball, away)),
+        pieces=pieces((ball, np.eye(4)), (ball, back)),
     )  # fmt: skip
-    box = np.array([[0.9, -0.1, -0.1, 1.1, 0.1, 0.1]])
-    world = crane.world._replace(
-        pieces=pieces((ball, from_xyz_rpy((1.0, 0.0, 0.0)))), boxes=box, blocks=box, branches=box
-    )
+    box = np.concatenate([place - 0.1, place + 0.1])[None]
+    world = crane.world._replace(pieces=pieces((ball, away)), boxes=box, blocks=box, branches=box)
     return crane._replace(bodies=bodies, world=world, clearance=0.05)
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from moveit_msgs.msg import AttachedCollisionObject, PlanningScene
+from moveit_msgs.srv import GetPlanningScene
 from nodes.test_occupancy_mapper import EYE, FRANKA, PINHOLE, Cameras
 from perception.boxes_seen import depth_of
+from ros_client import RELIABLE
+from scene_requests import box, detached, diff
 from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Box
 from motion_nodes.nodes.object_detector import ObjectDetectorNode
 from motion_nodes.perception.depth_camera import DepthProjection
-from motion_nodes.scene.scene import AttachedBody, Scene, world_object
+from motion_nodes.ros.diagnostics import Report
 
 FLOOR = [(-2.0, -2.0, -0.1), (2.0, 2.0, 0.0)]
 CUBE = [(0.6, 0.2, 0.0), (0.68, 0.28, 0.08)]
@@ -44,6 +47,19 @@ class Detector:
         self.cameras = Cameras(client)
         self.client = client
         self.heard = client.listen(MarkerArray, "/object_detector/objects")
+        self.scenes = client.publisher(PlanningScene, "/monitored_planning_scene", RELIABLE)
+        client.node.create_service(GetPlanningScene, "/get_planning_scene", lambda _, empty: empty)
+
+    @property
+    def report(self) -> Report:
+        made = Report()
+        self.node.diagnose(made)
+        return made
+
+    def in_hand(self, *bodies: AttachedCollisionObject) -> None:
+        """Publish which objects are attached to the robot, and an image without objects."""
+        self.scenes.publish(diff(attached=bodies))
+        self.cameras.show(seen())
 
     def until(self, publish, condition) -> None:
         def cycle() -> bool:
@@ -60,7 +76,7 @@ class Detector:
 @pytest.fixture(scope="module")
 def detector(ros, module_client):
     made = Detector(module_client)
-    made.until(made.cameras.state, lambda: made.node._state.received)
+    made.until(made.cameras.state, lambda: not made.node.waiting_for())
     yield made
     made.node.destroy_node()
 
@@ -94,41 +110,44 @@ def test_what_the_robot_hides_or_carries_is_reported_as_it_was(detector) -> None
     link, q = "panda_hand", FRANKA.home
     X_BL = Kinematics(FRANKA.tree, FRANKA.joint_names, base="panda_link0").pose(q, link)
     X_LO = from_xyz_rpy((0.0, 0.0, 0.1))
-    body = AttachedBody("red_cube", link, X_LO, world_object("red_cube", Box((0.08,) * 3)).parts)
-    node._inputs.follower.world.replace(Scene(attached={"red_cube": body}))
+    cube = box("red_cube", (0.08,) * 3, X_LO[:3, 3], frame=link)
+    body = AttachedCollisionObject(object=cube, link_name=link)
 
-    def in_hand() -> bool:
+    def moved() -> bool:
         found = detector.found.get("red_cube")
         if found is None:
             return False
         at = found.pose.position
         return bool(np.abs((X_BL @ X_LO)[:3, 3] - (at.x, at.y, at.z)).max() < 1e-3)
 
-    detector.until(lambda: cameras.show(seen()), in_hand)
+    detector.until(lambda: detector.in_hand(body), moved)
     carried = detector.found["red_cube"]
     detector.heard.clear()
-    detector.until(lambda: cameras.show(seen()), in_hand)
+    detector.until(lambda: cameras.show(seen()), moved)
     assert detector.found["red_cube"].header.stamp == carried.header.stamp
     # It was let go, and is still between the fingers.
-    node._inputs.follower.world.replace(Scene())
     detector.heard.clear()
-    detector.until(lambda: cameras.show(seen()), lambda: "red_cube" in detector.found)
+    detector.until(lambda: detector.in_hand(detached()), lambda: len(detector.heard) > 4)
     assert detector.found["red_cube"].pose == carried.pose
 
 
 def test_images_without_a_known_frame_or_time_are_refused(detector) -> None:
     cameras, node = detector.cameras, detector.node
     node.activate()
-    left, right = node._inputs.cameras[1], node._inputs.cameras[0]
-    detector.until(lambda: cameras.show(seen(CUBE), frame="moon"), lambda: "moon" in left.fault)
+
+    def dropped(camera: str, why: str) -> bool:
+        return any(camera in text and why in text for text in detector.report.texts)
+
+    left, right = "/left/image", "/right/points"
+    detector.until(lambda: cameras.show(seen(CUBE), frame="moon"), lambda: dropped(left, "moon"))
     cameras.lag = -5.0
-    detector.until(lambda: cameras.show(seen(CUBE)), lambda: "future" in left.fault)
+    detector.until(lambda: cameras.show(seen(CUBE)), lambda: dropped(left, "future"))
     cameras.lag = 0.0
     detector.until(
         lambda: cameras.show_points(np.full((50, 3), np.nan, np.float32)),
-        lambda: "0 points" in node._detector.reason,
+        lambda: "0 points" in detector.report.values["objects"],
     )
-    assert not right.fault
+    assert not dropped(right, "")
     assert node.check(node.params) is None
 
 
