@@ -216,7 +216,7 @@ def test_required_distances_of_world_and_pairs_are_exact(rail, limit, contact):
         code, out, contacts = sweep(rail, [end])
         assert (code, out[0]) == (expected, 1.0)
         # Between ends far away it is close for a short time only.
-        for path in ([(0.0, 0.0), end], [(0.0, 0.0), end, (0.4 * limit, 0.0)]):
+        for path in ([(0.0, 0.0), end], [(0.0, 0.0), end, (0.3 * limit, 0.0)]):
             code, out, contacts = sweep(rail, path, finest=1e-6)
             assert code == expected
             if code == ARRAYS.COLLISION:
