@@ -157,10 +157,10 @@ def test_paths_on_a_sphere_stay_there_and_become_great_circles():
     low, high = 0.98 - 0.75 * 0.02, 1.02 + 0.75 * 0.02
     assert low <= radii(path).min() < radii(path).max() <= high
     assert all(hill.edge(a, b) for a, b in itertools.pairwise(path))
-    rows = np.zeros((200, 3))
+    rows = np.full((200, 3), np.nan)
     rows[: len(path)] = path
     count = SPHERE.shorten_on_manifold(
-        rows, len(path), space, hill, manifold, 0.25, 12, np.array([2], np.uint64)
+        rows, len(path), space, hill, manifold, 0.25, 40, np.array([2], np.uint64)
     )
     short = rows[:count].copy()
     SPHERE.smooth_on_manifold(short, space, hill, manifold, 1)
@@ -297,6 +297,45 @@ def test_errors_are_those_of_the_target_less_its_tolerances():
             assert out[part] == pytest.approx(scale * left[part], abs=1e-9)
 
 
+def options(**changes):
+    return TASK.TaskOptions(
+        step_size=0.2, tries=50, exploitation=0.5, exploration=0.2, low=np.array([-1.0, 0.0, 0.0]),
+        high=np.array([2.0, 2.0, 0.0]), zone=np.array([0.02, 0.05]), gradient=np.array([1.0, 0.3]),
+        nearness=np.array([1.0, 0.3]), substeps_away=30, substeps_near=60, near_scale=5.0,
+        culling=0.3, substep=0.1,
+    )._replace(**changes)  # fmt: skip
+
+
+def test_descent_ends_at_the_limits_or_where_the_error_grows():
+    low, start = np.full(3, -0.4), np.array([0.3, 0.2, 0.2])
+    space = TASK.TreeSpace(low, -low, np.zeros(3, bool), np.ones(3))
+    goal, path, anywhere = np.eye(4), np.zeros((95, 3)), np.array([0.0, 0.0, 0.0, 9.0, 9.0, 9.0])
+    goal[:2, 3] = 0.4, 1.6
+    for substep in (0.1, 3.0):
+        steps = TASK._descend(
+            space, FREE, TASK.Tip(planar, np.eye(4)), start, goal, anywhere, np.zeros(2),
+            options(substep=substep), True, path,
+        )  # fmt: skip
+        assert steps > 0
+        assert (np.abs(path[: steps + 1]) <= 0.4).all()
+        away, X, J = [], np.empty((4, 4)), np.empty((6, 3))
+        for q in path[: steps + 1]:
+            planar(q, X, J)
+            away.append(np.linalg.norm(X[:2, 3] - goal[:2, 3]))
+        assert (np.diff(away) < 0.0).all()
+
+
+def test_nodes_are_extended_to_a_target_once_the_closest_first():
+    space = TASK.TreeSpace(np.full(2, -2.0), np.full(2, 2.0), np.zeros(2, bool), np.ones(2))
+    away = np.array([0.5, 0.2, 0.9, 0.4])
+    (tree,) = roots(TASK, 4, np.zeros(2))
+    for q in ([1.0, 0.0], [1.0, 0.05], [-1.0, 0.0]):
+        TASK.add(tree, np.array(q), 0)
+    for cull, expected in ((0.0, [1, 3, 0, 2, -1]), (0.1, [1, 3, 0, -1])):
+        tasks = TASK.TaskNodes(np.zeros((4, 3)), away[:, None], np.zeros(4, np.uint8))
+        assert [TASK._to_exploit(tree, tasks, space, 0, cull) for _ in expected] == expected
+
+
 def test_a_tree_reaches_a_pose_of_a_planar_arm():
     start, low = np.array([0.3, 0.2, 0.2]), np.full(3, -2.5)
     space = TASK.TreeSpace(low, -low, np.zeros(3, bool), np.ones(3))
@@ -304,19 +343,13 @@ def test_a_tree_reaches_a_pose_of_a_planar_arm():
     goal[:3, :3] = Rotation.from_rotvec([0.0, 0.0, 2.0]).as_matrix()
     goal[:2, 3] = 0.4, 1.6
     targets = TASK.Targets(goal[None], np.zeros((1, 6)), np.zeros((1, 2)))
-    options = TASK.TaskOptions(
-        step_size=0.2, tries=50, exploitation=0.5, exploration=0.2, low=np.array([-1.0, 0.0, 0.0]),
-        high=np.array([2.0, 2.0, 0.0]), zone=np.array([0.02, 0.05]), gradient=np.array([1.0, 0.3]),
-        nearness=np.array([1.0, 0.3]), substeps_away=30, substeps_near=60, near_scale=5.0,
-        culling=0.3, substep=0.1,
-    )  # fmt: skip
     ball = Cap((0.8, 0.6, 0.5), 0.35)  # in joint space, on the straight way
     offset = moved(np.eye(4), np.array([0.1, 0.05, 0.0, 0.0, 0.0, 0.4]))
     (tree,) = roots(TASK, 600, start)
     tasks = TASK.TaskNodes(np.empty((600, 3)), np.empty((600, 1)), np.zeros(600, np.uint8))
     found = np.zeros(2, np.int64)
     outcome = TASK.grow_to_pose(
-        tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options, 300, found
+        tree, tasks, space, ball, TASK.Tip(planar, offset), targets, options(), 300, found
     )
     assert outcome == TASK.FOUND
     path = np.array(branch(tree, found[0]))
@@ -331,5 +364,5 @@ def test_a_tree_reaches_a_pose_of_a_planar_arm():
     assert tasks.tip[found[0]] == pytest.approx(X[:3, 3])
     (tree,) = roots(TASK, 1, start)
     tip = TASK.Tip(planar, np.eye(4))
-    outcome = TASK.grow_to_pose(tree, tasks, space, ball, tip, targets, options, 9, found)
+    outcome = TASK.grow_to_pose(tree, tasks, space, ball, tip, targets, options(), 9, found)
     assert outcome == TASK.FULL

@@ -144,7 +144,8 @@ def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
     """The sensor is not in the middle, so that all walls have different distances."""
     monkeypatch.setattr(VOXELS, "SIDE", 64)
     made = grid((20, 20, 20), (-10, -10, -10))
-    low, high = np.array([-0.7, -0.65, -0.75]), np.array([0.75, 0.6, 0.65])
+    low, high = np.array([-0.69, -0.68, -0.79]), np.array([0.71, 0.61, 0.69])
+    rules = RULES._replace(margin=0.15)
     u, w = np.meshgrid(*[np.linspace(0.0, 1.0, 90)] * 2)
     walls = []
     for axis in range(3):
@@ -158,10 +159,20 @@ def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
     made.evidence[:], made.seen[:] = 1, 1000
     VOXELS.add_points(made, seen, 1, turned, 0.05, 5.0)
     hit = made.points > 0
-    VOXELS.end_view(made, turned, np.zeros((0, 4)), 1000, RULES)
+    VOXELS.end_view(made, turned, np.zeros((0, 4)), 1000, rules)
     at = centres(made)
     rays = at - turned[:3, 3]
     ends = np.where(rays > 0.0, high - turned[:3, 3], low - turned[:3, 3]) / rays
     beyond = (ends.min(axis=-1) - 1.0) * np.linalg.norm(rays, axis=-1)  # from voxel to wall
-    assert (made.evidence[(beyond > 0.15) & ~hit] == 0).all()
-    assert (made.evidence[(beyond < -0.1) & ~hit] == 1).all()
+    assert (made.evidence[(beyond > 0.25) & ~hit] == 0).all()
+    assert (made.evidence[(beyond < 0.0) & ~hit] == 1).all()  # those beside a wall, too
+
+
+def test_a_single_pixel_clears_nothing():
+    made, eye = grid((12, 8, 8), (0, -4, -4)), from_xyz_rpy((0.0, 0.05, 0.05))
+    made.evidence[5, 4, 4] = 1  # straight ahead
+    pixels = np.array([[1.0, 0.001, 0.001], [1.0, 0.009, 0.001]], np.float32)
+    for count, left in ((1, 1), (2, 0)):
+        VOXELS.add_points(made, pixels[:count], 1, eye, 0.05, 5.0)
+        VOXELS.end_view(made, eye, np.zeros((0, 4)), 0, RULES)
+        assert made.evidence[5, 4, 4] == left
