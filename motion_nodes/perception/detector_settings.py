@@ -52,7 +52,7 @@ class DetectorSettings:
         0.6, doc="Clusters with a side above this are not objects.", unit="m", gt=0.0, le=10.0
     )
     max_points: int = setting(
-        100_000, doc="Points of one cloud that are used; of more, every second, third ... is.",
+        100_000, doc="Max number of points used of a cloud; larger clouds are decimated.",
         ge=1000, le=5_000_000,
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects a robot hides from cameras, or is too close to for a cloud to show them whole."""
+"""Detection of objects that the robot occludes from the cameras, fully or in part."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Voxels of objects that are in the planning scene, and thus avoided already."""
+"""Voxels of objects of the planning scene, which are excluded from the map."""
 
 from __future__ import annotations
 

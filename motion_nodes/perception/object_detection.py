@@ -43,13 +43,13 @@ class Detection:
 
 
 class ObjectDetector:
-    """Finds what stands on a horizontal plane."""
+    """Detects the objects on a horizontal plane."""
 
     def __init__(self, settings: DetectorSettings | None = None) -> None:
         """Create it with settings."""
         self.settings = settings or DetectorSettings()
         self.reason = ""
-        """Why the last cloud had no objects; empty if it had some."""
+        """Reason why no object was detected in the last cloud; empty if any was."""
 
     def relevant(self, points: ArrayLike, without: ArrayLike | None = None) -> Array:
         """Return the points in the region, shape (m, 3).
@@ -88,7 +88,7 @@ class ObjectDetector:
         local = (cloud - X_WP[:3, 3]) @ X_WP[:3, :3]
         above = local[local[:, 2] > chosen.min_height]
         found = sorted(self._objects(above, X_WP), key=lambda each: -each.points)
-        self.reason = "" if found else "nothing stands on the plane"
+        self.reason = "" if found else "there are no points above the plane"
         return found
 
     # ---- inside
@@ -130,7 +130,7 @@ class ObjectDetector:
             if counts[k] < chosen.min_points:
                 break
             level = float(np.median(z[(z >= edges[k]) & (z <= edges[k + 1])]))
-            # A bin may begin within the noise of a plane: its middle is what carries.
+            # A bin may begin within the noise of a plane; its middle is used.
             for _ in range(SHIFTS):
                 before = level
                 level = float(np.median(z[np.abs(z - level) <= chosen.plane_tolerance]))

@@ -21,7 +21,7 @@ SIZE_TOLERANCE = 0.015
 GATE = 0.1
 """Distance by which an object may have moved since it was seen last [m]."""
 FORGET_AFTER = 30.0
-"""Time after which the number of an object that is not seen is given up [s]."""
+"""Time without detections after which an object loses its number [s]."""
 _OTHER_KIND = 0.5
 _IMPOSSIBLE = 1e6
 _WORD = re.compile(r"(?P<name>[\w -]+):=(?P<kind>box|cylinder|sphere):(?P<sizes>[^:]+)")
@@ -96,8 +96,7 @@ class ObjectNames:
         Args:
             detections: in one cloud.
             now: its time [s].
-            carried: poses of objects that the robot holds, shape (4, 4) each: where they will be
-                seen again.
+            carried: expected poses of objects that the robot holds, shape (4, 4) each.
         """
         for name, X_WO in (carried or {}).items():
             if name in self._seen_at:

@@ -2,8 +2,8 @@
 """Sentences to plans by rules, in English and Chinese, without a network.
 
 A sentence is split into clauses; each clause has a verb and names of known objects and places. A
-pronoun is the object of the clause before. Anything else is rejected with the words that are
-understood; nothing is guessed.
+pronoun refers to the object of the previous clause. Anything else is rejected with the words that
+are understood; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class _SentenceReader:
         self.steps.append(PlanStep("locate", {"object": self._object(clause)}))
 
     def _pick(self, clause: str) -> None:
-        # "the cup on the table": what comes first is meant.
+        # "the cup on the table": the first name is the target.
         what, _ = self._split(clause)
         named = self._names(what, tuple(self._state.objects))
         self._fetch(self._object(what if named else clause))
@@ -231,13 +231,13 @@ class _SentenceReader:
 
 
 def _keep_point(found: re.Match[str], points: list[str]) -> str:
-    """Add a point to a list; return the mark in its place, whose length is its number."""
+    """Append a point to a list; return its placeholder, whose length is the number of points."""
     points.append(",".join(f"{float(number):g}" for number in found.groups() if number))
     return f" @{'p' * len(points)} "
 
 
 def _score(name: str, plain: str, words: set[str]) -> float:
-    """Return how well a text fits a name: all of its words 1 each, a part of them less."""
+    """Return the score of a name in a text: 1 per word if all occur, less if only some do."""
     if name.lower() in plain:
         return 10.0 + len(name)
     parts = [part for part in re.split(r"[_\s-]+|(?<=\D)(?=\d)", name.lower()) if part]

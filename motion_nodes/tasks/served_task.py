@@ -28,7 +28,7 @@ class ServedTask:
     plan_only: bool = False
     """Whether the plan is not executed."""
     refusal: str = ""
-    """Why it was refused; empty if it was not."""
+    """Reason of the rejection; empty if it was accepted."""
     runner: TaskRunner | None = None
     """Executes the plan, from its start on."""
     canceled: bool = False

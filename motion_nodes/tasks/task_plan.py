@@ -25,7 +25,7 @@ MAX_TEXT = 100_000
 
 
 class InvalidPlan(MotionError, ValueError):
-    """A plan that cannot be executed; no step was executed."""
+    """The plan is invalid; no step was executed."""
 
     def __init__(self, reason: str, step: int | None = None) -> None:
         """Create the error.
@@ -40,7 +40,7 @@ class InvalidPlan(MotionError, ValueError):
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One skill with its arguments, which never change."""
+    """One skill with its arguments; immutable."""
 
     skill: str
     args: Mapping[str, str]

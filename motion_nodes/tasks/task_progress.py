@@ -25,11 +25,11 @@ class TaskProgress:
     """Why it failed or was refused."""
     plan: Plan = ()
     step: int = 0
-    """Number of steps of the plan that are done."""
+    """Number of completed steps of the plan."""
     phase: str = ""
     """Phase of the current step."""
     events: tuple[str, ...] = ()
-    """What happened, oldest first."""
+    """Events, oldest first."""
     objects: tuple[str, ...] = ()
     """Names of known objects."""
     held: str | None = None

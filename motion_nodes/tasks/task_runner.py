@@ -91,7 +91,7 @@ class TaskLimits:
     """Bounds of repairs."""
 
     retries: int = 1
-    """Number of further attempts of a step that failed."""
+    """Max number of retries of a failed step."""
     plans: int = 3
     """Max number of plans of a task, the first one included."""
 
@@ -126,7 +126,7 @@ class TaskRunner:
         self.plan = plan
         """Steps of the current plan."""
         self.events: list[TaskEvent] = []
-        """What happened, oldest first."""
+        """Events, oldest first."""
         self._plans = 1
         self._begin(plan)
 

@@ -117,7 +117,7 @@ class WorldState:
     """Immutable; observations and effects return new states."""
 
     objects: Mapping[str, ObjectState] = field(default_factory=dict)
-    """By name, the held one among them."""
+    """Known objects by name, including the held one."""
     places: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     """Named poses of a mobile base in the world: x, y [m], yaw [rad]."""
     held: str | None = None
