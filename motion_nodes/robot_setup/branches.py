@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moving joints of a robot as a tree of their own, and what hangs on its branchings."""
+"""The moving joints of a robot as a tree, and the classification of its branches."""
 
 from __future__ import annotations
 

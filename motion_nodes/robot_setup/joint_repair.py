@@ -50,7 +50,9 @@ def repair_joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bo
             free.append(f"{joint.get('name')} ({kind})")
     if free:
         findings.add(
-            "changed", "joints", f"made fixed, for they move in several directions: {listed(free)}"
+            "changed",
+            "joints",
+            f"made fixed, as they have several degrees of freedom: {listed(free)}",
         )
     return floating
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signs that plain-looking wheels of a URDF are mecanum wheels.
+"""Evidence that wheels of a URDF without joints of rollers are mecanum wheels.
 
 Few URDFs model rollers as joints. Most show them on a mesh, give the wheels friction in a diagonal
 direction for Gazebo, or have a plugin, a controller or a file of that name.

@@ -22,7 +22,7 @@ def unmap_code() -> None:
     """Unmap the pages of this process's code; those in use return at their next execution.
 
     Only mappings of files that are not writable, code and its constants, and of which no page was
-    changed (relocated, or by a debugger). Does nothing where the system does not tell.
+    changed (relocated, or by a debugger). Does nothing on systems without a list of mappings.
     """
     with contextlib.suppress(OSError):
         libc = ctypes.CDLL(None, use_errno=True)

@@ -32,7 +32,7 @@ _STEP = 1e-3
 
 @dataclass(frozen=True)
 class SurfaceGripperSettings:
-    """Reach, patience and strength of a surface gripper."""
+    """Settings of a surface gripper: reach, timeouts, force limits."""
 
     max_grip_distance: float = setting(
         0.01, doc="Max distance of a surface along the axis.", unit="m", gt=0.0, le=1.0

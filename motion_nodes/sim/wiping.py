@@ -81,7 +81,7 @@ class WipedStroke:
     """[N]"""
 
     def within(self, share: float) -> float:
-        """Return the share of the time in which the force is within a share of the wanted one."""
+        """Return the fraction of time with the force within a fraction of the desired one."""
         return float(np.mean(np.abs(self.forces - self.wanted) <= share * self.wanted))
 
 

@@ -18,12 +18,12 @@ _REACH = 0.05
 
 
 class Shortfalls(NamedTuple):
-    """Distances that are smaller than wanted."""
+    """Distances below the desired clearance."""
 
     row: NDArray[np.intp]
     """Index of the configuration, shape (k,)."""
     missing: Array
-    """By how much [m], shape (k,)."""
+    """Missing distance [m], shape (k,)."""
     gradient: Array
     """Of the distance [m/rad or m/m], shape (k, n)."""
 

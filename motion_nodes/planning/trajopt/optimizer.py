@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimization of a curve: short and little bent relative to the joints' limits, and clear.
+"""Optimization of a curve: low velocities and accelerations, and clearance from obstacles.
 
 With the duration T, velocities and accelerations of a curve q(u), u = t / T, are q' / T and q'' /
 T^2. The sum of their squares relative to the limits, integrated over the curve, is a quadratic form

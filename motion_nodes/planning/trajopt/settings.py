@@ -23,8 +23,8 @@ class TrajOptSettings:
     samples: int = 56
     """Number of configurations at which clearances are considered."""
     clearance: float = 0.015
-    """Wanted distance of collision spheres from obstacles, beyond what is required [m]. Curves that
-    are closer cost more, and are still accepted if they are collision-free."""
+    """Desired distance of collision spheres from obstacles, beyond the required one [m]. Closer
+    curves cost more, and are still accepted if they are collision-free."""
     iterations: int = 8
     """Number of iterations with each of the weights of the clearance."""
     retries: int = 2
