@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from raised_errors import about
 
 from motion_nodes.errors import InvalidConfig
-from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, numpy_bound
+from motion_nodes.kernels.formulas.ops import NUMPY
+from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, affordable
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
@@ -78,7 +79,7 @@ def test_generated_steps_are_those_of_numpy(rows):
     )
     state = JointMotion(q, qd, last)
     Integrator(joints, 50.0, bounded_jerk=True).step(state, desired, 0.002)
-    a = numpy_bound(inputs)
+    a = np.asarray(affordable(NUMPY, dict(zip(INPUTS, inputs.T, strict=True))))
     # A halving that falls the other way by rounding moves the result by the last interval.
     free = state.qd == pytest.approx(qd + 0.002 * a, abs=1e-7)
     stopped = (np.abs(q + 0.002 * qd) > 1.0) & (state.qd == 0.0)

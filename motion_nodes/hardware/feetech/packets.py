@@ -113,11 +113,6 @@ def signed(value: int, sign_bit: int) -> int:
     return -magnitude if value >> sign_bit & 1 else magnitude
 
 
-def with_sign(value: int, sign_bit: int) -> int:
-    """Return the encoding of a number as magnitude and sign."""
-    return (1 << sign_bit | -value) if value < 0 else value
-
-
 def status_words(error: int) -> tuple[str, ...]:
     """Return the meaning of a servo's error byte; empty if it is 0."""
     known = tuple(text for bit, text in STATUS_BITS.items() if error & bit)

@@ -14,11 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from motion_nodes.kernels.formulas.ops import NUMPY
-from motion_nodes.kernels.kinematic_arrays import Array
-
 INPUTS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "dt")
 """Values per joint; ``last`` is the previous acceleration, ``desired`` the desired one."""
 _HALVINGS = 24
@@ -116,9 +111,3 @@ def within_jerk(ops: Any, x: dict[str, Any]) -> tuple[Any, Any]:
     up = upper.stops(clamped(x["desired"] + margin))
     down = lower.stops(-clamped(x["desired"] - margin))
     return clamped(x["desired"]), up * down
-
-
-def numpy_bound(rows: Array) -> Array:
-    """Return viable accelerations in NumPy, shape (n,); inputs of shape (n, 10)."""
-    columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
-    return np.asarray(affordable(NUMPY, columns))
