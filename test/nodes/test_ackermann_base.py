@@ -45,7 +45,9 @@ def cell(
 ) -> dict[str, SimpleNamespace]:
     """Both robots with their nodes, ready to drive."""
     client = module_client
-    module_suite.bring_up(*(f"{name}:={path}" for name, path in folders.items()), backend="mock")
+    module_suite.bring_up(
+        *(f"{name}:={path}" for name, path in folders.items()), backend="mock", rate=100.0
+    )
     found = {}
     for name, path in folders.items():
         node = f"/{name}/ackermann_steering_controller"

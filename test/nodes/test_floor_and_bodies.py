@@ -63,7 +63,7 @@ def cell(module_suite, module_client):
     # Without the controller, which holds the joints: here they are commanded directly.
     without = ("trajectory_generator", "articulation_controller", "controller_manager",
                "rmpflow_policy")  # fmt: skip
-    module_suite.bring_up("franka@1,0.5,0.7", scene_bodies=True, without=without)
+    module_suite.bring_up("franka@1,0.5,0.7", scene_bodies=True, without=without, rate=100.0)
     made = Cell(module_client)
     made.planner.wait()
     made.wait_for_bodies(0)

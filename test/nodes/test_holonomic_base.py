@@ -36,7 +36,7 @@ def robot_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def base(module_suite: Any, module_client: RosClient, robot_folder: Path) -> SimpleNamespace:
     """The robot with its node, ready to drive, without limits of the body."""
-    module_suite.bring_up(f"tri:={robot_folder}", backend="mock")
+    module_suite.bring_up(f"tri:={robot_folder}", backend="mock", rate=100.0)
     module_client.wait_for_diagnosis(NODE, "no command yet")
     free = {
         f"{axis}__max_{what}": 0.0

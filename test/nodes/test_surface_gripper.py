@@ -76,6 +76,7 @@ def suction(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Suc
         params_file=str(file),
         suction=True,
         objects=(BOX,),
+        rate=100.0,
         without=("trajectory_generator", "rmpflow_policy"),
     )
     made = Suction(module_client)

@@ -46,7 +46,7 @@ from motion_nodes.scene.shapes import triangle_mesh
 @pytest.fixture(scope="module")
 def tasks(module_suite: Suite, module_client: RosClient) -> Iterator[TaskClient]:
     without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
-    module_suite.bring_up("franka", backend="mock", tasks=True, without=without)
+    module_suite.bring_up("franka", backend="mock", tasks=True, without=without, rate=100.0)
     # Its configuration compiles inverse kinematics with exact checks.
     module_client.wait_for_diagnosis(SERVER, "", within=90.0)
     made = TaskClient(module_client)

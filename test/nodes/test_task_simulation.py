@@ -51,7 +51,7 @@ class Table:
 @pytest.fixture(scope="module")
 def table(module_suite: Suite, module_client: RosClient) -> Iterator[Table]:
     without = ("rmpflow_policy", "trajectory_generator", "controller_manager", "ik_service")
-    module_suite.bring_up("franka", tasks=True, objects=OBJECTS, without=without)
+    module_suite.bring_up("franka", tasks=True, objects=OBJECTS, without=without, rate=100.0)
     module_client.wait_for_diagnosis(SERVER, "", within=90.0)
     made = Table(module_client)
     made.tasks.until(lambda s: {"red_cube", "shelf"} <= set(s["objects"]))
