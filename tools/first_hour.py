@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do what the docs say in an empty environment, and print how long each step takes.
 
-    python tools/first_hour.py [--wheel FILE] [--warm]
-    python tools/first_hour.py --clone [--warm]
+    python tools/first_hour.py [--wheel FILE] [--warm] [--timeout SECONDS]
+    python tools/first_hour.py --clone [--warm] [--timeout SECONDS]
 
 Types the lines of README.md and docs/tutorials/bring_your_robot.md as they stand: install, a robot
 moves, a robot of one's own, clients of ROS 2. Builds the wheel (with the package ``build``) unless
@@ -35,7 +35,7 @@ OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
 INTERRUPTED = 2
 """Exit code of make after SIGINT."""
 TIMEOUT = 900.0
-"""[s] Of one line."""
+"""[s] Of one line, unless another is given."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -70,15 +70,18 @@ def line(page: str, beginning: str) -> str:
 class Stranger:
     """Types lines in an empty folder, in an environment of its own."""
 
-    def __init__(self, folder: Path, wheel: Path | None, *, warm: bool) -> None:
+    def __init__(
+        self, folder: Path, wheel: Path | None, *, warm: bool, timeout: float = TIMEOUT
+    ) -> None:
         """Create the environment.
 
         Args:
             folder: empty; everything is written below it.
             wheel: installed in place of a release; None: the environment is that of a clone.
             warm: use the caches of the user.
+            timeout: max time of a line [s].
         """
-        self.folder, self._wheel = folder / "work", wheel
+        self.folder, self._wheel, self._timeout = folder / "work", wheel, timeout
         self.folder.mkdir()
         self.steps: list[tuple[str, float]] = []
         self._programs = self.folder / ".venv" / "bin"
@@ -106,10 +109,11 @@ class Stranger:
         try:
             done = subprocess.run(
                 command, shell=True, cwd=self.folder, env=self._environment, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=self._timeout,
+                check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise StepError(f"'{text}' did not end within {TIMEOUT:g} s") from None
+            raise StepError(f"'{text}' did not end within {self._timeout:g} s") from None
         if done.returncode:
             raise StepError(f"'{text}' ended with {done.returncode}:\n{done.stdout[-3000:]}")
         self._took(text.partition("#")[0].strip(), begin)
@@ -130,7 +134,7 @@ class Stranger:
             )  # fmt: skip
         try:
             while ready not in log.read_text():
-                if process.poll() is not None or time.monotonic() - begin > TIMEOUT:
+                if process.poll() is not None or time.monotonic() - begin > self._timeout:
                     raise StepError(f"'{text}' is not ready:\n{log.read_text()[-3000:]}")
                 time.sleep(0.1)
             self._took(text.partition("#")[0].strip(), begin)
@@ -225,15 +229,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cli.add_argument("--wheel", type=Path, help="wheel to install; default: built from this clone")
     cli.add_argument("--clone", action="store_true", help="work in a clone, without a wheel")
     cli.add_argument("--warm", action="store_true", help="use the caches of pip and motion_nodes")
+    cli.add_argument("--timeout", type=float, default=TIMEOUT, help="max time of a line [s]")
     options = cli.parse_args(arguments)
+    given = {"warm": options.warm, "timeout": options.timeout}
     with tempfile.TemporaryDirectory(prefix="first-hour-") as name:
         try:
             if options.clone:
-                stranger = Stranger(Path(name), None, warm=options.warm)
+                stranger = Stranger(Path(name), None, **given)
                 first_minutes(stranger)
             else:
                 wheel = (options.wheel or built_wheel(Path(name))).resolve()
-                stranger = Stranger(Path(name), wheel, warm=options.warm)
+                stranger = Stranger(Path(name), wheel, **given)
                 first_hour(stranger)
         except StepError as error:
             print(f"first_hour: {error}", file=sys.stderr)

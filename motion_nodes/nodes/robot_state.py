@@ -70,6 +70,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def activate(self) -> None:
         """Publish the description and the static transforms."""
+        self._sent = b""
         urdf = with_absolute_meshes(self.robot.urdf, self.robot.directory)
         self._description.publish(String(data=urdf))
         self._static_sender.send(self.robot.tree.packed.X_PJ[self._static], self.now_ns())
@@ -78,6 +79,11 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         """Publish the transforms of all movable joints."""
         if not self._state.update():
             return
+        position = self._state.position.tobytes()
+        if position == self._sent:  # at rest
+            self._sender.send_last(self._state.stamp_ns)
+            return
+        self._sent = position
         X_WF = self._kinematics.frames(self._state.position)
         X_PC = inverse(X_WF[self._parents]) @ X_WF[self._moving]
         self._sender.send(X_PC, self._state.stamp_ns)

@@ -56,3 +56,8 @@ class TransformSender:
             quats = to_quat_xyzw(X_PC)
             data = self._message.bytes(X_PC[:, :3, 3], quats, nanoseconds)
             self._publisher.publish(data)
+
+    def send_last(self, nanoseconds: int) -> None:
+        """Publish the last poses with another time stamp [ns]."""
+        if self._message is not None:
+            self._publisher.publish(self._message.restamped(nanoseconds))

@@ -51,26 +51,31 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
     """Take the pending messages of a subscription, serialized if ``raw``.
 
     ``take_message`` is a semi-private call of rclpy, the same in Jazzy and Kilted, used only here.
+    It holds the GIL while it uses the subscription, which another thread can therefore not destroy
+    meanwhile; so the handle is not entered, which would cost more than an empty take.
     Messages that cannot be converted (a text that is not UTF-8) are dropped.
 
     Returns:
         The messages, and the error of the last dropped one, or an empty text.
+
+    Raises:
+        InvalidHandle: the subscription was destroyed.
     """
     taken: _Taken = []
     fault, faults = "", 0
-    handle = subscription.handle
-    with handle:
-        while faults < MAX_UNREADABLE:
-            try:
-                pair = handle.take_message(subscription.msg_type, raw)
-            except MemoryError:
-                raise
-            except Exception as error:  # rclpy's converters raise various types
+    handle, kind = subscription.handle, subscription.msg_type
+    while faults < MAX_UNREADABLE:
+        try:
+            pair = handle.take_message(kind, raw)
+        except MemoryError:
+            raise
+        except Exception as error:  # rclpy's converters raise various types
+            with handle:  # raises if it is the subscription that is wrong
                 fault, faults = f"it cannot be read ({type(error).__name__}: {error})", faults + 1
-                continue
-            if pair is None:
-                break
-            taken.append(pair)
+            continue
+        if pair is None:
+            break
+        taken.append(pair)
     return taken, fault
 
 
@@ -177,6 +182,8 @@ class PolledSubscription(Generic[M]):
 
     def _take(self) -> _Taken:
         taken, fault = _take(self._subscription, self._raw)
+        if not taken and not fault:
+            return taken
         if not self._raw:
             taken, fault = self._within_bounds(taken, fault)
         if fault:

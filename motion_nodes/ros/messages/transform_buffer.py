@@ -44,6 +44,16 @@ class TransformBuffer:
         self._poses = np.array(poses, np.intp)[:, None] + np.arange(8 * _VALUES)
         self._values = np.zeros((len(pairs), _VALUES))
 
+    def restamped(self, nanoseconds: int) -> bytes:
+        """Return the serialized message with the last poses.
+
+        Args:
+            nanoseconds: time stamp of all transforms [ns].
+        """
+        stamp = np.array(divmod(nanoseconds, 1_000_000_000), np.int64).astype(np.uint32)
+        self._bytes[self._stamps] = stamp.view(np.uint8)
+        return bytes(self._data)
+
     def bytes(self, positions: Array, quats_xyzw: Array, nanoseconds: int) -> bytes:
         """Return the serialized message.
 
@@ -53,7 +63,5 @@ class TransformBuffer:
             nanoseconds: time stamp of all transforms [ns].
         """
         self._values[:, :3], self._values[:, 3:] = positions, quats_xyzw
-        stamp = np.array(divmod(nanoseconds, 1_000_000_000), np.int64).astype(np.uint32)
-        self._bytes[self._stamps] = stamp.view(np.uint8)
         self._bytes[self._poses] = self._values.view(np.uint8)
-        return bytes(self._data)
+        return self.restamped(nanoseconds)
