@@ -106,18 +106,21 @@ class Stranger:
         """
         begin = time.monotonic()
         command = text.replace('"motion-nodes[ros]"', f'"{self._wheel}[ros]"')
+        process = subprocess.Popen(
+            command, shell=True, cwd=self.folder, env=self._environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
         try:
-            done = subprocess.run(
-                command, shell=True, cwd=self.folder, env=self._environment, text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=self._timeout,
-                check=False,
-            )  # fmt: skip
+            output, _ = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired:
-            raise StepError(f"'{text}' did not end within {self._timeout:g} s") from None
-        if done.returncode:
-            raise StepError(f"'{text}' ended with {done.returncode}:\n{done.stdout[-3000:]}")
+            os.killpg(process.pid, signal.SIGKILL)  # with the compilers that make has started
+            output, _ = process.communicate()
+            why = f"'{text}' did not end within {self._timeout:g} s"
+            raise StepError(f"{why}; so far:\n{output[-3000:]}") from None
+        if process.returncode:
+            raise StepError(f"'{text}' ended with {process.returncode}:\n{output[-3000:]}")
         self._took(text.partition("#")[0].strip(), begin)
-        return done.stdout
+        return output
 
     @contextmanager
     def suite(self, text: str, ready: str = "READY after", code: int = 0) -> Iterator[None]:
