@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import defaultdict
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from std_msgs.msg import Float64MultiArray
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.learned_policy.measurements import Measurements
 from motion_nodes.nodes.policy_controller import PolicyControllerNode
-from motion_nodes.policies.onnx_writer import OnnxGraph
+from motion_nodes.policies.onnx_writer import OnnxGraph, write_mlp
 from motion_nodes.policies.policy_files import load_policy
 from motion_nodes.ros.diagnostics import Report
 
@@ -116,16 +117,35 @@ def test_a_network_that_returns_nan_damps_the_motors(suite, client, tmp_path):
         robot.close()
 
 
-BAD_POLICIES = ("missing", "pickle", "empty folder")
+def spoil(folder: Path, kind: str) -> str:
+    """Make a policy of a folder unusable; return the value of the parameter."""
+    network, description = folder / "policy.onnx", folder / "IO_descriptors.yaml"
+    if kind == "missing":
+        return "/no/such/policy.onnx"
+    if kind == "empty folder":
+        network.unlink()
+    elif kind == "pickle":
+        network.write_bytes(b"\x80\x04K\x01.")
+    elif kind == "no model":
+        network.write_text("robot: go2\n", encoding="utf-8")
+    elif kind == "wrong width":
+        write_mlp(network, [(np.zeros((12, 44)), np.zeros(12))])
+    else:
+        text = description.read_text(encoding="utf-8")
+        description.write_text(text.replace("FR_hip_joint", "FR_hop_joint"), encoding="utf-8")
+    return str(folder)
 
 
-@pytest.mark.parametrize("kind", BAD_POLICIES)
+NAMED = {
+    "missing": "/no/such/policy.onnx", "empty folder": "{folder}", "pickle": "{folder}/policy.onnx",
+    "no model": "{folder}/policy.onnx", "wrong width": "44", "missing joint": "FR_hop_joint",
+}  # fmt: skip
+"""What is wrong with a policy, and what the error names."""
+
+
+@pytest.mark.parametrize("kind", NAMED)
 def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
-    path = {"missing": "/no/such/policy.onnx", "empty folder": str(tmp_path)}.get(kind)
-    if path is None:
-        file = write_standing_policy(tmp_path) / "policy.onnx"
-        file.write_bytes(b"\x80\x04K\x01.")
-        path = str(file)
+    path = spoil(write_standing_policy(tmp_path), kind)
     node = PolicyControllerNode(
         ros_args=["--ros-args", "-p", "robot:=go2", "-p", f"policy:={path}", "-p",
                   "autostart:=false"]
@@ -133,6 +153,7 @@ def test_policies_that_cannot_be_used_do_not_configure(ros, tmp_path, kind):
     try:
         node.trigger_configure()
         assert node.failure is not None
+        assert NAMED[kind].format(folder=tmp_path) in node.failure
     finally:
         node.destroy_node()
 
