@@ -71,9 +71,11 @@ def broken(robot: ScriptedGo2, fault: str) -> None:
 
 def test_falls_and_lost_measurements_damp_the_motors(suite, client, tmp_path):
     folder = write_standing_policy(tmp_path)
+    # Never replaced by holding, which a client that is late by a second would see before the fault.
     suite.node(
-        "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2, max_tilt=1.0
-    )
+        "policy_controller", robot="go2", policy=str(folder), stand_up_time=0.2, max_tilt=1.0,
+        idle_time=0.0,
+    )  # fmt: skip
     robot = ScriptedGo2(client)
     try:
         walker = Walker(client)
