@@ -35,6 +35,25 @@ def footprint_of(robot: Robot) -> Footprint:
     return footprint_from(given or points[:, :2], **_heights(points))
 
 
+def carrier_footprint(robot: Robot) -> Footprint:
+    """Return the footprint of the body that carries the arm: of all that the arm does not move."""
+    moved, names = set[str](), robot.tree.frame_names
+    for link in names[1:]:
+        joint = robot.tree.parent_joint[link]
+        if joint.name in robot.arm_joints or joint.parent in moved:
+            moved.add(link)
+    points = _body_points(robot, frozenset(moved))
+    given = robot.base.footprint if robot.base is not None else ()
+    if not given and not len(points):
+        return footprint_of(robot)
+    return footprint_from(given or points[:, :2], **_heights(points))
+
+
+def solid_outline(solid: Solid, X: Array) -> Array:
+    """Return corners whose convex hull contains a solid at a pose [m], seen from above, (n, 2)."""
+    return _outline(solid, X)[:, :2]
+
+
 def _frame_outline(robot: Robot) -> Array:
     """Return corners around the frames of all links in the base frame [m], shape (n, 2)."""
     corners = AROUND_FRAMES * np.array([(1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)])
@@ -52,10 +71,12 @@ def _heights(points: Array) -> dict[str, float]:
     return {"floor": float(points[:, 2].min()), "top": float(points[:, 2].max())}
 
 
-def _body_points(robot: Robot) -> Array:
-    """Return points whose hull is that of the links in the home state, in the base frame."""
+def _body_points(robot: Robot, without: frozenset[str] = frozenset()) -> Array:
+    """Return points whose hull is that of links in the home state, in the base frame, (n, 3)."""
     found = [np.empty((0, 3))]
     for link, X_BL in zip(robot.tree.frame_names, _home_poses(robot), strict=True):
+        if link in without:
+            continue
         for part in link_parts(robot, link):
             found.append(_outline(part.solid, X_BL @ part.X_OS))
     return np.concatenate(found)

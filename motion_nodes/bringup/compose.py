@@ -156,7 +156,10 @@ def _robot_nodes(
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
         specs.append(_spec(config, executable, name, place.namespace, driven))
-        specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
+        # Tasks back off from what the base stands at.
+        tasks = config.tasks and {"arm", "gripper"} <= robot.groups.keys()
+        driving = settings | ({"allow_reversing": True} if tasks else {})
+        specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, driving))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
         tasks = framed | {"check_grasp": config.backend != "mock"}

@@ -21,6 +21,7 @@ from motion_nodes.cli.hardware import hardware
 from motion_nodes.cli.ik import ik
 from motion_nodes.cli.learn import learn
 from motion_nodes.cli.mcp import mcp
+from motion_nodes.cli.mount import mount
 from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
@@ -48,8 +49,8 @@ app = typer.Typer(
 )
 
 for _command in (
-    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, reach, wait, go, recover,
-    stop, resume, learn, task, mcp,
+    fk, ik, plan, cartesian, convert, bench, record, new, mount, spheres, plot, reach, wait, go,
+    recover, stop, resume, learn, task, mcp,
 ):  # fmt: skip
     app.command()(_command)
 

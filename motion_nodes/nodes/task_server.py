@@ -20,6 +20,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.nodes.task.arm_motions import ArmMotions
 from motion_nodes.nodes.task.compliant_motions import CompliantMotions
 from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.observed_objects import ObservedObjects
@@ -79,7 +80,7 @@ class TaskServerParams(FramedParams):
         read_only=True,
     )
     stand_off: float = param(
-        0.8, doc="Distance of a mobile base from an object that it drives to.", unit="m",
+        0.65, doc="Distance of a mobile base from an object that it drives to.", unit="m",
         ge=0.1, le=10.0,
     )  # fmt: skip
     grip_effort: float = param(
@@ -140,13 +141,15 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         }
         parts = (self._motions, self._objects, follower.world, self._hand_links())
         skills = ContactSkills(*parts, **options) if base is None else MobileSkills(
-            *parts, base=base, stand_off=lambda: self.params.stand_off, **options
+            *parts, base=base, stand_off=self._stand_off, outlines=DriveOutlines.of(robot),
+            **options,
         )  # fmt: skip
         skills.warm_up()
         places = parse_places(params.places) if base is not None else {}
         self._robot = TaskRobot(
-            self._objects, skills, self._cancel_motions, places, has_base=base is not None
-        )
+            self._objects, skills, self._cancel_motions, places,
+            None if base is None else self._stand_off,
+        )  # fmt: skip
         self._planner = RulePlanner()
         self.task = ServedTask()
         self._published = ""
@@ -221,6 +224,9 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             report.note("WARN", runner.reason)
 
     # ---- inside
+
+    def _stand_off(self) -> float:
+        return self.params.stand_off
 
     def _mobile_base(self, tree: TransformTree, prefix: str, X_WO: Array) -> NavigatedBase | None:
         """Return the client of the base's navigator; None for a robot without a base."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
 
+AROUND = tuple(sign * math.radians(angle) for angle in range(0, 181, 15) for sign in (1.0, -1.0))
+"""Directions from which a point is faced, relative to the closest one [rad]."""
 _PLACE = re.compile(r"(?P<name>[^:=]+):=(?P<at>[^:=]+)")
 
 
@@ -28,6 +30,23 @@ def stand_pose(target: Array, distance: float) -> tuple[float, float, float]:
     yaw = math.atan2(y, x) if away > 0.0 else 0.0
     forward = max(0.0, away - distance)
     return forward * math.cos(yaw), forward * math.sin(yaw), yaw
+
+
+def stand_poses(target: Array, distance: float) -> Iterator[tuple[float, float, float]]:
+    """Return poses that face a point from a distance: the closest one first, then around it.
+
+    Args:
+        target: position of the point in the base frame [m], shape (3,).
+        distance: of the base frame from the point [m].
+
+    Returns:
+        x, y [m], yaw [rad] in the base frame, each.
+    """
+    yield stand_pose(target, distance)
+    x, y = float(target[0]), float(target[1])
+    for turn in AROUND:
+        yaw = math.atan2(y, x) + turn
+        yield x - distance * math.cos(yaw), y - distance * math.sin(yaw), yaw
 
 
 def parse_places(words: Sequence[str]) -> dict[str, tuple[float, float, float]]:

@@ -14,6 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from motion_nodes.tasks.drives import with_drives
 from motion_nodes.tasks.language import parse_sentence
 from motion_nodes.tasks.skills import SKILLS
 from motion_nodes.tasks.task_plan import InvalidPlan, Plan, check_plan, parse_plan, plan_schema
@@ -45,7 +46,7 @@ class RulePlanner:
 
     def plan(self, sentence: str, state: WorldState, failure: str = "") -> Plan:
         """Return the plan; see :class:`TaskPlanner`."""
-        plan = parse_sentence(sentence, state)
+        plan = with_drives(parse_sentence(sentence, state), state)
         check_plan(plan, state)
         return plan
 

@@ -18,6 +18,7 @@ import py_trees
 from py_trees.common import Status
 
 from motion_nodes.errors import MotionError
+from motion_nodes.tasks.drives import with_drives
 from motion_nodes.tasks.skills import HOLDING, SKILLS
 from motion_nodes.tasks.task_plan import Plan, PlanStep, check_plan, step_problem
 from motion_nodes.tasks.world_state import WorldState
@@ -272,7 +273,7 @@ def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
     An object that was lost on the way to its place is picked again; one that is held already is
     not picked once more, unless the fingers were interrupted.
     """
-    plan: list[PlanStep] = []
+    plan, observed = list[PlanStep](), state
     for step in rest:
         held = step.skill == "pick" and state.held == step.args["object"]
         if held and not state.grip_unsure:
@@ -282,7 +283,7 @@ def repaired(rest: Plan, state: WorldState, reason: str) -> Plan:
             plan.append(PlanStep("pick", {"object": needed}))
         plan.append(step)
         state = SKILLS[step.skill].effect(step.args, state)
-    return tuple(plan)
+    return with_drives(tuple(plan), observed)
 
 
 def _held_by(step: PlanStep) -> str | None:

@@ -126,6 +126,8 @@ class WorldState:
     """Whether the fingers were interrupted, or failed, while they closed or opened on it."""
     has_base: bool = False
     """Whether the robot has a mobile base."""
+    stand_off: float = 0.65
+    """Distance from which a mobile base reaches an object [m]."""
 
     def holding(self, name: str | None) -> WorldState:
         """Return the state with another held object."""

@@ -63,30 +63,32 @@ Work = Iterator[None]
 class LockstepArm:
     """The arm, its controller and the objects around it."""
 
-    def __init__(self, *objects: str) -> None:
+    def __init__(self, *objects: str, model: mn.RobotModel = MODEL) -> None:
+        robot = self.robot = model.description
         bodies = tuple(parse_free_body(word) for word in objects)
         config = WorldConfig(time_step=PERIOD / STEPS, objects=bodies)
-        self.world = MujocoWorld([RobotPlacement(ROBOT, "arm")], config)
-        self.scene = World(floor_of(ROBOT).scene())
-        self.arm, self.gripper, self.max_width = MODEL["arm"], MODEL["gripper"], 0.08
-        self.joints = ROBOT.arm_joints
-        self._arm = ROBOT.group("arm").joints
-        self._fingers = ROBOT.group("gripper").joints
+        self.world = MujocoWorld([RobotPlacement(robot, "arm")], config)
+        self.scene = World(floor_of(robot).scene())
+        self.arm, self.gripper, self.max_width = model["arm"], model["gripper"], 0.08
+        self.joints = robot.arm_joints
+        self._columns = robot.indices(self.joints)
+        self._arm = robot.group("arm").joints
+        self._fingers = robot.group("gripper").joints
         self._i = np.array([self.joints.index(name) for name in self._arm])
         self._f = np.array([self.joints.index(name) for name in self._fingers])
-        limits = ROBOT.limits.select(self.joints)
+        limits = robot.limits.select(self.joints)
         controller = ArticulationController(limits)
-        start = ROBOT.home[ROBOT.indices(self.joints)]
+        start = robot.home[self._columns]
         controller.reset(start)
         self.runner = JointArbiter(controller)
-        drives = [ROBOT.drive(joint) for joint in self.joints]
+        drives = [robot.drive(joint) for joint in self.joints]
         kp, kd = (np.array([getattr(d, name) for d in drives]) for name in ("stiffness", "damping"))
-        self._dynamics = PayloadDynamics(ROBOT, self.joints, TOOL)
+        self._dynamics = PayloadDynamics(robot, self.joints, TOOL)
         ripple = Ripple.of(kp, kd, limits.acceleration, 2.0 * PERIOD)
         self._residual = EffortResidual(self._dynamics, ripple)
-        self._contact = ContactWrench(ROBOT, self.joints, self._arm, TOOL)
+        self._contact = ContactWrench(robot, self.joints, self._arm, TOOL)
         self._limiter = EffortLimiter(kp, limits)
-        self.law = CartesianImpedance(ROBOT, settings=ImpedanceSettings())
+        self.law = CartesianImpedance(robot, settings=ImpedanceSettings())
         self._before: ImpedanceSettings | None = None
         self._move: GripperMove | None = None
         self.hidden: set[str] = set()
@@ -100,7 +102,7 @@ class LockstepArm:
         """Whether a shape of the physics is one of an object."""
         for name in self.world.objects:
             self.show(self._truth(name))
-        self.world.command("arm", JointTargets(start, None, self._dynamics.gravity(start)))
+        self._command(start, np.full(len(start), np.nan), self._dynamics.gravity(start))
         self.run(0.2)
 
     # ---- skills
@@ -146,7 +148,7 @@ class LockstepArm:
 
     @property
     def q(self) -> np.ndarray:
-        return np.array(self.world.state("arm").position)
+        return np.array(self.world.state("arm").position)[self._columns]
 
     @property
     def width(self) -> float:
@@ -159,7 +161,7 @@ class LockstepArm:
 
     def step(self) -> None:
         """One period of the controller, as the node does it."""
-        q, v, effort = (np.array(values) for values in self.world.state("arm"))
+        q, v, effort = (np.array(values)[self._columns] for values in self.world.state("arm"))
         residual = self._residual.update(self.world.time, q, v, effort)
         self._contact.update(self.world.time, q, v, self._residual, known=True)
         if self._move is not None and self._move.status is GripStatus.MOVING:
@@ -173,8 +175,14 @@ class LockstepArm:
         load = motion_load(self._dynamics, reference, q, v, gravity=True, inertia=True)
         by_position = ~np.isnan(reference.positions) & np.isinf(bounds)
         efforts = np.where(by_position, np.nan_to_num(sent.efforts) + load, sent.efforts)
-        self.world.command("arm", JointTargets(sent.positions, sent.velocities, efforts))
+        self._command(sent.positions, sent.velocities, efforts)
         self.world.step(STEPS)
+
+    def _command(self, *targets: np.ndarray) -> None:
+        """Command positions, velocities and efforts of the joints of arm and hand, (n,) each."""
+        rows = np.full((3, len(self.robot.joint_names)), np.nan)
+        rows[:, self._columns] = targets
+        self.world.command("arm", JointTargets(*rows))
 
     @property
     def pressing(self) -> bool:

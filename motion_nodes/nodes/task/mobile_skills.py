@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from motion_nodes.base_navigation.docking import legs_to
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.nodes.task.contact_skills import ContactSkills
+from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.nodes.task.remote_work import Work
-from motion_nodes.tasks.base_poses import stand_pose
+from motion_nodes.tasks.base_poses import stand_poses
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import WorldState
 
@@ -21,7 +24,12 @@ class MobileSkills(ContactSkills):
     """Skills of an arm on a base."""
 
     def __init__(
-        self, *args: Any, base: NavigatedBase, stand_off: Callable[[], float], **options: Any
+        self,
+        *args: Any,
+        base: NavigatedBase,
+        stand_off: Callable[[], float],
+        outlines: DriveOutlines,
+        **options: Any,
     ) -> None:
         """Create the skills; arguments as for :class:`ContactSkills`.
 
@@ -29,10 +37,11 @@ class MobileSkills(ContactSkills):
             args: positional arguments.
             base: that carries the arm.
             stand_off: returns the distance of the base frame from an object it drives to [m].
+            outlines: of base and arm.
             options: other arguments.
         """
         super().__init__(*args, **options)
-        self._base, self._stand_off = base, stand_off
+        self._base, self._stand_off, self._outlines = base, stand_off, outlines
 
     def _navigate(self, location: str, state: WorldState, phase: Callable[[str], None]) -> Work:
         base, target = self._base, state.objects.get(location)
@@ -41,15 +50,20 @@ class MobileSkills(ContactSkills):
         phase("fold")
         yield from self._carry(self._motions.to_state("home"))
         # The navigator checks the outline of this state only.
-        goal = (
-            base.in_odom(state.places[location])
-            if target is None
-            else base.beside(stand_pose(target.X_WO[:3, 3], self._stand_off()))
-        )
-        if goal is None:
+        here = base.in_odom_now()
+        if here is None:
             raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
-        phase("drive")
-        yield from base.drive(goal)
+        goals = (
+            [here.inverse().compose(base.in_odom(state.places[location]))]
+            if target is None
+            else [Pose2(*p) for p in stand_poses(target.X_WO[:3, 3], self._stand_off())]
+        )
+        legs = legs_to(goals, self._outlines.around(state))
+        if not legs:
+            raise SkillFailed(f"no free drive to '{location}' without a detour was found")
+        for leg in legs:
+            phase("drive")
+            yield from base.drive(here.compose(leg))
         end = self._objects.now() + ARRIVED
         while self._objects.now() < end:
             yield

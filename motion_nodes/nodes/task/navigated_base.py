@@ -55,12 +55,10 @@ class NavigatedBase:
         """Return a place in the frame of the detector as a pose in the odometry frame."""
         return pose2_of(inverse(self._X_WO)).compose(Pose2(*place))
 
-    def beside(self, offset: tuple[float, float, float]) -> Pose2 | None:
-        """Return a pose given in the base frame as one in the odometry frame, if it is known."""
+    def in_odom_now(self) -> Pose2 | None:
+        """Return the pose of the base in the odometry frame; None if unknown."""
         here = self.pose()
-        if here is None:
-            return None
-        return pose2_of(inverse(self._X_WO) @ here).compose(Pose2(*offset))
+        return None if here is None else pose2_of(inverse(self._X_WO) @ here)
 
     def drive(self, goal: Pose2) -> Work:
         """Drive to a pose in the odometry frame.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.task.arm_skills import ArmSkills
@@ -63,18 +64,29 @@ class TaskRobot:
         skills: ArmSkills,
         cancel: Callable[[], None],
         places: Mapping[str, tuple[float, float, float]] | None = None,
-        has_base: bool = False,
+        stand_off: Callable[[], float] | None = None,
     ) -> None:
-        """Create it from its parts; ``places`` are those that a mobile base can drive to."""
+        """Create it from its parts.
+
+        Args:
+            objects: around it.
+            skills: of it.
+            cancel: cancels the motion under way.
+            places: that a mobile base can drive to.
+            stand_off: returns the distance from which it reaches objects [m]; None: it is fixed.
+        """
         self._objects, self._skills, self._cancel = objects, skills, cancel
-        self._places, self._has_base = dict(places or {}), has_base
+        self._places, self._stand_off = dict(places or {}), stand_off
 
     def observe(self) -> WorldState:
         """Return the present state."""
         objects = self._objects.states(self.now())
         held = self._objects.held
         unsure = held is not None and self._skills.grip_unsure
-        return WorldState(objects, self._places, held, unsure, self._has_base)
+        state = WorldState(objects, self._places, held, unsure)
+        if self._stand_off is None:
+            return state
+        return replace(state, has_base=True, stand_off=self._stand_off())
 
     def start(self, step: PlanStep, state: WorldState) -> WorkExecution:
         """Begin a step; see :class:`~motion_nodes.tasks.task_runner.SkillRobot`."""

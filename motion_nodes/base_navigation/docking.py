@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives between objects that a base stands close to: back off, turn on the spot, drive straight.
+
+A base that stands at a table hits it with a corner if it just turns. Obstacles are points of their
+outlines, in the base frame at the begin of the drive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.base_navigation.footprint import Footprint, convex_hull
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.model.tree import Array
+
+CLEARANCE = 0.03
+"""Min distance from obstacles [m]."""
+MAX_BACK_OFF = 1.5
+"""Max distance that a base drives back before it turns [m]."""
+STEP = 0.05
+"""Distance of checked poses [m]."""
+SPACING = 0.02
+"""Distance of the points of an outline [m]."""
+AHEAD = 0.05
+"""Directions that differ by less need no turn on the spot [rad]."""
+
+
+class OutlineLayer(NamedTuple):
+    """An outline of the base, and what is as high as this part of it."""
+
+    footprint: Footprint
+    points: Array
+    """Of obstacles in the base frame [m], shape (n, 2)."""
+
+
+def outline_points(corners: Array) -> Array:
+    """Return points along the outline of the convex hull of points [m], shapes (k, 2), (n, 2)."""
+    hull = convex_hull(np.asarray(corners))
+    found = []
+    for begin, end in zip(hull, np.roll(hull, -1, axis=0), strict=True):
+        count = 1 + int(np.hypot(*(end - begin)) / SPACING)
+        found.append(begin + (end - begin) * np.arange(count)[:, None] / count)
+    return np.concatenate(found) if found else np.empty((0, 2))
+
+
+def legs_to(
+    goals: Iterable[Pose2], layers: Sequence[OutlineLayer], clearance: float = CLEARANCE
+) -> tuple[Pose2, ...]:
+    """Return poses to drive to one after the other, the last one a goal.
+
+    The first leg is straight back, if there is no room to turn; then the base turns on the spot,
+    and drives straight ahead.
+
+    Args:
+        goals: candidates in the base frame, best first.
+        layers: outlines with their obstacles.
+        clearance: min distance [m].
+
+    Returns:
+        The first candidate with a free drive; empty if there is none.
+    """
+    for goal in goals:
+        for back in np.arange(0.0, MAX_BACK_OFF + STEP, STEP).tolist():
+            start = Pose2(-back)
+            # The base may stand closer than the clearance: it may leave.
+            if back and not _free(layers, start, 0.0 if back <= clearance + STEP else clearance):
+                break  # something is behind
+            legs = _legs_from(start, goal, layers, clearance)
+            if legs:
+                return (start, *legs) if back else legs
+    return ()
+
+
+def _legs_from(
+    start: Pose2, goal: Pose2, layers: Sequence[OutlineLayer], clearance: float
+) -> tuple[Pose2, ...]:
+    """Return a turn, if one is needed, and the goal; empty if they are not free."""
+    distance = start.distance(goal)
+    heading = start.bearing(goal) if distance > STEP else goal.yaw
+    turned = Pose2(start.x, start.y, heading)
+    turns = abs(wrap_angle(heading - start.yaw)) > AHEAD
+    if turns and not _room_to_turn(layers, start, clearance):
+        return ()
+    for s in np.linspace(0.0, 1.0, 1 + math.ceil(distance / STEP))[1:].tolist():
+        at = Pose2(start.x + s * (goal.x - start.x), start.y + s * (goal.y - start.y), heading)
+        if not _free(layers, at, clearance):
+            return ()
+    turns_there = distance > STEP and abs(wrap_angle(goal.yaw - heading)) > AHEAD
+    if turns_there and not _room_to_turn(layers, goal, clearance):
+        return ()
+    return (turned, goal) if turns and distance > STEP else (goal,)
+
+
+def _free(layers: Sequence[OutlineLayer], pose: Pose2, clearance: float) -> bool:
+    c, s = math.cos(pose.yaw), math.sin(pose.yaw)
+    R = np.array([[c, -s], [s, c]])
+    return all(
+        not len(points)
+        or float(footprint.distances((points - (pose.x, pose.y)) @ R).min()) > clearance
+        for footprint, points in layers
+    )
+
+
+def _room_to_turn(layers: Sequence[OutlineLayer], pose: Pose2, clearance: float) -> bool:
+    return all(
+        not len(points)
+        or float(np.hypot(*(points - (pose.x, pose.y)).T).min()) > footprint.radius + clearance
+        for footprint, points in layers
+    )
