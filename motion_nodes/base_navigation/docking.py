@@ -64,36 +64,52 @@ def legs_to(
     Returns:
         The first candidate with a free drive; empty if there is none.
     """
+    roomy = _backed_off(layers, clearance)
     for goal in goals:
-        for back in np.arange(0.0, MAX_BACK_OFF + STEP, STEP).tolist():
-            start = Pose2(-back)
-            # The base may stand closer than the clearance: it may leave.
-            if back and not _free(layers, start, 0.0 if back <= clearance + STEP else clearance):
-                break  # something is behind
-            legs = _legs_from(start, goal, layers, clearance)
+        if not _free(layers, goal, clearance):
+            continue
+        legs = _legs_from(Pose2(), goal, layers, clearance, may_turn=roomy == Pose2())
+        if legs:
+            return legs
+        if roomy is not None and roomy != Pose2():
+            legs = _legs_from(roomy, goal, layers, clearance, may_turn=True)
             if legs:
-                return (start, *legs) if back else legs
+                return (roomy, *legs)
     return ()
 
 
+def _backed_off(layers: Sequence[OutlineLayer], clearance: float) -> Pose2 | None:
+    """Return the first pose straight behind with room to turn; None if something is in the way."""
+    for back in np.arange(0.0, MAX_BACK_OFF + STEP, STEP).tolist():
+        pose = Pose2(-back) if back else Pose2()
+        # The base may stand closer than the clearance: it may leave.
+        if back and not _free(layers, pose, 0.0 if back <= clearance + STEP else clearance):
+            return None
+        if _room_to_turn(layers, pose, clearance):
+            return pose
+    return None
+
+
 def _legs_from(
-    start: Pose2, goal: Pose2, layers: Sequence[OutlineLayer], clearance: float
+    start: Pose2,
+    goal: Pose2,
+    layers: Sequence[OutlineLayer],
+    clearance: float,
+    *,
+    may_turn: bool,
 ) -> tuple[Pose2, ...]:
     """Return a turn, if one is needed, and the goal; empty if they are not free."""
     distance = start.distance(goal)
     heading = start.bearing(goal) if distance > STEP else goal.yaw
-    turned = Pose2(start.x, start.y, heading)
     turns = abs(wrap_angle(heading - start.yaw)) > AHEAD
-    if turns and not _room_to_turn(layers, start, clearance):
+    turns_there = distance > STEP and abs(wrap_angle(goal.yaw - heading)) > AHEAD
+    if (turns and not may_turn) or (turns_there and not _room_to_turn(layers, goal, clearance)):
         return ()
     for s in np.linspace(0.0, 1.0, 1 + math.ceil(distance / STEP))[1:].tolist():
         at = Pose2(start.x + s * (goal.x - start.x), start.y + s * (goal.y - start.y), heading)
         if not _free(layers, at, clearance):
             return ()
-    turns_there = distance > STEP and abs(wrap_angle(goal.yaw - heading)) > AHEAD
-    if turns_there and not _room_to_turn(layers, goal, clearance):
-        return ()
-    return (turned, goal) if turns and distance > STEP else (goal,)
+    return (Pose2(start.x, start.y, heading), goal) if turns and distance > STEP else (goal,)
 
 
 def _free(layers: Sequence[OutlineLayer], pose: Pose2, clearance: float) -> bool:

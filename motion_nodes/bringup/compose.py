@@ -157,8 +157,9 @@ def _robot_nodes(
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
         specs.append(_spec(config, executable, name, place.namespace, driven))
         # Tasks back off from what the base stands at.
-        tasks = config.tasks and {"arm", "gripper"} <= robot.groups.keys()
-        driving = settings | ({"allow_reversing": True} if tasks else {})
+        driving = dict(settings)
+        if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
+            driving["allow_reversing"] = True
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, driving))
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if config.tasks and {"arm", "gripper"} <= robot.groups.keys():

@@ -179,6 +179,8 @@ class _SentenceReader:
 
     def _navigate(self, clause: str) -> None:
         location = self._one(clause, self._state.locations, "location")
+        if location in self._state.objects:
+            self._last = location
         self.steps.append(PlanStep("navigate", {"location": location}))
 
     # ---- names

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from nodes.lockstep_arm import PERIOD, POLL, LockstepArm, Work
 
 import motion_nodes as mn
 from motion_nodes.base_navigation.go_to_pose import GoToPose
@@ -24,15 +25,18 @@ from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.skill_robot import WorkExecution
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.tasks.task_plan import Plan, PlanStep
-from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner
+from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
 from motion_nodes.tasks.world_state import ObjectState, WorldState
-from nodes.lockstep_arm import PERIOD, POLL, LockstepArm, Work
 
 STAND_OFF = 0.65
 LIMITS = MotionLimits(
-    max_velocity=0.8, max_acceleration=0.5, max_deceleration=0.5, max_yaw_velocity=1.0,
-    max_yaw_acceleration=1.0, max_yaw_deceleration=1.0,
-)  # fmt: skip
+    max_velocity=1.0,
+    max_acceleration=0.8,
+    max_deceleration=0.8,
+    max_yaw_velocity=1.5,
+    max_yaw_acceleration=1.5,
+    max_yaw_deceleration=1.5,
+)
 SEEN_EVERY = 0.2
 """Period of updates of the planning scene [s]."""
 
@@ -63,7 +67,7 @@ class LockstepMobile(LockstepArm):
     ) -> TaskRunner:
         """Execute a plan to its end; ``each`` is called in each cycle."""
         runner = TaskRunner(self, plan)
-        while not runner.tick().value != "running":
+        while runner.tick() is TaskStatus.RUNNING:
             for _ in range(POLL):
                 self.step()
             self._note_contacts()

@@ -12,20 +12,23 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 
+from motion_nodes.base_navigation.footprint import footprint_from
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box
 from motion_nodes.nodes.task import navigated_base
+from motion_nodes.nodes.task.drive_outlines import DriveOutlines
 from motion_nodes.nodes.task.mobile_skills import MobileSkills
 from motion_nodes.nodes.task.navigated_base import NavigatedBase
 from motion_nodes.ros.messages.moveit_messages import pose_of
-from motion_nodes.tasks.base_poses import parse_places, stand_pose
+from motion_nodes.tasks.base_poses import parse_places, stand_pose, stand_poses
 from motion_nodes.tasks.task_plan import PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 X_WO = from_xyz_rpy((1.0, -2.0, 0.0), (0.0, 0.0, 0.5))
 X_OB = from_xyz_rpy((0.4, 0.3, 0.1), (0.0, 0.0, -1.1))
+BODY = footprint_from([(0.2, 0.2), (0.2, -0.2), (-0.2, 0.2), (-0.2, -0.2)], floor=0.0, top=0.5)
 CUBE = from_xyz_rpy((4.0, 1.0, 0.7))
 
 
@@ -56,6 +59,7 @@ class Robot:
         node: Any = SimpleNamespace()
         self.base = NavigatedBase(node, node, tree, ("odom", "base"), X_WO)
         self.states: list[str] = []
+        self.others: dict[str, ObjectState] = {}
         motions: Any = SimpleNamespace(
             arm=None, positions=lambda: None, tool_pose=lambda: None, to_state=self._to_state
         )
@@ -63,20 +67,20 @@ class Robot:
         objects: Any = SimpleNamespace(now=lambda: 0.1 * next(clock))
         self.skills = MobileSkills(
             motions, objects, node, frozenset(), lambda: True, compliance=node,
-            base=self.base, stand_off=lambda: 0.8,
+            base=self.base, stand_off=lambda: 0.8, outlines=DriveOutlines(BODY, BODY),
         )  # fmt: skip
 
     def navigate(self, location: str) -> list[str]:
         phases: list[str] = []
         cube = ObjectState("cube", inverse(X_WO @ X_OB) @ CUBE, Box((0.1, 0.1, 0.1)))
-        state = WorldState({"cube": cube}, {"dock": (3.0, 1.0, 0.2)}, has_base=True)
+        state = WorldState({"cube": cube, **self.others}, {"dock": (3.0, 1.0, 0.2)}, has_base=True)
         list(self.skills.work_of(PlanStep("navigate", {"location": location}), state,
                                  phases.append))  # fmt: skip
         return phases
 
     def goal(self) -> np.ndarray:
         """Return the goal in the world, shape (4, 4)."""
-        (goal,) = Navigator.goals
+        goal = Navigator.goals[-1]
         assert goal.pose.header.frame_id == "odom"
         return X_WO @ pose_of(goal.pose.pose, "the goal")[0]
 
@@ -93,7 +97,7 @@ class Robot:
 
 def test_the_base_stops_in_front_of_an_object_and_faces_it(monkeypatch) -> None:
     robot = Robot(monkeypatch)
-    assert robot.navigate("cube") == ["fold", "drive", "check"]
+    assert list(dict.fromkeys(robot.navigate("cube"))) == ["fold", "drive", "check"]
     assert robot.states == ["home"]
     X = robot.goal()
     seen = inverse(X) @ CUBE
@@ -128,6 +132,34 @@ def test_a_base_that_is_close_only_turns() -> None:
     assert stand_pose(np.array((3.0, 4.0, 0.3)), 1.0) == pytest.approx(
         (2.4, 3.2, np.arctan2(4.0, 3.0))
     )
+
+
+def test_all_stand_poses_face_the_point_from_the_same_distance() -> None:
+    point = np.array((2.0, -1.0, 0.4))
+    poses = list(stand_poses(point, 0.7))
+    assert len(poses) > 12
+    assert poses[0] == stand_pose(point, 0.7)
+    for x, y, yaw in poses:
+        seen = inverse(from_xyz_rpy((x, y, 0.0), (0.0, 0.0, yaw))) @ from_xyz_rpy(point)
+        np.testing.assert_allclose(seen[:2, 3], (0.7, 0.0), atol=1e-9)
+
+
+def test_an_obstacle_on_the_line_is_passed_by_another_stand_pose(monkeypatch) -> None:
+    robot = Robot(monkeypatch)
+    line = 0.6 * (inverse(X_WO @ X_OB) @ CUBE)[:2, 3]
+    robot.others["wall"] = ObjectState("wall", from_xyz_rpy((*line, 0.2)), Box((0.3, 0.3, 0.4)))
+    robot.navigate("cube")
+    around = robot.goal()
+    np.testing.assert_allclose((inverse(around) @ CUBE)[:2, 3], (0.8, 0.0), atol=1e-6)
+    free = Robot(monkeypatch)
+    free.navigate("cube")
+    straight = free.goal()
+    assert np.abs(straight - around).max() > 0.1
+    # What hangs above the base is no obstacle.
+    above = Robot(monkeypatch)
+    above.others["lamp"] = ObjectState("lamp", from_xyz_rpy((*line, 1.5)), Box((0.3, 0.3, 0.4)))
+    above.navigate("cube")
+    np.testing.assert_allclose(above.goal(), straight)
 
 
 @pytest.mark.parametrize("word", ["dock", "dock:=1", "dock:=1,x", "dock:=1,2,3,4", "dock:=nan,1"])

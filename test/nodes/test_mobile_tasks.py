@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nodes.lockstep_mobile import LockstepMobile
 
 import motion_nodes as mn
 from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskRunner, TaskStatus
-from nodes.lockstep_mobile import LockstepMobile
 
-SHELF, TABLE, HEIGHT = (1.9, 0.6), (-0.6, -1.5), 0.5
+SHELF, TABLE, HEIGHT = (1.3, 0.4), (-0.2, -1.4), 0.5
 OBJECTS = (
     f"red_cube:=box:0.05,0.05,0.05:0.1@{SHELF[0]},{SHELF[1]},{HEIGHT + 0.025}",
     f"shelf:=box:0.32,0.32,{HEIGHT}:30@{SHELF[0]},{SHELF[1]},{0.5 * HEIGHT}",
