@@ -8,7 +8,7 @@ outlines, in the base frame at the begin of the drive.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,32 +49,31 @@ def outline_points(corners: Array) -> Array:
 
 
 def legs_to(
-    goals: Iterable[Pose2], layers: Sequence[OutlineLayer], clearance: float = CLEARANCE
+    goals: Callable[[Pose2], Iterable[Pose2]],
+    layers: Sequence[OutlineLayer],
+    clearance: float = CLEARANCE,
 ) -> tuple[Pose2, ...]:
     """Return poses to drive to one after the other, the last one a goal.
 
-    The first leg is straight back, if there is no room to turn; then the base turns on the spot,
-    and drives straight ahead.
+    The base drives straight back, if there is no room to turn; then it turns on the spot, and
+    drives straight ahead. Where there is no room for a turn at the goal, it turns before it.
 
     Args:
-        goals: candidates in the base frame, best first.
+        goals: returns candidates in the base frame, best first, for a start of the drive in it.
         layers: outlines with their obstacles.
         clearance: min distance [m].
 
     Returns:
         The first candidate with a free drive; empty if there is none.
     """
-    roomy = _backed_off(layers, clearance)
-    for goal in goals:
-        if not _free(layers, goal, clearance):
+    here, roomy = Pose2(), _backed_off(layers, clearance)
+    for start in dict.fromkeys((here, roomy)):
+        if start is None:
             continue
-        legs = _legs_from(Pose2(), goal, layers, clearance, may_turn=roomy == Pose2())
-        if legs:
-            return legs
-        if roomy is not None and roomy != Pose2():
-            legs = _legs_from(roomy, goal, layers, clearance, may_turn=True)
+        for goal in goals(start):
+            legs = _legs_from(start, goal, layers, clearance, may_turn=start == roomy)
             if legs:
-                return (roomy, *legs)
+                return legs if start == here else (start, *legs)
     return ()
 
 
@@ -99,17 +98,50 @@ def _legs_from(
     may_turn: bool,
 ) -> tuple[Pose2, ...]:
     """Return a turn, if one is needed, and the goal; empty if they are not free."""
+    if not _free(layers, goal, clearance):
+        return ()
     distance = start.distance(goal)
     heading = start.bearing(goal) if distance > STEP else goal.yaw
     turns = abs(wrap_angle(heading - start.yaw)) > AHEAD
     turns_there = distance > STEP and abs(wrap_angle(goal.yaw - heading)) > AHEAD
-    if (turns and not may_turn) or (turns_there and not _room_to_turn(layers, goal, clearance)):
+    if turns_there and not _room_to_turn(layers, goal, clearance):
+        return _legs_by_turn_before(start, goal, layers, clearance, may_turn=may_turn)
+    if (turns and not may_turn) or not _free_line(layers, start, goal, heading, clearance):
         return ()
-    for s in np.linspace(0.0, 1.0, 1 + math.ceil(distance / STEP))[1:].tolist():
-        at = Pose2(start.x + s * (goal.x - start.x), start.y + s * (goal.y - start.y), heading)
-        if not _free(layers, at, clearance):
-            return ()
     return (Pose2(start.x, start.y, heading), goal) if turns and distance > STEP else (goal,)
+
+
+def _legs_by_turn_before(
+    start: Pose2,
+    goal: Pose2,
+    layers: Sequence[OutlineLayer],
+    clearance: float,
+    *,
+    may_turn: bool,
+) -> tuple[Pose2, ...]:
+    """Return legs with a turn as close before the goal as there is room for it."""
+    for back in np.arange(STEP, MAX_BACK_OFF + STEP, STEP).tolist():
+        before = goal.compose(Pose2(-back))
+        if not _free(layers, before, clearance):
+            return ()
+        if _room_to_turn(layers, before, clearance):
+            legs = _legs_from(start, before, layers, clearance, may_turn=may_turn)
+            return (*legs, goal) if legs else ()
+    return ()
+
+
+def _free_line(
+    layers: Sequence[OutlineLayer], start: Pose2, goal: Pose2, heading: float, clearance: float
+) -> bool:
+    count = math.ceil(start.distance(goal) / STEP)
+    return all(
+        _free(
+            layers,
+            Pose2(start.x + s * (goal.x - start.x), start.y + s * (goal.y - start.y), heading),
+            clearance,
+        )
+        for s in np.linspace(0.0, 1.0, 1 + count)[1:].tolist()
+    )
 
 
 def _free(layers: Sequence[OutlineLayer], pose: Pose2, clearance: float) -> bool:

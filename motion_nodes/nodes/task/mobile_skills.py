@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 from motion_nodes.base_navigation.docking import legs_to
 from motion_nodes.base_navigation.planar_pose import Pose2
@@ -53,11 +55,16 @@ class MobileSkills(ContactSkills):
         here = base.in_odom_now()
         if here is None:
             raise SkillFailed("the pose of the base is not known: nothing publishes its odometry")
-        goals = (
-            [here.inverse().compose(base.in_odom(state.places[location]))]
-            if target is None
-            else [Pose2(*p) for p in stand_poses(target.X_WO[:3, 3], self._stand_off())]
-        )
+
+        def goals(start: Pose2) -> Iterator[Pose2]:
+            if target is None:
+                yield here.inverse().compose(base.in_odom(state.places[location]))
+                return
+            x, y = target.X_WO[:2, 3].tolist()
+            seen = start.inverse().compose(Pose2(x, y))
+            for pose in stand_poses(np.array(seen[:2]), self._stand_off()):
+                yield start.compose(Pose2(*pose))
+
         legs = legs_to(goals, self._outlines.around(state))
         if not legs:
             raise SkillFailed(f"no free drive to '{location}' without a detour was found")
