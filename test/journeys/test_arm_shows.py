@@ -24,7 +24,7 @@ def suite_of_one(module_suite, ros):
     """The robot of both shows."""
     robots = {show_of(name).robots for name in ("elbow", "retract")}
     assert len(robots) == 1
-    return module_suite.bring_up(*robots.pop(), without=ALONE)
+    return module_suite.bring_up(*robots.pop(), without=ALONE, rate=100.0)
 
 
 @pytest.mark.parametrize(
