@@ -217,20 +217,10 @@ class FunctionBuilder(Writer):
         self._count += 1
         return f"%v{self._count}"
 
-    def function(self, name: str, linkage: str = "internal ", *, aligned: bool = False) -> str:
-        """Return the text of the function; without :meth:`ret` at its end it returns nothing.
-
-        Args:
-            name: its name.
-            linkage: LLVM's, with a blank behind.
-            aligned: whether registers on its stack are aligned to cache lines. Otherwise some are
-                split between two, depending on the caller; small functions are faster so.
-        """
+    def function(self, name: str, linkage: str = "internal ") -> str:
+        """Return the text of the function; without :meth:`ret` at its end it returns nothing."""
         if self._block is not None:
             self.ret()
         arguments = ", ".join(f"{kind} %{argument}" for argument, kind in self._arguments.items())
         body = "\n".join(self.lines)
-        stack = " alignstack(64)" if aligned else ""
-        return (
-            f"define {linkage}{self._result} @{name}({arguments}) nounwind{stack} {{\n{body}\n}}\n"
-        )
+        return f"define {linkage}{self._result} @{name}({arguments}) nounwind {{\n{body}\n}}\n"

@@ -23,7 +23,6 @@ from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.memory_layout import FieldLayout
 from motion_nodes.kernels.rmp import rmp_distance
-from motion_nodes.kernels.rmp.rmp_leaves import collision_coefficients
 from motion_nodes.kernels.rmp.rmp_link_motion import (
     UPPER,
     bodies_text,
@@ -39,7 +38,6 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     rmp_layout,
     sphere_places,
 )
-from motion_nodes.kernels.rmp.rmp_pair_formula import BallPair, ObstaclePair
 from motion_nodes.kernels.rmp.rmp_pairs import pairs_text, reductions
 from motion_nodes.kernels.rmp.rmp_robot import RmpTracer
 from motion_nodes.kernels.rmp.rmp_self_collision import links_text
@@ -48,18 +46,7 @@ from motion_nodes.kernels.simd import Lanes
 N = 4
 LANES = Lanes("double", N)
 P = np.array([8.0, 4.0, 0.3, 6.0, 5.0, 12.0, 2.0, 30.0, 7.0, 0.1])
-"""Factors of the RMP of a distance, see ``rmp``; its range is 0.5 m."""
-COEFFICIENTS = list(
-    collision_coefficients(
-        SimpleNamespace(
-            damping_gain=P[0], damping_std_dev=1.0 / P[1], damping_robustness_eps=P[2],
-            damping_velocity_gate_length_scale=1.0 / P[3], repulsion_gain=P[4],
-            repulsion_std_dev=1.0 / P[5], metric_modulation_radius=1.0 / P[6],
-            metric_scalar=P[7], metric_exploder_std_dev=1.0 / P[8], metric_exploder_eps=P[9],
-        )
-    ).values()
-)  # fmt: skip
-K = len(COEFFICIENTS)
+"""Coefficients of the RMP of a distance; its range is 0.5 m."""
 
 
 def loaded(*texts):
@@ -114,19 +101,19 @@ def test_distance_rate_and_curvature_are_those_of_differences(shape):
 
 @pytest.mark.parametrize("shape", [BALL, BOX], ids=lambda shape: shape.name)
 def test_pairs_are_summed_over_all_obstacles(shape):
-    names = [f"collision.{k}" for k in range(K)]
+    names = [f"collision.{k}" for k in range(10)]
     model = SimpleNamespace(places=lambda group: {name: k for k, name in enumerate(names)})
     s, rng = 2 * N, np.random.default_rng(2)
-    at = FieldLayout(parameters=K, position=3 * s, velocity=3 * s, radius=s, nearest=s,
+    at = FieldLayout(parameters=10, position=3 * s, velocity=3 * s, radius=s, nearest=s,
                      metric=6 * s, force=3 * s)  # fmt: skip
     code = loaded(pairs_text(model, at, s, LANES))
-    for count in (1, 2, 3, 9, 12):
+    for count in (1, 2, 9):
         memory = np.zeros(at.size)
 
         def field(name, rows, memory=memory):
             return memory[at[name] : at[name] + rows * s].reshape(rows, s)
 
-        memory[at["parameters"] : at["parameters"] + K] = COEFFICIENTS
+        memory[at["parameters"] : at["parameters"] + 10] = P
         field("position", 3)[:] = rng.uniform(-0.8, 0.8, (3, s))
         field("position", 3)[:, 5] = 2.5  # beyond the range of all
         field("velocity", 3)[:] = rng.normal(0.0, 0.5, (3, s))
@@ -151,36 +138,6 @@ def test_pairs_are_summed_over_all_obstacles(shape):
             assert field("metric", 6)[:, i] == pytest.approx(upper, rel=1e-6, abs=1e-6)
             assert field("force", 3)[:, i] == pytest.approx(f, rel=1e-3, abs=1e-2)
             assert field("nearest", 1)[0, i] == pytest.approx(least, abs=1e-9)
-
-
-def test_stages_of_balls_are_the_formulas_written_out():
-    stages, whole = BallPair(K), ObstaclePair(BALL, K)
-    added_of = Program(whole.program.tape, sum(whole.counts), (whole.added,))
-    first, second, one = (
-        Compiled(program, Lanes("double", 1)) for program in (stages.first, stages.second, added_of)
-    )
-    rng = np.random.default_rng(9)
-    for row in obstacle_rows(rng, BALL, 12):
-        p, v = rng.uniform(-0.9, 0.9, 3), rng.normal(0.0, 0.5, 3)
-        motion = v - row[16:19] - np.cross(row[19:22], p - row[9:12])
-        motion, sums = np.append(motion, motion @ motion), rng.normal(size=10)
-        (found,) = first.one(np.concatenate((p, [0.05], motion, row)))
-        offset = p - row[9:12]
-        length = np.linalg.norm(offset)
-        x, rate = length - row[15] - 0.05, offset @ motion[:3] / length
-        curvature = (motion[3] - rate**2) / length
-        assert found == pytest.approx([x, *offset, rate, curvature, 1.0 / length], abs=1e-12)
-        push = P[4] * np.exp(-max(x, 0.0) * P[5])
-        near, (pushed,), _, added = second.one(np.concatenate((found, COEFFICIENTS, sums, [push])))
-        assert near == pytest.approx([min(x, sums[9]), max(x, 0.0)])
-        assert pushed == pytest.approx(push, rel=1e-12)
-        desired, weight = rmp(x, rate)
-        n = offset / length
-        metric = [weight * n[a] * n[b] for a, b in UPPER]
-        force = weight * (desired - curvature) * n
-        assert added - sums[:9] == pytest.approx([*metric, *force], rel=1e-9, abs=1e-12)
-        given = (p, [0.05], v, motion, COEFFICIENTS, row, sums, [push])
-        assert one.one(np.concatenate(given))[0] == pytest.approx(added, rel=1e-12, abs=1e-13)
 
 
 def skew(v):
@@ -309,11 +266,11 @@ def test_the_system_is_solved_as_by_numpy_up_to_the_largest_acceleration():
 def test_pairs_of_links_push_the_joints_between_them():
     model = SimpleNamespace(
         active=3, moving_rows=(1, 2, 3), sphere_rows=(1, 2), guard_rows=(),
-        places=lambda group: {str(k): k for k in range(K)},
+        places=lambda group: {str(k): k for k in range(10)},
     )  # fmt: skip
     s, rng = sphere_places(model)[2], np.random.default_rng(7)
     at = FieldLayout(link_pairs=2, link_sizes=1, link_paths=1, link_radii=1, link_fixed=2,
-                     moving_spheres=1, parameters=K, position=3 * s, velocity=3 * s, bias=3 * s,
+                     moving_spheres=1, parameters=10, position=3 * s, velocity=3 * s, bias=3 * s,
                      columns=18, M=9, rhs=3, nearest_links=1)  # fmt: skip
     code = loaded(links_text(model, at))
     memory = np.zeros(at.size)
@@ -325,7 +282,7 @@ def test_pairs_of_links_push_the_joints_between_them():
         memory[at[name] : at[name] + 3 * s].reshape(3, s)[:, :2] = np.transpose(values)
     columns = memory[at["columns"] : at["M"]].reshape(3, 6)
     columns[:] = rng.normal(size=(3, 6))
-    memory[at["parameters"] : at["parameters"] + K] = COEFFICIENTS
+    memory[at["parameters"] : at["parameters"] + 10] = P
     # The first pair: sphere 0 is moved by joints 0 and 2, sphere 1 by joint 1. Then 0 and fixed.
     paths = np.array([[0, 0, 1], [1, 1, -1], [2, 2, 1], [0, 0, 1]])
     pairs = np.array([[0, 1, 1, 2, 0, 3], [0, 1, 2, 3, 3, 4]])

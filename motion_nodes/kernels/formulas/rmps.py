@@ -31,28 +31,15 @@ from motion_nodes.kernels.formulas.linear_algebra import (
 from motion_nodes.kernels.formulas.motion import TINY
 from motion_nodes.kernels.formulas.ops import SHIFT, Ops
 
-PER_OCTAVE = 1.0 / math.log(2.0)
-"""``exp(z)`` is 2 to the power of ``PER_OCTAVE * z``."""
-_HALF = 0.5001
-_POWER = [
+_HALF = 0.5001 * math.log(2.0)
+_EXPONENTIAL = [
     float(c)
-    for c in Chebyshev.interpolate(np.exp2, 9, domain=[-_HALF, _HALF])
+    for c in Chebyshev.interpolate(np.exp, 9, domain=[-_HALF, _HALF])
     .convert(kind=Polynomial, domain=[-1.0, 1.0], window=[-1.0, 1.0])
     .coef
 ]
-"""Coefficients of a polynomial that is 2**r for |r| <= 1 / 2."""
-
-
-def _tangent() -> list[float]:
-    """Return a, b, c, d of tanh(r log(2) / 2) = r (a + b r^2) / (c + d r^2 + r^4), |r| <= 1 / 2."""
-    r = _HALF * np.sin(np.pi / 16.0 * np.array([1.0, 3.0, 5.0, 7.0]))  # Chebyshev points
-    t = np.tanh(0.5 * math.log(2.0) * r)
-    A = np.column_stack((r, r**3, -t, -t * r**2))
-    return [float(x) for x in np.linalg.solve(A, t * r**4)]
-
-
-_TANGENT = _tangent()
-_RANGE = 40.0 * PER_OCTAVE
+"""Coefficients of a polynomial that is exp(r) for |r| <= log(2) / 2."""
+_RANGE = 40.0
 _MOST_OF_REGION = 1.0 - 1e-6
 
 Coefficients = Mapping[str, Any]
@@ -93,18 +80,16 @@ class ToolState:
 
 
 def exponential(ops: Ops, z: Any) -> Any:
-    """Return exp(z), with z clamped to -40..40; relative error below 1e-13."""
-    return _power(ops, z * PER_OCTAVE)
+    """Return exp(z), with z clamped to -40..40; relative error below 1e-13.
 
-
-def _power(ops: Ops, y: Any) -> Any:
-    """Return 2**y, with y clamped to the range of :func:`exponential`.
-
-    Source: 2**y = 2**n 2**r with |r| <= 1 / 2, where 2**r is interpolated at Chebyshev points, and
-    summed in pairs (Estrin's scheme), since operations that wait for each other take the longest.
+    Source: exp(z) = 2^n exp(r) with |r| <= log(2) / 2, where exp(r) is interpolated at Chebyshev
+    points, and summed in pairs (Estrin's scheme), since operations that wait for each other take
+    the longest.
     """
-    x, shifted = _split(ops, y)
-    c, squared = _POWER, x * x
+    x = ops.maximum(-_RANGE, ops.minimum(_RANGE, z))
+    shifted = x * (1.0 / math.log(2.0)) + SHIFT
+    x = x - (shifted - SHIFT) * math.log(2.0)
+    c, squared = _EXPONENTIAL, x * x
     upper = c[4] + c[5] * x + squared * (c[6] + c[7] * x)
     fourth = squared * squared
     upper = upper + fourth * (c[8] + c[9] * x)
@@ -112,30 +97,9 @@ def _power(ops: Ops, y: Any) -> Any:
     return total * ops.power_of_two(shifted)
 
 
-def _split(ops: Ops, y: Any) -> tuple[Any, Any]:
-    """Return y minus its nearest integer n, and ``SHIFT + n``."""
-    x = ops.maximum(-_RANGE, ops.minimum(_RANGE, y))
-    shifted = x + SHIFT
-    return x - (shifted - SHIFT), shifted
-
-
 def gate(ops: Ops, z: Any) -> Any:
     """Return the logistic gate 1 / (1 + exp(z)): 1 far below zero, 0 far above."""
-    return ops.divide(*_gate(ops, z * PER_OCTAVE))
-
-
-def _gate(ops: Ops, y: Any) -> tuple[Any, Any]:
-    """Return numerator and denominator of 1 / (1 + 2**y); relative error below 1e-13.
-
-    Source: 2**r = (1 + t) / (1 - t) with t = tanh(r log(2) / 2), which a quotient of short
-    polynomials interpolates, so the division of the gate is the only one.
-    """
-    x, shifted = _split(ops, y)
-    a, b, c, d = _TANGENT
-    squared = x * x
-    odd, even = x * (a + b * squared), c + squared * (d + squared)
-    lower = even - odd
-    return lower, (even + odd) * ops.power_of_two(shifted) + lower
+    return ops.divide(1.0, 1.0 + exponential(ops, z))
 
 
 def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> tuple[Any, Any]:
@@ -149,22 +113,23 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> 
         push: from :func:`repulsion`, if it is known.
     """
     damping, per_damping, damping_eps, per_gate = p[:4]
-    root_metric, fall, per_metric, metric_eps = p[7:]
+    per_radius, metric, per_metric, metric_eps = p[6:]
     if push is None:
         push = repulsion(ops, x, p)
     x = ops.maximum(x, 0.0)
     # The gate of the approach and both quotients share one division, the slowest operation.
     a, b = x * per_damping + damping_eps, x * per_metric + metric_eps
-    approach, beside = _gate(ops, xd * per_gate)
-    inverse = ops.divide(approach, a * b * beside)
+    product = a * b
+    inverse = ops.divide(1.0, exponential(ops, xd * per_gate) * product + product)
     brake = xd * inverse * (damping * b)
-    fade = ops.maximum(root_metric - x * fall, 0.0)
-    return push - brake, fade * fade * (a * inverse)
+    fade = ops.maximum(1.0 - x * per_radius, 0.0)
+    weight = fade * fade * (metric * a) * inverse
+    return push - brake, weight
 
 
 def repulsion(ops: Ops, x: Any, p: Sequence[Any]) -> Any:
     """Return the acceleration away from an obstacle at rest; arguments as for :func:`collision`."""
-    return p[4] * _power(ops, -(ops.maximum(x, 0.0) * p[5]))
+    return p[4] * exponential(ops, -(ops.maximum(x, 0.0) * p[5]))
 
 
 def cspace_target(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:

@@ -36,7 +36,6 @@ _SOURCES = (
     "rmp.rmp_link_motion",
     "rmp.rmp_leaves",
     "rmp.rmp_distance",
-    "rmp.rmp_pair_formula",
     "rmp.rmp_pairs",
     "rmp.rmp_robot",
     "rmp.rmp_self_collision",

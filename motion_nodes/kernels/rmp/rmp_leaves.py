@@ -8,7 +8,6 @@ here stand only their coefficients.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -41,22 +40,16 @@ class Leaf:
 
 
 def collision_coefficients(p: Any) -> dict[str, float]:
-    """Return the coefficients of the RMP of distances by name [SI units, m, s].
-
-    Those of exponentials are for powers of two. The metric is contained in the fall of its root
-    over the distance, which is squared.
-    """
-    root = math.sqrt(p.metric_scalar)
+    """Return the coefficients of the RMP of distances by name [SI units, m, s]."""
     return {
         "damping": p.damping_gain,
         "per_damping_length": 1.0 / p.damping_std_dev,
         "damping_eps": p.damping_robustness_eps,
-        "gate_exponent": rmps.PER_OCTAVE / p.damping_velocity_gate_length_scale,
+        "per_gate": 1.0 / p.damping_velocity_gate_length_scale,
         "repulsion": p.repulsion_gain,
-        "repulsion_exponent": rmps.PER_OCTAVE / p.repulsion_std_dev,
+        "per_repulsion_length": 1.0 / p.repulsion_std_dev,
         "per_radius": 1.0 / p.metric_modulation_radius,
-        "root_metric": root,
-        "fall": root / p.metric_modulation_radius,
+        "metric": p.metric_scalar,
         "per_metric_length": 1.0 / p.metric_exploder_std_dev,
         "metric_eps": p.metric_exploder_eps,
     }

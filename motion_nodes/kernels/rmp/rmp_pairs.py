@@ -12,18 +12,19 @@ its gain, it is left out; obstacles that may be closer are a second list.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from motion_nodes.kernels.control_flow import FunctionBuilder, Turn
-from motion_nodes.kernels.expression_graph import Program
-from motion_nodes.kernels.formulas.rmps import PER_OCTAVE
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value
+from motion_nodes.kernels.formulas.rmps import collision, repulsion
 from motion_nodes.kernels.formulas.shapes import BALL, ShapeFormula
 from motion_nodes.kernels.ir_value import IrValue, Pointer
 from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout
+from motion_nodes.kernels.rmp.rmp_distance import moved_distance, relative_velocity
+from motion_nodes.kernels.rmp.rmp_link_motion import UPPER
 from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     BOUND,
@@ -34,25 +35,18 @@ from motion_nodes.kernels.rmp.rmp_memory import (
     RmpModel,
     obstacle_shapes,
 )
-from motion_nodes.kernels.rmp.rmp_pair_formula import (
-    FOUND,
-    BallPair,
-    ObstaclePair,
-    component_places,
-    sum_places,
-)
 from motion_nodes.kernels.simd import Lanes
 
-_PUSHED = 30.0 * PER_OCTAVE
-"""Distance from which on the repulsion is negligible, in lengths in which it halves."""
+_SUMS = 9
+_PUSHED = 30.0
+"""Distance from which on the repulsion is negligible, in lengths of its decay."""
 _SLACK = 1e-9
 """Added to bounds against rounding errors [m]."""
 _PICKS = "@rmp_picks"
 
-_SIDE_BY_SIDE = 2
-"""Balls per turn: operations wait for those of the same one."""
-_FOUND_NAMES = [[f"found{k}_{i}" for i in range(FOUND)] for k in range(_SIDE_BY_SIDE)]
 _Inputs = tuple[list[IrValue] | None, ...]
+_Pair = tuple[IrValue, _Inputs]
+"""Index of an obstacle, and inputs that belong to the spheres."""
 
 
 def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
@@ -74,6 +68,53 @@ def _picks(n: int) -> str:
     return f'{_PICKS} = internal constant [{n << n} x i8] c"{text}"'
 
 
+def _components(at: FieldLayout, spheres: int) -> list[int]:
+    """Return the offsets of a sphere's inputs."""
+    fields = [("position", 3), ("velocity", 3), ("radius", 1)]
+    return [at[name] + k * spheres for name, count in fields for k in range(count)]
+
+
+def _sums(at: FieldLayout, spheres: int) -> list[int]:
+    """Return the offsets of a sphere's sums; the min distance is the last."""
+    fields = [("metric", 6), ("force", 3), ("nearest", 1)]
+    return [at[name] + k * spheres for name, count in fields for k in range(count)]
+
+
+class _ObstaclePair:
+    """The formulas of a sphere and an obstacle of one shape, added to the sphere's sums."""
+
+    def __init__(self, shape: ShapeFormula, coefficients: int) -> None:
+        tape = ExpressionGraph()
+        # Position and radius; velocity; relative velocity and its square.
+        self.counts = (4, 3, 4, coefficients, OBSTACLE, _SUMS + 1, 1)
+        self.inputs = sum(self.counts)
+        numbers = iter(range(self.inputs))
+        sphere, velocity, motion, parameters, obstacle, sums, (push,) = (
+            [tape.input(next(numbers)) for _ in range(count)] for count in self.counts
+        )
+        relative, squared = relative_velocity(sphere[:3], velocity, obstacle)
+        self.motion = (*relative, squared)
+        d = moved_distance(tape, shape, sphere[:3], motion[:3], motion[3], obstacle)
+        x = d.value - sphere[3]
+        self.x = x
+        self.felt = tape.less(x * parameters[6], 1.0)
+        self.nearest = tape.minimum(x, sums[_SUMS])
+        self.outside = tape.maximum(x, 0.0)  # part of both branches that follow
+        self.push = repulsion(tape, x, parameters)
+        desired, weight = collision(tape, x, d.rate, parameters, push)
+        weight = weight * d.per_length
+        force, metric = weight * (desired - d.curvature), weight * d.per_length
+        self.weighted, away = (force, metric), d.away
+        added = [s + metric * away[i] * away[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
+        added += [s + force * n for s, n in zip(sums[6:9], away, strict=True)]
+        self.added = tuple(added)
+        distances = (x, self.felt, self.nearest, self.outside)
+        parts = (distances, (self.push,), self.weighted, self.added)
+        self.program = Program(tape, self.inputs, parts)
+        self.relative = Program(tape, self.inputs, (self.motion,))
+        self.distance = Program(tape, self.inputs, ((self.nearest,),))
+
+
 @dataclass(frozen=True)
 class _SphereBlock:
     """The spheres of a register, and a box around the centers of those in use."""
@@ -87,19 +128,6 @@ class _SphereBlock:
     """The largest one."""
 
 
-@dataclass(frozen=True)
-class _List:
-    """A list of obstacles."""
-
-    part: IrValue
-    """0 far, 1 near."""
-    count: IrValue
-    spheres: _SphereBlock
-    """That they are close to."""
-    squared: IrValue
-    """Squares of the velocities of these."""
-
-
 class _PairLoop:
     """Writes the function of one shape."""
 
@@ -108,16 +136,16 @@ class _PairLoop:
     ) -> None:
         arguments = {"memory": "ptr", "first": "i64", "end": "i64", "obstacles": "ptr"}
         self.flow = flow = FunctionBuilder(lanes, **arguments, count="i64", bounds="ptr")
-        self.n, self.pair = lanes.count, ObstaclePair(shape, len(places))
-        self.balls = BallPair(len(places)) if shape is BALL else None
+        self.n, self.pair = lanes.count, _ObstaclePair(shape, len(places))
         self.memory, self.count = flow.pointer("memory"), flow.argument("count")
         self._bounds = flow.pointer("bounds")
         self._stride = ((self.count + (BLOCK - 1)) // BLOCK) * BLOCK
         self.shape, self.at, self.spheres = shape, at, spheres
+        self.width = 2 if shape is BALL else 1  # obstacles per turn
         numbers = [self.memory.load(at["parameters"] + index) for index in places]
         self.parameters = [number.splat(self.n) for number in numbers]
         self.reach = IrValue(flow, "double", "1.0") / numbers[6]
-        self.pushed = IrValue(flow, "double", repr(_PUSHED)) / numbers[5]
+        self.pushed = IrValue(flow, "double", str(_PUSHED)) / numbers[5]
 
     def text(self) -> str:
         """Return the function."""
@@ -126,9 +154,9 @@ class _PairLoop:
         with flow.loop(flow.argument("end") - first) as block:
             here = self.memory.at((first + block.index) * n)
             *position, vx, vy, vz, radius = (
-                here.load(place, n) for place in component_places(self.at, self.spheres)
+                here.load(place, n) for place in _components(self.at, self.spheres)
             )
-            places = [here.at(place) for place in sum_places(self.at, self.spheres)]
+            places = [here.at(place) for place in _sums(self.at, self.spheres)]
             sums = {f"sum{i}": place.load(lanes=n) for i, place in enumerate(places)}
             *_, nearest = sums
             used = radius > -FAR
@@ -136,9 +164,11 @@ class _PairLoop:
             counts = self._listed(spheres)
             squared = vx * vx + vy * vy + vz * vz
             with flow.loop(len(counts), **sums) as part:
-                chosen = _List(part.index, part.index.equals(0).choose(*counts), spheres, squared)
-                add = self._add_others if self.balls is None else self._add_balls
-                part.values = add(chosen, part.values)
+                count = part.index.equals(0).choose(*counts)
+                with flow.loop((count + (self.width - 1)) // self.width, **part.values) as turn:
+                    pairs = self._pairs(turn.index, part.index, count, spheres, squared)
+                    self._add(turn, pairs, part.index)
+                part.values = dict(turn.values)
             sums = dict(part.values)
             # Distances beyond the range of the RMP matter where no closer one was found.
             farthest = _largest(used.choose(sums[nearest], flow.constant(-FAR)))
@@ -147,7 +177,6 @@ class _PairLoop:
                 with self._near(spheres.center, limit, {nearest: rest[nearest]}) as turn:
                     body = self._body(
                         self.pair.distance,
-                        self.pair.counts,
                         turn.index,
                         (spheres.position, [], [], [], None, [turn[nearest]] * len(sums), []),
                     )
@@ -157,7 +186,7 @@ class _PairLoop:
             sums[nearest] = rest[nearest]
             for place, total in zip(places, sums.values(), strict=True):
                 place.store(total)
-        return flow.function(f"rmp_{self.shape.name}", aligned=True)
+        return flow.function(f"rmp_{self.shape.name}")
 
     def _bounded(
         self, position: list[IrValue], velocity: list[IrValue], used: IrValue
@@ -245,18 +274,15 @@ class _PairLoop:
             group.values = dict(turn.values)
         turn.values = dict(group.values)
 
-    def _body(
-        self, program: Program, counts: tuple[int, ...], index: IrValue | None, inputs: _Inputs
-    ) -> LlvmFunction:
+    def _body(self, program: Program, index: IrValue, inputs: _Inputs) -> LlvmFunction:
         """Return the writer of a program about an obstacle, whose numbers take the place of None.
 
         Inputs are read when they are needed, so the last ones may be added meanwhile.
         """
-        number = self.flow.whole(0) if index is None else index
-        obstacle = self.flow.pointer("obstacles").at(number * OBSTACLE)
+        obstacle = self.flow.pointer("obstacles").at(index * OBSTACLE)
 
         def load(place: int) -> str:
-            for count, values in zip(counts, inputs, strict=True):
+            for count, values in zip(self.pair.counts, inputs, strict=True):
                 if place < count:
                     return obstacle.load(place).splat(self.n) if values is None else values[place]
                 place -= count
@@ -272,7 +298,6 @@ class _PairLoop:
         with flow.when(moves, **at_rest) as moving:
             body = self._body(
                 self.pair.relative,
-                self.pair.counts,
                 index,
                 (spheres.position, spheres.velocity, [], [], None, [], []),
             )
@@ -281,107 +306,73 @@ class _PairLoop:
                 moving[name] = flow.typed(body.output(value))
         return [*moving.values.values()]
 
-    def _pair(self, chosen: _List, place: IrValue) -> tuple[IrValue, IrValue, list[IrValue]]:
-        """Return an obstacle of a list: its index, the radii, and the relative velocities.
-
-        Beyond the end of the list nothing is near to it.
-        """
+    def _pairs(
+        self, turn: IrValue, part: IrValue, count: IrValue, spheres: _SphereBlock, squared: IrValue
+    ) -> list[_Pair]:
+        """Return indices of obstacles with the inputs of spheres; beyond the end none is near."""
         flow = self.flow
-        exists = place < chosen.count
-        zero = flow.whole(0)
-        index = exists.choose(self._list(chosen.part).load(exists.choose(place, zero)), zero)
-        beyond = exists.choose(0.0, IrValue(flow, "double", str(FAR)))
-        radius = chosen.spheres.position[3] - beyond.splat(self.n)
-        return index, radius, self._motion(index, chosen.spheres, chosen.squared)
+        pairs: list[_Pair] = []
+        for k in range(self.width):
+            place = turn * self.width + k
+            exists = place < count
+            index = self._list(part).load(exists.choose(place, turn * self.width))
+            *position, radius = spheres.position
+            if k:
+                beyond = exists.choose(0.0, IrValue(flow, "double", str(FAR)))
+                radius = radius - beyond.splat(self.n)
+            motion = self._motion(index, spheres, squared)
+            pairs.append((index, ([*position, radius], spheres.velocity, motion)))
+        return pairs
 
-    def _add_balls(self, chosen: _List, sums: dict[str, IrValue]) -> dict[str, IrValue]:
-        """Write a loop over pairs of balls of a list; return the sums with theirs added.
+    def _add(self, turn: Turn, pairs: list[_Pair], near: IrValue) -> None:
+        """Write the sums with obstacles added, of one of the lists.
 
-        Distances are those of the next two balls.
+        Operations alternate between the obstacles, since they wait for those of the same one.
         """
-        flow, balls, begin = self.flow, self.balls, self._first_stage(chosen, self.flow.whole(0))
-        assert balls is not None
-        for body in begin:
-            body.write()
-        ahead = self._found(begin)
-        with flow.loop((chosen.count + 1) // _SIDE_BY_SIDE, **sums, **ahead) as turn:
-            begin = self._first_stage(chosen, turn.index + 1)
-            pushes: list[list[IrValue]] = [[] for _ in begin]
-            totals: list[list[IrValue]] = [[] for _ in begin]
-            found = [[turn[name] for name in names] for names in _FOUND_NAMES]
-            bodies = [
-                self._body(balls.second, balls.second_counts, None, (x, self.parameters, t, p))
-                for x, t, p in zip(found, totals, pushes, strict=True)
-            ]
-            for body in bodies:
-                body.write((balls.outside,))
+        flow, pair = self.flow, self.pair
+        pushes: list[list[IrValue]] = [[] for _ in pairs]
+        totals: list[list[IrValue]] = [[] for _ in pairs]
+        bodies = [
+            self._body(pair.program, index, (*inputs, self.parameters, None, total, push))
+            for (index, inputs), push, total in zip(pairs, pushes, totals, strict=True)
+        ]
+
+        def write(*values: Value) -> None:
+            for _ in zip(*(body.steps(values) for body in bodies), strict=True):
+                pass
+
+        write(pair.x)
+        *added, nearest = turn.values
+        sums = dict(turn.values)
+        for body, total in zip(bodies, totals, strict=True):
+            total[:] = [*sums.values()]
+            body.write((pair.nearest,))
+            sums[nearest] = flow.typed(body.output(pair.nearest))
+        with flow.when(self._felt(bodies), **{name: sums[name] for name in added}) as close:
+            write(pair.outside)
             nothing = {f"push{k}": flow.constant(0.0) for k in range(len(bodies))}
-            with flow.when(chosen.part.differs(0), **nothing) as strong:
+            with flow.when(near.differs(0), **nothing) as strong:
+                write(pair.push)
                 for name, body in zip(nothing, bodies, strict=True):
-                    body.write((balls.push,))
-                    strong[name] = flow.typed(body.output(balls.push))
+                    strong[name] = flow.typed(body.output(pair.push))
             for push, value in zip(pushes, strong.values.values(), strict=True):
                 push.append(value)
-            steps = [body.steps(balls.weighted) for body in bodies]
-            for _ in itertools.zip_longest(*steps, *(body.steps() for body in begin)):
-                pass
-            total = {name: turn[name] for name in sums}
-            for body, values in zip(bodies, totals, strict=True):
-                values[:] = total.values()
-                results = (*balls.added, balls.nearest)
-                body.write(results)
-                total = {
-                    name: flow.typed(body.output(value))
-                    for name, value in zip(total, results, strict=True)
-                }
-            turn.values = {**total, **self._found(begin)}
-        return {name: turn[name] for name in sums}
-
-    def _first_stage(self, chosen: _List, turn: IrValue) -> list[LlvmFunction]:
-        """Return the writers of the distances from the balls of a turn."""
-        balls, bodies = self.balls, list[LlvmFunction]()
-        assert balls is not None
-        for k in range(_SIDE_BY_SIDE):
-            index, radius, motion = self._pair(chosen, turn * _SIDE_BY_SIDE + k)
-            sphere = [*chosen.spheres.position[:3], radius]
-            bodies.append(
-                self._body(balls.first, balls.first_counts, index, (sphere, motion, None))
-            )
-        return bodies
-
-    def _found(self, bodies: list[LlvmFunction]) -> dict[str, IrValue]:
-        """Return the results of the first stage by name."""
-        assert self.balls is not None
-        return {
-            name: self.flow.typed(body.output(value))
-            for names, body in zip(_FOUND_NAMES, bodies, strict=True)
-            for name, value in zip(names, self.balls.found, strict=True)
-        }
-
-    def _add_others(self, chosen: _List, sums: dict[str, IrValue]) -> dict[str, IrValue]:
-        """Write a loop over the obstacles of a list; return the sums with theirs added."""
-        flow, pair = self.flow, self.pair
-        mask = f"<{self.n} x i1>" if self.n > 1 else "i1"
-        with flow.loop(chosen.count, **sums) as turn:
-            index, _, motion = self._pair(chosen, turn.index)
-            spheres, push, total = chosen.spheres, list[IrValue](), list(turn.values.values())
-            inputs = (spheres.position, spheres.velocity, motion, self.parameters, None)
-            body = self._body(pair.program, pair.counts, index, (*inputs, total, push))
-            body.write((pair.nearest, pair.felt))
-            *added, nearest = turn.values
-            turn[nearest] = flow.typed(body.output(pair.nearest))
-            felt = IrValue(flow, mask, body.output(pair.felt)).any()
-            with flow.when(felt, **{name: turn[name] for name in added}) as close:
-                body.write((pair.outside,))
-                with flow.when(chosen.part.differs(0), push=flow.constant(0.0)) as strong:
-                    body.write((pair.push,))
-                    strong["push"] = flow.typed(body.output(pair.push))
-                push.append(strong["push"])
+            write(*pair.weighted)
+            for body, total in zip(bodies, totals, strict=True):
+                total[:] = [*close.values.values(), sums[nearest]]
                 body.write(pair.added)
                 for name, value in zip(added, pair.added, strict=True):
                     close[name] = flow.typed(body.output(value))
-            turn.values = {**close.values, nearest: turn[nearest]}
-        return dict(turn.values)
+        turn.values = {**close.values, nearest: sums[nearest]}
+
+    def _felt(self, bodies: list[LlvmFunction]) -> IrValue:
+        """Return whether some obstacle is within the range of some sphere."""
+        if self.shape is BALL:  # their own bounds, so nearly all of the list are
+            return IrValue(self.flow, "i1", "true")
+        mask = f"<{self.n} x i1>" if self.n > 1 else "i1"
+        (body,) = bodies
+        body.write((self.pair.felt,))
+        return IrValue(self.flow, mask, body.output(self.pair.felt)).any()
 
 
 def _first(x: IrValue) -> IrValue:

@@ -26,7 +26,7 @@ from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.memory_layout import FieldLayout, Fields
 from motion_nodes.kernels.rmp.rmp_memory import FAR, RmpModel, sphere_places
 
-_PARAMETERS = 11
+_PARAMETERS = 10
 _RADIUS = 18  # Inputs: nine values of each sphere, then both radii, then the parameters.
 
 
@@ -89,8 +89,9 @@ class _LinkPairsWriter:
         """Return the function."""
         flow, pair = self.flow, _LinkPair()
         gap = LlvmFunction(pair.program(pair.length), flow, self._load, 1)
-        results = (pair.x, pair.force, pair.weight, *pair.wrench, pair.per_radius)
-        body = LlvmFunction(pair.program(*results), flow, self._load, 1)
+        body = LlvmFunction(
+            pair.program(pair.x, pair.force, pair.weight, *pair.wrench), flow, self._load, 1
+        )
         body.write_constant(range(_RADIUS + 2))
         per_radius = flow.typed(body.output(pair.per_radius))
         count = self.memory.whole("link_pairs", 1)
