@@ -22,7 +22,7 @@ import rclpy
 import yaml
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from ros_processes import Suite, SuiteProcess
+from ros_processes import Suite, SuiteProcess, rates
 from sensor_msgs.msg import JointState
 
 from motion_nodes.cli.main import main as motion
@@ -37,6 +37,8 @@ WITH_PLANNER = "motion up franka"
 """The suite whose planner a page asks."""
 ASLEEP = ("trajectory_generator",)
 """Nodes that no page uses; awake they would cost seconds."""
+RATE = 100.0
+"""[Hz] Of simulations, their controllers and policies."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE_NAME = re.compile(r"(?:#|<!--) (\S+\.(?:py|yaml|urdf))\b")
 
@@ -105,9 +107,11 @@ class Reader:
             assert process.stop(within=30.0) == 0, str(process)
         simulated = [] if "--backend" in words else ["--backend", "mock"]
         asleep = ASLEEP if command == WITH_PLANNER else (*ASLEEP, "move_group")
+        # A real arm's page depends on the usual rate.
+        slower = rates(RATE) if simulated else {}
         settings = self.folder / "settings.yaml"
         entries = {f"/{name}": {"ros__parameters": {"autostart": False}} for name in asleep}
-        settings.write_text(yaml.safe_dump(entries))
+        settings.write_text(yaml.safe_dump(entries | slower))
         file = ["--params-file", str(settings)]
         self._running = {command: self._run([*words, *simulated, *file])}
         self._wait_until_up(self._running[command], asleep)

@@ -19,7 +19,7 @@ from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page, difference, s
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
-from ros_processes import Suite, SuiteProcess
+from ros_processes import Suite, SuiteProcess, with_rate
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -68,7 +68,9 @@ class Cell:
             viewer_port=0,
             params_file=WITHOUT_SHADOWS,
         )
-        self._commands = commands_for(nodes_for(config), composed=True)
+        self._commands = commands_for(
+            [with_rate(spec, 100.0) for spec in nodes_for(config)], composed=True
+        )
         self.running = {name: suite.run(command) for name, command in self._commands.items()}
         self._joints = Newest(client, JointState, "/franka/joint_states")
         self._truth = Newest(client, Odometry, "/jetbot/ground_truth")

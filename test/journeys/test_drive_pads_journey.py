@@ -14,7 +14,7 @@ from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_client import RosClient
-from ros_processes import Suite
+from ros_processes import Suite, with_rate
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bringup.bringup_config import BringupConfig
@@ -45,7 +45,9 @@ class Cell:
         config = BringupConfig(
             placements=parse_placements(words), viewer_port=0, params_file=WITHOUT_SHADOWS
         )
-        commands = commands_for(nodes_for(config), composed=True)
+        commands = commands_for(
+            [with_rate(spec, 100.0) for spec in nodes_for(config)], composed=True
+        )
         self.processes = {name: suite.run(command) for name, command in commands.items()}
         container = self.processes["container"]
         container.wait_for("in a browser", START)

@@ -121,7 +121,7 @@ def rover(
     if name == "jet":
         robot = str(jetbot_with_a_scanner(tmp_path_factory.mktemp("robots") / "jetbot"))
         objects = (BOX,)
-    processes = module_suite.bring_up(f"{name}:={robot}", objects=objects)
+    processes = module_suite.bring_up(f"{name}:={robot}", objects=objects, rate=100.0)
     rover = Rover(module_client, name)
     module_client.wait(lambda: rover.odom and rover.truth, "odometry", within=60.0)
     rover.navigator.wait_for()

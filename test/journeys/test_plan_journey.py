@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client):
-    module_suite.bring_up("franka")
+    module_suite.bring_up("franka", rate=100.0)
     made = JointClient(module_client)
     made.wait_for()
     Planner(made).wait()

@@ -26,7 +26,7 @@ WITHIN = 90.0
 @pytest.fixture(scope="module")
 def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """The arm under a suite with a planner."""
-    module_suite.bring_up("franka", without=("rmpflow_policy", "trajectory_generator"))
+    module_suite.bring_up("franka", without=("rmpflow_policy", "trajectory_generator"), rate=100.0)
     made = JointClient(module_client)
     made.wait_for()
     Planner(made).wait()
