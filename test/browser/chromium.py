@@ -41,6 +41,32 @@ FLAGS = (
     "--hide-scrollbars",
 )
 
+PICTURES = 7.0
+"""[Hz] How often a page is drawn at most: in software, a picture costs much of a processor."""
+
+SELDOM = """
+(() => {
+  const native = window.requestAnimationFrame.bind(window);
+  let asked = false, last = -Infinity, number = 0, waiting = new Map(), due = new Map();
+  const draw = now => {
+    [asked, last, due, waiting] = [false, performance.now(), waiting, new Map()];
+    for (const callback of due.values()) {
+      try { callback(now); } catch (error) { reportError(error); }
+    }
+  };
+  window.requestAnimationFrame = callback => {
+    waiting.set(++number, callback);
+    if (!asked) {
+      asked = true;
+      setTimeout(() => native(draw), Math.max(0, last + PERIOD - performance.now()));
+    }
+    return number;
+  };
+  window.cancelAnimationFrame = id => { waiting.delete(id); due.delete(id); };
+})();
+""".replace("PERIOD", f"{1000.0 / PICTURES:.0f}")
+"""Has pages draw so seldom: they draw when they are told that a picture is due."""
+
 Image = NDArray[np.uint8]
 
 
@@ -277,6 +303,7 @@ def chromium_page(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
         )
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SELDOM})
         driver.set_script_timeout(PAGE_LIMIT)
         yield Page(driver)
     finally:

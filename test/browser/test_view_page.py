@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from browser.chromium import Page, difference, pixel_of, spread, wait_for
+from browser.chromium import PICTURES, Page, difference, pixel_of, spread, wait_for
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.view.browser import BrowserViewer
@@ -202,6 +202,20 @@ def orange_pixels(page: Page) -> int:
     image = page.canvas().astype(int)
     red, green, blue = image[..., 0], image[..., 1], image[..., 2]
     return int(((red > green + 60) & (red > blue + 100)).sum())
+
+
+def test_a_page_draws_seldom(page: Page, viewer: BrowserViewer) -> None:
+    """It is the harness that has it so, for other tests' sake."""
+    elapsed, canceled_came = page.driver.execute_async_script(
+        "const done = arguments[0], start = performance.now();"
+        "let count = 0, came = false;"
+        "cancelAnimationFrame(requestAnimationFrame(() => { came = true; }));"
+        "const draw = () => ++count < 5 ? requestAnimationFrame(draw)"
+        " : done([performance.now() - start, came]);"
+        "requestAnimationFrame(draw);"
+    )
+    assert elapsed > 0.9 * 4 * 1000.0 / PICTURES
+    assert not canceled_came
 
 
 def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> None:
