@@ -126,11 +126,12 @@ class Campaign:
             self._watcher.exact(False)
         self._probes.begin(fault.patience)
         fault.strike()
-        if self.scene.suite.simulation in fault.hit:
-            # Controllers hold at once where simulated time stands.
-            self._watcher.exact(False)
         label = f"{label}, {fault.text}"
         self._under(fault, work, label)
+        if self.scene.suite.simulation in fault.ended | fault.hit:
+            # Its time begins anew or has stood, and controllers hold where the robots are found.
+            self._look_for_violations(label)
+            self._watcher.exact(False)
         fault.heal()
         healed = time.monotonic()
         self._fail(label, *fault.failures, *self._probes.failures())

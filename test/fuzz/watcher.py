@@ -125,7 +125,10 @@ class Watch:
                 self._joint(name, stamp, position, velocity)
             if math.isinf(position) or math.isinf(velocity):
                 self._say(f"{name} is commanded {position}, {velocity}")
-            self.last[name] = Last(stamp, position, velocity)
+            last = self.last.get(name)
+            if name in self.wheels or last is None or stamp != last.stamp:
+                # Else the robot is held while simulated time stands; the motion goes on after it.
+                self.last[name] = Last(stamp, position, velocity)
 
     def state(self, message: JointState) -> None:
         """Look at where the robot is, and whether it moves."""
