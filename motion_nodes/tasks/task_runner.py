@@ -198,7 +198,7 @@ class TaskRunner:
         except MotionError as error:
             self._end(TaskStatus.FAILED, f"{reason}; no new plan: {error}")
             return
-        self.log(f"planning again after {reason}")
+        self.log(f"replanning after {reason}")
         self._begin(plan)
 
     def _end(self, state: TaskStatus, reason: str) -> None:

@@ -183,7 +183,7 @@ class MoveActions:
             if result.displaced and restarts > 0:
                 # A motion that began before this goal ended after its plan had been made.
                 restarts -= 1
-                self._host.node.get_logger().info(f"{motion.label}: {result.text}; planning again")
+                self._host.node.get_logger().info(f"{motion.label}: {result.text}; replanning")
                 self._host.execution.settle(motion)
                 planned = self._plan(goal, motion, job)
                 continue
