@@ -306,5 +306,5 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(AckermannBaseNode)

@@ -154,7 +154,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 paused = self.time_stands
                 self._step([self.deadline_while_time_stands()] if paused else self.deadlines)
         elif self.time_stands:
-            # Motions continue when time does; until then nothing may move.
+            # Motions continue when time advances; until then the references are held.
             self._outputs.wait(self.controller.step(0.0), self._state)
         else:
             self._step(self.deadlines)
@@ -392,5 +392,5 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(ArticulationControllerNode)

@@ -213,5 +213,5 @@ def message_of(command: CheckedCommand, names: tuple[str, ...], now_ns: int) -> 
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(ArticulationGraphNode)

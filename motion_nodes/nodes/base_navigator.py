@@ -154,7 +154,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     def stopped(self, why: str) -> None:
         """Abort the task; the base controller brings the base to rest."""
-        # Without a pause the controller would take the next twists for the stopped stream.
+        # Without a pause the controller would treat the next twists as the stopped stream.
         self._quiet_until = time.monotonic() + QUIET_TIME
         self.navigator.abort(MotionResult.ABORTED, why)
         if self._server is not None:
@@ -375,5 +375,5 @@ class _GoalPose:
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(BaseNavigatorNode)

@@ -218,5 +218,5 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(BrowserViewerNode)

@@ -174,7 +174,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         """Deactivate and activate controllers."""
         strict = request.strictness == SwitchController.Request.STRICT
         timeout = seconds(request.timeout)
-        # Requests wait for each other, so none may wait for ever.
+        # Requests are processed one by one, so each needs a timeout.
         limited = min(timeout, MAX_TIMEOUT) if timeout > 0.0 else None
         entries = {n: await self._entry(n, s) for n, s in (await self._states()).items()}
         states = {name: entry.state for name, entry in entries.items()}
@@ -269,7 +269,7 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
         )
 
     async def _interface_params(self, name: str) -> dict[str, Any]:
-        """Return the parameters that define a controller's interfaces; empty if it is silent."""
+        """Return the parameters that define a controller's interfaces; empty without a response."""
         names = INTERFACE_PARAMETERS if name == JOINT_CONTROLLER else ("update_rate",)
         request = GetParameters.Request(names=list(names))
         # Impedance control is a mode of the joint controller, at its rate.
@@ -384,5 +384,5 @@ def interfaces_of(
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(ControllerManagerNode)

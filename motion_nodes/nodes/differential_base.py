@@ -56,5 +56,5 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(DifferentialBaseNode)

@@ -172,5 +172,5 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(HolonomicBaseNode)

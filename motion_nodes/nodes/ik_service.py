@@ -306,5 +306,5 @@ def settings_of(params: IkServiceParams) -> IkSettings:
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(IkServiceNode)

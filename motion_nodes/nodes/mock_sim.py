@@ -25,5 +25,5 @@ class MockSimNode(SimulationNode[SimulationParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(MockSimNode)

@@ -260,5 +260,5 @@ def _on_floor(placement: RobotPlacement, height: float) -> RobotPlacement:
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(MujocoSimNode)

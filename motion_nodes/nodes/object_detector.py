@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object detector: depth cameras to the objects of tasks.
+"""Object detector: detects the objects of tasks in depth images and point clouds.
 
-The loop takes the newest image of each camera, with the poses of camera and robot at its stamp; a
-thread searches the points of all cameras together. The robot and what it carries are left out. An
-object that the robot hides, or is close to, is reported as it was seen last, with the stamp of that
-time.
+The loop reads the newest image of each camera, with the poses of camera and robot at its stamp; a
+thread searches the points of all cameras together. Points of the robot and of attached objects are
+ignored. An object that is occluded by the robot, or close to it, is reported with its last detected
+pose and the stamp of that detection.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ SHOWN_FOR = 1.0
 
 @dataclass(frozen=True, eq=False)
 class CameraView:
-    """What one camera saw last."""
+    """The last image of one camera."""
 
     stamp: float
     """[s]"""
     points: NDArray[np.float32]
-    """In its frame [m], shape (n, 3)."""
+    """Points in the camera frame [m], shape (n, 3)."""
     X_DC: Array
-    """Its pose in the detection frame, shape (4, 4)."""
+    """Pose of the camera in the detection frame, shape (4, 4)."""
     spheres: Array
-    """Those of the robot then, in the detection frame [m], shape (s, 4)."""
+    """Spheres of the robot at the stamp, in the detection frame [m], shape (s, 4)."""
 
     @property
     def eye(self) -> Array:
@@ -61,11 +61,11 @@ class CameraView:
 
 
 Objects = dict[str, tuple[float, Detection]]
-"""By name, each with the time when it was seen [s]."""
+"""Objects by name, each with the time of its last detection [s]."""
 
 
 class ObjectDetectorNode(RobotNode[DetectorParams]):
-    """Reports the objects that the cameras of one robot see."""
+    """Detects objects in the images of one robot's cameras."""
 
     params_type = DetectorParams
 
@@ -109,11 +109,11 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         self._inputs = None
 
     def activate(self) -> None:
-        """Begin without objects."""
+        """Start without objects."""
         self._forget()
 
     def tick(self, dt: float) -> None:
-        """Search the newest images, and publish what is there."""
+        """Search the newest images, and publish the detected objects."""
         inputs = self._inputs
         if inputs is None:
             return
@@ -136,7 +136,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
         self._detector.settings = settings_from(params, DetectorSettings)
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Forget all images, which may be outdated."""
+        """Discard all images, which may be outdated."""
         self._forget()
 
     def waiting_for(self) -> str:
@@ -159,17 +159,17 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             self._inputs.restart()
 
     def _update_attached(self, scene: Scene) -> None:
-        """Take over what the robot carries."""
+        """Read the attached objects."""
         if scene.attached == self._attached:
             return
         try:
             self._checker.set_scene(Scene(attached=scene.attached))
             self._attached = dict(scene.attached)
         except MotionError as error:
-            self.warn("scene", f"what is attached to the robot is detected, too: {error}")
+            self.warn("scene", f"attached objects are not filtered from the images: {error}")
 
     def _keep(self, camera: CameraInput, view: View, stamp: float) -> None:
-        """Keep what an image shows for the next search.
+        """Store the points of an image for the next search.
 
         Raises:
             MotionError: a pose at its stamp is unknown, or not yet known (NotYet).
@@ -192,9 +192,9 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
         Args:
             views: of the cameras.
-            carried: poses of what the robot holds, shape (4, 4) each.
+            carried: poses of the attached objects, shape (4, 4) each.
             names: of objects.
-            before: objects that were found before.
+            before: previously detected objects.
         """
         begin, newest = time.monotonic(), max(views, key=lambda view: view.stamp)
         detector, eyes = self._detector, [view.eye for view in views]
@@ -209,7 +209,7 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
             for each in detector.detect(np.concatenate(parts))
             if not hidden(each.shape, each.X_WO, eyes, newest.spheres)
         ]
-        # An object of a merged cloud is as old as the oldest of its images.
+        # An object of a merged cloud gets the stamp of the oldest image.
         stamp = min(view.stamp for view in views)
         found = {n: (stamp, e) for n, e in names.named(whole, stamp, carried).items()}
         for name, (at, each) in before.items():
@@ -251,5 +251,5 @@ class ObjectDetectorNode(RobotNode[DetectorParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(ObjectDetectorNode)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy mapper: depth cameras to the octomap of a robot's planning scene.
+"""Occupancy mapper: builds the octomap of a robot's planning scene from depth cameras.
 
-The loop takes the newest image of each camera, with the poses of camera and robot at its stamp. An
+The loop reads the newest image of each camera, with the poses of camera and robot at its stamp. An
 image whose transforms or joint states have not arrived waits for them for a short time. The robot,
-what it carries, and the objects of the planning scene are left out of the map.
+attached objects and the objects of the planning scene are excluded from the map.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LOST_AFTER = 1.0
 
 
 class OccupancyMapperNode(RobotNode[MapperParams]):
-    """Maps what the cameras of one robot see."""
+    """Maps the images of one robot's cameras."""
 
     params_type = MapperParams
 
@@ -60,7 +60,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         """Allocate the map and create the endpoints."""
         params = self.params
         self._map = OccupancyMap(settings_from(params, MapSettings))
-        # Compiles, or loads what is compiled.
+        # Compiles the kernels, or loads them from the cache.
         self._map.add_view(np.zeros((1, 3), np.float32), np.eye(4), 0.0)
         self._map.elapse(0.0)
         self._map = OccupancyMap(self._map.settings)
@@ -86,7 +86,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._inputs = None
 
     def activate(self) -> None:
-        """Begin with an empty map."""
+        """Start with an empty map."""
         self._blocked = False
         self._restart()
 
@@ -109,7 +109,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         self._outputs.hide()
 
     def parameters_changed(self, params: MapperParams) -> None:
-        """Apply new rules to the same map."""
+        """Apply new settings to the same map."""
         self._map.configure(settings_from(params, MapSettings))
         self._known_from = None
 
@@ -143,7 +143,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             self._inputs.restart()
 
     def _update_scene(self, scene: Scene) -> None:
-        """Take over attached bodies and known objects."""
+        """Read attached bodies and known objects."""
         if scene is self._scene and self._known_from is not None:
             return
         try:
@@ -153,7 +153,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
             self._map.set_known_objects(known, self._poses.base_at(self.now()))
             self._known_from = scene
         except MotionError as error:
-            self.warn("scene", f"objects of the planning scene are mapped, too: {error}")
+            self.warn("scene", f"objects of the planning scene are not excluded: {error}")
         self._scene = scene
 
     def _add(self, _camera: CameraInput, view: View, stamp: float) -> None:
@@ -171,7 +171,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
     def _spheres(self, stamp: float, X_MB: Array) -> Array:
         """Return the spheres of robot and load in the map at a time, shape (s, 4).
 
-        Those of the load are padded: what is mapped beside it was probably its surface.
+        Spheres of the load are padded: voxels next to it are probably its own surface.
         """
         q = self._poses.history.at(stamp, self.params.transform_tolerance)
         spheres = self._checker.sphere_positions(q)
@@ -182,7 +182,7 @@ class OccupancyMapperNode(RobotNode[MapperParams]):
         return np.column_stack((centres, spheres[:, 3]))
 
     def _age(self) -> None:
-        """Let voxels decay, and obey the policy for stopped cameras."""
+        """Let voxels decay, and apply the policy for stopped cameras."""
         params = self.params
         stopped = [c.topic for c in self._cameras if c.age > params.camera_timeout]
         if not stopped or params.camera_stopped == "decay":
@@ -229,5 +229,5 @@ def _same(a: Voxels | None, b: Voxels | None) -> bool:
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(OccupancyMapperNode)

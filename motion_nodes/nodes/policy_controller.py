@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy controller: plays a learned policy on a robot, with standing up and damping around it.
+"""Policy controller: runs a learned policy on a robot, with standing up and damping around it.
 
-A twist (or another command) and measurements in, joint commands out: docs/policies.md.
+Inputs are twists (or other commands) and measurements, outputs joint commands (docs/policies.md).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from motion_nodes.ros.run import run_node
 
 
 class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
-    """Plays the policy of one robot."""
+    """Runs the policy of one robot."""
 
     params_type = LearnedPolicyParams
     obeys_stop = drives_robot = True
@@ -47,7 +47,7 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
         super().__init__(POLICY_CONTROLLER, ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Load the policy; return what its description gives."""
+        """Load the policy; return the defaults of its description."""
         given = {
             name: self._parameter_overrides[name].value
             for name in ("policy", "description", "joint_order")
@@ -196,7 +196,7 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
         self._outputs.forget()
 
     def _begin(self) -> None:
-        """Start to command the drives: the measurements are there."""
+        """Start to command the drives, once measurements are available."""
         self._waiting = False
         if not self.params.stand_at_start or self.stop_reason:
             return
@@ -258,5 +258,5 @@ class PolicyControllerNode(RobotNode[LearnedPolicyParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(PolicyControllerNode)

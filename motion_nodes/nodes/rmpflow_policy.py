@@ -3,7 +3,7 @@
 
 The loop reads inputs and robot state and steps the policy, see
 :mod:`motion_nodes.rmpflow.target_follower`. A second, slower loop updates the planning scene and
-publishes status. Without a target no references are sent, so that other commands have the joints.
+publishes status. Without a target no references are sent, so other commands can move the joints.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
     # ---- loop
 
     def _request_transforms(self) -> bool:
-        """Have /tf read for a while; return whether it is being read already."""
+        """Enable reading of /tf for a while; return whether it is already read."""
         self._transforms_requested = time.monotonic()
         return self._transforms_ready
 
@@ -340,5 +340,5 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(RmpflowPolicyNode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driver of a real robot: joint_command in, joint_states out, in a process of its own."""
+"""Driver of a real robot: executes joint_command, publishes joint_states; in its own process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RobotDriverParams(RobotParams):
 
 
 class RobotDriverNode(RobotNode[RobotDriverParams]):
-    """Drives one robot."""
+    """Driver of one robot."""
 
     params_type = RobotDriverParams
 
@@ -94,7 +94,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         self.serve(Trigger, "~/reset", self._on_reset)
 
     def tick(self, dt: float) -> None:
-        """Read, decide, write; publish the measured state."""
+        """Read, update and write; publish the measured state."""
         now_ns = self.now_ns()
         self._take_commands(now_ns)
         reading = self.session.step(now_ns)
@@ -187,5 +187,5 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(RobotDriverNode)

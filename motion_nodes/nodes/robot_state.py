@@ -112,5 +112,5 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(RobotStateNode)

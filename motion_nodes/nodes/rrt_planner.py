@@ -187,7 +187,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def _show_plans(self) -> None:
         """Publish plans for display; the newest one waits for the first subscriber.
 
-        Requests would share the interpreter with messages that nobody receives.
+        Publishing without subscribers would only delay requests.
         """
         watched = self._display.get_subscription_count() > 0 or self._markers.watched
         while len(self._to_show) > (0 if watched else 1):
@@ -310,5 +310,5 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(RrtPlannerNode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes tasks: sentences or plans of skills in, motions of an arm out."""
+"""Task server: executes sentences or plans of skills as motions of an arm."""
 
 from __future__ import annotations
 
@@ -250,13 +250,13 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             self.begin(text)
 
     def begin(self, text: str) -> ServedTask:
-        """Begin a task; nothing moves if it is not understood or not possible. In the loop.
+        """Begin a task; nothing is executed if it is invalid or impossible. In the loop.
 
         Args:
             text: a sentence, a plan or an order as JSON.
 
         Raises:
-            InvalidCommand: another one is under way.
+            InvalidCommand: another task is active.
         """
         if self._busy():
             raise InvalidCommand(BUSY)
@@ -281,7 +281,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
         return self._robot.observe().objects
 
     def _busy(self) -> bool:
-        """Return whether a task is under way, to which a further one is reported."""
+        """Return whether a task is active; a further one is reported in its events."""
         runner = self.task.runner
         if runner is None or not self.task.running:
             return False
@@ -313,7 +313,7 @@ class TaskServerNode(RobotNode[TaskServerParams]):
             self._schema_out.publish(String(data=json.dumps(plan_schema(state))))
 
     def _hand_links(self) -> frozenset[str]:
-        """Return the links of the gripper, which touch what they hold."""
+        """Return the links of the gripper, which may touch the held object."""
         robot = self.robot
         found = set()
         if self.params.gripper in robot.groups:
@@ -340,5 +340,5 @@ class TaskServerNode(RobotNode[TaskServerParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(TaskServerNode)

@@ -309,5 +309,5 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
 
 
 def main() -> None:
-    """Run the node as a process of its own."""
+    """Run the node in its own process."""
     run_node(TrajectoryGeneratorNode)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Braking a robot within its limits before the loop of the node that drives it ends.
 
-The end of a process and a deactivation would otherwise command rest at once: a step of the
-velocity, which drives follow as hard as they can.
+Without it, deactivation and process exit would command zero velocity at once: a velocity step,
+which drives track with their max effort.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BRAKE_TIMEOUT = 2.0
 """[s] Max wall time of braking."""
 LOOP_TIMEOUT = 0.3
-"""[s] Max wall time until the loop begins to brake; a loop that hangs cannot."""
+"""[s] Max wall time until the loop begins to brake; a blocked loop cannot."""
 POLL_PERIOD = 0.005
 """[s] Interval at which the motion is checked."""
 REASON = "the controller was deactivated"
@@ -26,8 +26,8 @@ REASON = "the controller was deactivated"
 def brake(node: MotionNode[Any]) -> None:
     """Bring a node's robot to rest, as a stop does (docs/stopping.md).
 
-    Returns when the references are at rest, and without waiting where braking is impossible: the
-    loop hangs, or ROS time does not advance.
+    Returns when the references are at rest, or at once where braking is impossible: the loop is
+    blocked, or ROS time does not advance.
 
     Args:
         node: the node; commands to it are refused from now on.

@@ -11,7 +11,7 @@ def declare_descriptions(node: Node, urdf: str, srdf: str) -> None:
     """Declare the read-only parameters ``robot_description`` and ``robot_description_semantic``.
 
     Args:
-        node: the planner; parameters that it has already are kept.
+        node: the planner; parameters that are already declared are kept.
         urdf: the robot's URDF, with absolute paths of meshes.
         srdf: its groups, states and disabled collisions.
     """
@@ -21,5 +21,5 @@ def declare_descriptions(node: Node, urdf: str, srdf: str) -> None:
     ):
         if not node.has_parameter(name):
             descriptor = ParameterDescriptor(description=what, read_only=True)
-            # Not what a launch file of MoveIt gives: the planner uses its own description.
+            # Overrides of a MoveIt launch file are ignored: the planner uses its own description.
             node.declare_parameter(name, text, descriptor, ignore_override=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log files of ROS: left out where their folder cannot be written, instead of an error at start."""
+"""Log files of ROS: disabled where their folder is not writable, instead of an error at start."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Returns memory of code that is executed at the start of a process only.
+"""Release of memory of code that is executed only at the start of a process.
 
-Compilers and libraries are large, and most of what runs while nodes are configured never runs
-again, but stays in the memory of each process. Pages of code are those of files: unmapped, they
-are only a cache that the kernel may drop, and what is executed again is mapped again.
+Most code of compilers and libraries that runs during configuration is not executed again, but
+stays resident in each process. Code pages are backed by files: unmapped, they remain only in the
+page cache, which the kernel may evict, and are mapped again at their next execution.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """A node's copy of the suite's latched stop (motion_nodes/control/stop_state.py).
 
 A message on ``/stop``, from any publisher, latches the stop in each node that receives it. Nodes
-exchange their copies on ``/stop_state``, which is transient local: a node that starts later learns
-of a stop from any node that is still running. Both topics are polled, by the node's loop while it
+exchange their copies on ``/stop_state``, which is transient local: a node that starts later gets
+a stop from any node that is still running. Both topics are polled, by the node's loop while it
 runs and by the report thread, so neither the executor nor the lifecycle state delays a stop.
 """
 

@@ -47,7 +47,7 @@ from motion_nodes.ros.stop_latch import StopLatch
 from motion_nodes.tasks.task_order import TaskOrder
 
 POLL_PERIOD = 0.01
-"""Period in which a call looks for its result [s]."""
+"""Period at which a call polls for its result [s]."""
 FIND_TIMEOUT = 5.0
 """Max time to wait for the task server [s]."""
 STOP_TIMEOUT = 10.0
@@ -99,7 +99,7 @@ class RosRobotLink:
         self._task_under_way = False
 
     def end(self) -> None:
-        """Stop following the stop; the node is being destroyed."""
+        """Unsubscribe from the stop; the node is being destroyed."""
         self._latch.end()
 
     # ---- queries
@@ -157,7 +157,7 @@ class RosRobotLink:
         )
 
     def execute(self, path: PlannedJointMotion, report: Report) -> None:
-        """Execute a plan; the planner watches the remaining path."""
+        """Execute a plan; the planner monitors the remaining path."""
         report(f"moving, {path.times[-1]:.1f} s")
         goal = ExecuteTrajectory.Goal(trajectory=path.message)
         _require(self._wait(self._execute.execute(goal)), "not carried out")
@@ -170,7 +170,7 @@ class RosRobotLink:
         if result.reached_goal:
             return f"reached {result.position:.4f}"
         if result.stalled:
-            return f"stopped at {result.position:.4f}, by what is between the fingers"
+            return f"stopped at {result.position:.4f} by an object between the fingers"
         raise NotDone(f"the gripper did not reach its position; it is at {result.position:.4f}")
 
     # ---- tasks

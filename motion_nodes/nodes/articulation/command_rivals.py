@@ -25,8 +25,8 @@ QUIET = 1.0
 class CommandRivals:
     """Reads ``joint_command`` while another node publishes on it.
 
-    The own messages are known by their stamps. A message without a finite value within the bounds
-    of joint states moves no joint and does not count.
+    Own messages are identified by their stamps. A message without a finite value within the bounds
+    of joint states moves no joint and is ignored.
     """
 
     def __init__(self, node: MotionNode[Any], joints: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ class GraspWatch:
         self._indices = np.array([controller.joint_names.index(joint) for joint in joints])
         self.settings = GraspSettings()
         self.grasp: GraspForce | None = None
-        """The current grasp, until another command takes the fingers."""
+        """The current grasp, until another command preempts it."""
         self._out = host.node.advertise(DiagnosticStatus, STATUS, qos.STATUS)
         self._published: object = self  # unlike anything that is published
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cartesian impedance control of an arm: its targets, switch and reports.
 
-A target takes the joints of the arm as any command does, and any other command takes them back
+A target preempts other commands of the arm's joints, and is preempted by any other command
 (docs/impedance_control.md).
 """
 
@@ -201,7 +201,7 @@ class ImpedanceInputs:
             node.warn(name, f"{name} refused, nothing changes: {error}")
 
     def _check(self, law: CartesianImpedance, message: Any) -> None:
-        """Read a message without using it: one that is refused must not take joints."""
+        """Parse a message without applying it: a refused one must not preempt other commands."""
         if isinstance(message, JointState):
             self._posture_of(message)
         elif isinstance(message, CartesianTrajectory):
@@ -282,7 +282,7 @@ class ImpedanceInputs:
         return self._kinematics.pose(self._state.position, own)
 
     def _on_activate(self, request: Any, response: Any) -> Any:
-        """Hold the tool compliantly where it is, or hold the joints again."""
+        """Hold the tool compliantly at its current pose, or hold the joints again."""
         return respond_from_loop(
             self._host.node, response, self._activate if request.data else self._deactivate
         )

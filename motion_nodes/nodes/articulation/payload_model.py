@@ -19,7 +19,7 @@ from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros.joint_topics import JointStateReader
 
 STEADY = 1.0
-"""Time at rest after which the external wrench is that of a payload [s]."""
+"""Time at rest after which the external wrench is attributed to the payload [s]."""
 
 
 def tool_of(robot: Robot, group_name: str) -> str | None:
@@ -69,7 +69,7 @@ class PayloadModel:
         self._host.node.serve(Trigger, "~/estimate_payload", self._on_estimate)
 
     def _on_estimate(self, _request: Any, response: Any) -> Any:
-        """Set the payload to what the external wrench of the arm at rest is the weight of."""
+        """Set the payload whose weight is the external wrench of the arm at rest."""
         node = self._host.node
         try:
             mass, center = node.in_loop(self._estimate)

@@ -19,7 +19,7 @@ from motion_nodes.sim.backend import RobotBackend
 
 
 class FloatingBaseTopics:
-    """Publishes ``imu`` and follows ``joint_gains``."""
+    """Publishes ``imu`` and applies ``joint_gains``."""
 
     def __init__(
         self, node: MotionNode[Any], cell: RobotBackend, robot: Robot, name: str, prefix: str
@@ -51,7 +51,7 @@ class FloatingBaseTopics:
             self._warn(f"gains {self._name}", f"joint_gains ignored: {error}")
 
     def publish(self, nanoseconds: int) -> None:
-        """Publish what an IMU in the base frame measures, at a time [ns]."""
+        """Publish the measurement of an IMU in the base frame, at a time [ns]."""
         quat = to_quat_xyzw(self._cell.base_pose(self._name)).tolist()
         omega = self._cell.base_twist(self._name)[3:].tolist()
         acceleration = self._cell.base_acceleration(self._name).tolist()

@@ -153,7 +153,7 @@ class SceneFollowing:
         bodies: dict[str, SceneBody] = {}
         for (place, placed, _), scene in zip(self._followed, scenes, strict=True):
             bodies |= bodies_of(scene, placed, place.namespace)
-            # Objects of the simulation are there already.
+            # Objects of the simulation are already simulated.
             for name in self._cell.objects:
                 bodies.pop(body_name(place.namespace, name), None)
         if not ready:

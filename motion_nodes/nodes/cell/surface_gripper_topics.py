@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics, service and action of one simulated surface gripper.
 
-What it holds is attached to its link in the planning scene of its robot, and removed from there
-when it is released.
+A gripped object is attached to the gripper's link in the planning scene of its robot, and removed
+from the scene when it is released.
 """
 
 from __future__ import annotations

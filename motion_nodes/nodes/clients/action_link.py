@@ -2,8 +2,8 @@
 """Link of a policy in another process, such as LeRobot's, to an arm of a running suite.
 
 Actions are streamed to the joint controller, which follows them within the limits of velocity,
-acceleration and jerk; before that, the kinematics service checks the way for collisions with the
-planning scene. The link has a middleware context and a thread of its own and handles no signals.
+acceleration and jerk; before that, the kinematics service checks the path for collisions with the
+planning scene. The link has its own middleware context and thread, and handles no signals.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLL_PERIOD = 0.001
 
 
 class LinkFailed(MotionError):
-    """The suite does not answer, or not in time."""
+    """No response from the suite within a timeout."""
 
 
 class ActionLink:
@@ -78,14 +78,14 @@ class ActionLink:
         self._thread.start()
 
     def wait(self, timeout: float, *, checked: bool) -> None:
-        """Wait until the robot is there.
+        """Wait until the robot is available.
 
         Args:
             timeout: max time [s].
             checked: also wait for the service that checks collisions.
 
         Raises:
-            LinkFailed: it is not; with what is missing.
+            LinkFailed: timeout; names the missing endpoints.
         """
         end = time.monotonic() + timeout
         while True:
@@ -113,7 +113,7 @@ class ActionLink:
         return {name: self._positions[name] for name in self._joints}
 
     def problem(self, configurations: NDArray[Any], timeout: float) -> str:
-        """Return why the first configuration that is not valid is not; empty if all are valid.
+        """Return why the first invalid configuration is invalid; empty if all are valid.
 
         Args:
             configurations: of the link's joints [rad or m], shape (k, n).

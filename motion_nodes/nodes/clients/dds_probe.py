@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supervisor's probe: pings the processes of a suite over DDS, and publishes its findings.
 
-A process of its own, so that a deadlock of the middleware cannot take the supervisor with it. It
+It runs in its own process, so that a deadlock of the middleware does not block the supervisor. It
 sends records of echoes to the supervisor by pipe, and receives lines of JSON: ``targets``, the
-processes to ping, and ``diagnostics``, what is to be published on ``/diagnostics``.
+processes to ping, and ``diagnostics``, the report to publish on ``/diagnostics``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from motion_nodes.ros.supervision.records import (
 )
 
 PERIOD = 0.2
-"""[s] Between two looks for echoes, after which the next ping is sent."""
+"""[s] Polling period of echoes, after which the next ping is sent."""
 RESEND = 1.2
 """[s] Time without an echo after which the next ping is sent: three times its max delay."""
 CONNECTION_TIME = 30.0
@@ -61,10 +61,10 @@ class Target:
         self._echoed = 0
 
     def look(self, now: float) -> Echo | None:
-        """Look for an echo and send the next ping; None before the first echo.
+        """Check for an echo and send the next ping; None before the first echo.
 
-        A ping counts as answered once its echo is here and the middleware of the other process has
-        acknowledged it.
+        A ping counts as answered once its echo has arrived and the middleware of the other process
+        has acknowledged it.
         """
         newest = self._echoes.newest()
         if newest is not None and self._echoed < newest.data <= self._number:
@@ -91,7 +91,7 @@ class Probe:
     """All targets, and the reports."""
 
     def __init__(self, node: Node, word: str) -> None:
-        """Begin without targets."""
+        """Start without targets."""
         self._node, self._word = node, word
         self._targets: dict[int, Target] = {}
         self._reports = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
@@ -139,7 +139,7 @@ class Probe:
 
 
 def run(probe: Probe, control: int) -> None:
-    """Ping until a signal comes or the supervisor has closed its end of the pipe."""
+    """Ping until a signal is received or the supervisor has closed its end of the pipe."""
     now, last, unread = 0.0, time.monotonic(), b""
     due = last
     while not signals.STOP.is_set():
@@ -170,7 +170,7 @@ def main() -> None:
     signals.nodes_exist()
     run(Probe(node, word), int(control))
     sys.stdout.flush()
-    # Nothing is driven here; the middleware may be what hangs.
+    # No robot is commanded here; the middleware may be blocked.
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show "drawer": a Franka opens a drawer by its learned policy.
 
-What the policy observes beside the robot's joints comes from this client, as it would from a
-detector: opening and velocity of the drawer, and the handle relative to the tool.
+This client replaces a detector: it publishes the opening and velocity of the drawer, and the
+position of the handle relative to the tool.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPEN = 0.2
 OPENING_TIME = 30.0
 """Simulated time within which the drawer has to be open [s]; late observations slow the policy."""
 TIMEOUT = 300.0
-"""The same in real time [s], for a simulation that stands."""
+"""Timeout in real time [s], for a paused simulation."""
 CHECKS = ("drawer opened",)
 """Checks of a round, see :meth:`DemoFindings.conclude`."""
 _DRAWER = "drawer_joint"
@@ -67,7 +67,7 @@ class DrawerClient(ClientNode):
         return self.mode == "holding" and self._run.service_is_ready()
 
     def start(self, timeout: float = 10.0) -> str:
-        """Let the policy command; return why it does not, as text."""
+        """Start the policy; return why it was not started, as text."""
         answer, end = self._run.call_async(Trigger.Request()), time.monotonic() + timeout
         while not answer.done():
             if time.monotonic() > end or not self.spin(0.02):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show "factory": four Frankas pass a cube and stack four in a shared zone, without contact.
 
-Each arm has its own planner, task server and planning scene. What keeps them apart is a fence in
-each scene, which opens to the shared zone for one arm at a time, in a fixed order. The arms work in
-front of themselves meanwhile. Contacts are those of MuJoCo, the stack is checked by the true poses.
+Each arm has its own planner, task server and planning scene. A fence in each scene separates them;
+it opens to the shared zone for one arm at a time, in a fixed order. Meanwhile the others work in
+their own zones. Contacts are reported by MuJoCo, the stack is checked by true poses.
 """
 
 from __future__ import annotations

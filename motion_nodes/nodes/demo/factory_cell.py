@@ -3,8 +3,8 @@
 
 Each arm plans within a fence: the wedge in front of its base, which is its own, and the zone in the
 centre while it has the turn. The wedges do not overlap and the zone has one owner, so that plans
-that keep within their fences cannot meet. All numbers are in the base frame of an arm, which sees
-the cell in the same way as the others.
+within the fences cannot collide. All numbers are in the base frame of an arm; the cell is the same
+in each base frame.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CUBE = 0.05
 FENCES = ("closed_fence", "open_fence")
 """Names of the fence in planning scenes; the second one leaves the zone open."""
 _HEIGHT, _THICKNESS, _LENGTH = 1.5, 0.02, 1.6
-"""Of a wall [m]; arms reach neither over nor around it."""
+"""Dimensions of a wall [m]; arms reach neither over nor around it."""
 LEFT, RIGHT = (0.38, 0.1), (0.38, -0.1)
 """Places for cubes in front of an arm, in its own wedge [m]."""
 MIDDLE = (CENTRE, 0.0)
@@ -40,7 +40,7 @@ class FactoryArm:
 
     name: str
     angle: float
-    """Its heading in the world [rad]; it looks at the centre, the origin."""
+    """Its heading in the world [rad]; it faces the centre, the origin."""
 
     @property
     def word(self) -> str:

@@ -32,7 +32,7 @@ LOOPS = 3
 SETTLING_TIME = 2.5
 """Time without checks after the start, and after the obstacle was near the target [s]."""
 NEAR = 0.3
-"""Distance between target and obstacle below which the obstacle is in the way [m]."""
+"""Distance between target and obstacle below which the obstacle blocks the target [m]."""
 _CHECK_PERIOD = 0.05
 """Period of distance checks in simulated time [s]."""
 

@@ -2,8 +2,8 @@
 """Show "party": two arms and three kinds of bases move at once in one simulation.
 
 A Franka moves by its planner, an xArm 6 by RMPflow; a Jetbot drives a square, a Kaya a square on
-which it keeps turning, and a Leatherback laps around them all, by their navigators. What moved is
-judged by joint states and ground truth, contacts by MuJoCo.
+which it keeps turning, and a Leatherback laps around them all, by their navigators. Motions are
+checked by joint states and ground truth, contacts by MuJoCo.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TARGET_TIMEOUT, TIMEOUT = 60.0, 240.0
 ATTEMPTS = 3
 """Max number of attempts to reach a goal."""
 AT_START = 0.5
-"""Distance from the start of a closed path below which a base is there [m]."""
+"""Distance from the start of a closed path below which it is completed [m]."""
 BACK_WITHIN = 0.2
 """Max distance of a base from its start after its round, by ground truth [m]."""
 MIN_TOGETHER = 3.0
@@ -77,7 +77,7 @@ _TARGET_PERIOD = 0.05
 
 
 class BaseRound(NamedTuple):
-    """Choreography of a base: motions of its navigator, relative to its start."""
+    """Motions of a base by its navigator, relative to its start."""
 
     kind: str
     """Kind of base."""
@@ -299,7 +299,7 @@ class PartyClient(RoutineClient):
 
 
 def show_party(client: PartyClient, findings: DemoFindings) -> None:
-    """Let all robots move once, and check what they did."""
+    """Move all robots once, and check their motions."""
     starts, contacts = dict(client.places), client.contacts
     client.start_record()
     failures = client.run(client.routines(), TIMEOUT)

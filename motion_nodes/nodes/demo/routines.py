@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows of several robots: each executes a routine, at the same time; the physics are the judge.
+"""Shows of several robots: each executes a routine, at the same time; checked by the simulation.
 
 A routine is a generator that yields while it waits, see
 :mod:`motion_nodes.nodes.task.remote_work`.
@@ -31,7 +31,7 @@ _PERIOD = 0.02
 
 
 class Travel:
-    """Distance that was moved, without measurement noise, and when."""
+    """Distance moved, without measurement noise, with its times."""
 
     DEAD_BAND = 5e-3
     """Movements below this are noise [m or rad]."""
@@ -65,7 +65,7 @@ def together(travels: Sequence[Travel]) -> float:
 
 
 class RoutineClient(ClientNode):
-    """Executes routines, and knows the contacts that the simulation reports."""
+    """Executes routines, and reads the contacts reported by the simulation."""
 
     def __init__(self, nodes: Sequence[str]) -> None:
         """Create the client.

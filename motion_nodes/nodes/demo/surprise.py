@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show "surprise": a crate appears on the path of a Franka, and only a depth camera sees it.
+"""Show "surprise": a crate appears on the path of a Franka, seen by a depth camera only.
 
 RMPflow moves the tool from side to side. The crate exists in the simulation, not in any message, so
 the arm goes around it because of the octomap alone. Times are those of the simulation.
@@ -79,7 +79,7 @@ class SurpriseClient(ClientNode):
 
     @property
     def ready(self) -> bool:
-        """Whether all nodes of the show are there."""
+        """Whether all nodes of the show are running."""
         return (
             self.q is not None
             and self._crate is not None

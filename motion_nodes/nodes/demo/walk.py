@@ -48,7 +48,7 @@ TOLERANCE = np.array((0.15, 0.15, 0.25))
 MAX_TILT = 0.35
 """Max angle between the body's z axis and the vertical [rad]."""
 SETTLING_TIME = 1.5
-"""Time after each new command that does not count [s]."""
+"""Settling time after each new command, excluded from the checks [s]."""
 _PERIOD = 0.05
 """Publish period of the twist [s]."""
 _REST = 1.5

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``motion demo wipe``: an arm wipes an uneven table with a constant force; checked and plotted.
 
-It runs in one process, without ROS: the result is checked by the contact forces of the physics.
+It runs in one process, without ROS: the result is checked by the simulated contact forces.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _show(viewer: BrowserViewer, cell: WipingCell) -> None:
 
 
 def plot(stroke: WipedStroke, cell: WipingCell) -> str:
-    """Return an SVG document: force and height of the table over the place.
+    """Return an SVG document: force and height of the table over the position.
 
     Args:
         stroke: to plot.

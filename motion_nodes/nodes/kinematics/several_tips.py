@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics of several links at once: one checker per group, made at the first request."""
+"""Inverse kinematics of several links; one checker per group, created at its first request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SeveralTips:
         """Create without checkers.
 
         Args:
-            robot: whose groups are solved for.
+            robot: robot with the groups.
         """
         self._robot = robot
         self._checkers: dict[str, CollisionChecker] = {}
@@ -46,7 +46,7 @@ class SeveralTips:
         """Solve inverse kinematics.
 
         Args:
-            group: whose joints move.
+            group: planning group.
             targets: poses of links in the robot's base frame, shape (4, 4) each.
             q: positions of all joints [rad or m], shape (n,); also the seed.
             settings: of the solver.

@@ -17,7 +17,7 @@ from motion_nodes.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
 ValidityFactory = Callable[[Sequence[str]], Validity | None]
-"""Makes the validity check for the joints of a solution, in their order; None if all are valid."""
+"""Creates the validity check for the joints of a solution, in their order; None: all are valid."""
 
 MAX_DESCRIBED = 4
 """Max number of rejected configurations whose contacts are described."""

@@ -24,7 +24,7 @@ GAIN_STEP = 0.1
 
 
 class DriveOutputs:
-    """Publishes what the drives of the policy's joints shall do."""
+    """Publishes references and gains for the drives of the policy's joints."""
 
     def __init__(self, node: MotionNode[Any], robot: Robot, runner: PolicyRunner) -> None:
         """Create the publishers.
@@ -57,7 +57,7 @@ class DriveOutputs:
         """Publish the reference of a deadline [ns], and gains that changed."""
         shares = (output.trained_stiffness, output.trained_damping)
         changes = [abs(new - old) for new, old in zip(shares, self._shares, strict=True)]
-        # Not each step of a transition; its ends are exact.
+        # Small steps of a transition are skipped; its end values are exact.
         if max(changes) >= GAIN_STEP or (max(changes) > 0.0 and {*shares} <= {0.0, 1.0}):
             self._shares = shares
             self._send_gains(np.array(shares)[:, None], stamp)
@@ -73,7 +73,7 @@ class DriveOutputs:
             self._mode_out.publish(String(data=mode.value))
 
     def hold_measured(self, state: JointStateReader, stamp: int) -> None:
-        """Hold the measured positions with the drives' own gains: the last words of the node."""
+        """Hold the measured positions with the drives' own gains, before the node ends."""
         self._send_gains(np.zeros((2, 1)), stamp)
         self._writer.position[:] = state.position[self._columns]
         self._writer.velocity[:] = np.nan

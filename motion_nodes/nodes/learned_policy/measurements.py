@@ -56,7 +56,7 @@ class Measurements:
         self.forget()
 
     def forget(self) -> None:
-        """Forget what was measured, such as before a jump of time."""
+        """Discard the measurements, such as those from before a jump of time."""
         self._at = dict.fromkeys(("joint_states", "imu", "odometry"), -math.inf)
         self._problem = dict.fromkeys(self._at, "")
         self._term_at: dict[str, float] = {}

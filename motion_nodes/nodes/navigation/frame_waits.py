@@ -57,7 +57,7 @@ class FrameWaits:
         self._timer.cancel()
 
     def begin(self, request: NavigationRequest) -> None:
-        """Start a request now, or within :data:`TRANSFORM_WAIT`; then refuse it."""
+        """Start a request now or within :data:`TRANSFORM_WAIT`; after that, refuse it."""
         self._count += 1
         waiting = _Waiting(request, self._count, time.monotonic() + TRANSFORM_WAIT)
         if not self._done(waiting):
@@ -65,7 +65,7 @@ class FrameWaits:
             self._timer.reset()
 
     def destroy(self) -> None:
-        """Forget what waits; its owner answers it."""
+        """Discard waiting requests; their owner responds to them."""
         self._waiting.clear()
         self._node.destroy_timer(self._timer)
 

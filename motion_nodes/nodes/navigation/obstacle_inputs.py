@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of the base navigator: scans and clouds to remembered obstacles."""
+"""Sensor inputs of the base navigator: laser scans and point clouds to an obstacle memory."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LATE_ODOMETRY = 0.04
 TRANSFORM_AGE = 0.3
 """Max difference between the stamps of a message and of a moving transform [s]."""
 PUBLISHER_CHECK = 0.2
-"""Period at which the publishers of a sensor without messages are looked at [s]."""
+"""Period at which the publishers of a sensor without messages are checked [s]."""
 OVER_BODY = 0.02
 """Height above the base below which points are obstacles [m]."""
 
@@ -65,7 +65,7 @@ class _Sensor:
 
 
 class ObstacleInputs:
-    """Reads the sensors and remembers obstacles in the odometry frame; in the loop."""
+    """Reads the sensors and stores obstacles in the odometry frame; in the loop."""
 
     def __init__(
         self,
@@ -90,23 +90,23 @@ class ObstacleInputs:
         self.history = PoseHistory()
         """Poses of the odometry."""
         self.memory = ObstacleMemory(footprint, settings_from(params, MemoryConfig, "obstacles_"))
-        """Remembered obstacles."""
+        """Obstacle memory."""
 
     def reconfigure(self, footprint: Footprint) -> None:
-        """Apply new parameters; obstacles are still remembered."""
+        """Apply new parameters; stored obstacles are kept."""
         self._footprint = footprint
         config = settings_from(self._node.params, MemoryConfig, "obstacles_")
         self.memory.reconfigure(footprint, config)
 
     def forget(self) -> None:
-        """Forget obstacles and poses: time or odometry has jumped."""
+        """Clear obstacles and poses after a jump of time or odometry."""
         self.history.clear()
         self.memory.clear()
         for sensor in self._sensors:
             sensor.pending = sensor.seen_at = None
 
     def moved(self, time: float, pose: Pose2, twist: Twist2) -> None:
-        """Add a pose of the odometry at a time [s]; a jump clears what is remembered."""
+        """Add a pose of the odometry at a time [s]; a jump clears the memory."""
         if self.history.add(time, pose, twist):
             self.forget()
             self.history.add(time, pose, twist)
@@ -135,7 +135,7 @@ class ObstacleInputs:
 
         Args:
             pose: of the base in the odometry frame.
-            frame: name of the goal's frame, for texts.
+            frame: name of the goal's frame, for messages.
         """
         params: ObstacleParams = self._node.params
         mode = params.obstacles_mode
@@ -172,7 +172,7 @@ class ObstacleInputs:
     # ---- inside
 
     def _silent(self, sensor: _Sensor) -> str:
-        """Return why a sensor shows nothing now; empty if it does."""
+        """Return why a sensor provides no current data; empty if it does."""
         params: ObstacleParams = self._node.params
         if not sensor.present and params.obstacles_mode != "required":
             return ""

@@ -22,7 +22,7 @@ POLICIES = ("hold", "ignore")
 @core_params(DetourConfig, "obstacles")
 @core_params(MemoryConfig, "obstacles")
 class ObstacleParams(RobotParams):
-    """Sensors, and the reaction to what they see."""
+    """Sensors, and the reaction to obstacles."""
 
     obstacles_mode: str = param(
         "auto", name="obstacles.mode",
@@ -51,7 +51,7 @@ class ObstacleParams(RobotParams):
     obstacles_min_height: float = param(
         0.03, name="obstacles.min_height",
         doc="Height above the floor from which points are obstacles, up to the height of the base; "
-        "a level scanner at another height sees obstacles at its own.",
+        "a horizontal scanner detects obstacles at its own height only.",
         unit="m", ge=-10.0, le=10.0,
     )  # fmt: skip
     obstacles_sensor_timeout: float = param(
@@ -62,7 +62,7 @@ class ObstacleParams(RobotParams):
     obstacles_sensor_silent: str = param(
         "hold", name="obstacles.sensor_silent",
         doc="If a sensor is silent: hold (the base stops and waits), or ignore (it continues with "
-        "the remembered obstacles).",
+        "the stored obstacles).",
         one_of=POLICIES,
     )  # fmt: skip
     footprint: tuple[float, ...] = param(

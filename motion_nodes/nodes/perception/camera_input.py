@@ -20,7 +20,7 @@ from motion_nodes.ros.messages.depth_messages import depth_of, pinhole_of, point
 from motion_nodes.ros.node import MotionNode
 
 MATCH_PERIOD = 1.0
-"""Time between two looks at the reliability of the publishers [s]."""
+"""Period at which the reliability of the publishers is checked [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +72,11 @@ class CameraInput:
         return time.monotonic() - (self._used_at or self._begin)
 
     def restart(self) -> None:
-        """Count the age from now."""
+        """Restart the age."""
         self._begin, self._used_at, self.pending = time.monotonic(), None, None
 
     def done(self) -> None:
-        """Note that the pending image was used."""
+        """Mark the pending image as used."""
         self.pending, self.fault, self._used_at = None, "", time.monotonic()
         self.used += 1
 
@@ -87,7 +87,7 @@ class CameraInput:
     def update(self) -> None:
         """Read the newest image; one that waits for its transforms is not replaced.
 
-        Else none would be used where transforms arrive later than the next image.
+        Otherwise no image would be used where transforms arrive after the next image.
         """
         if self._infos is not None:
             self._info = self._infos.newest() or self._info

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cameras of one robot: their newest images, and where camera and robot were at their stamps."""
+"""Cameras of one robot: newest images, with the poses of camera and robot at their stamps."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RobotCameras:
         self._tree.destroy()
 
     def restart(self) -> None:
-        """Forget pending images, and count the ages of cameras from now."""
+        """Discard pending images, and restart the ages of the cameras."""
         for camera in self.cameras:
             camera.restart()
 

@@ -102,7 +102,7 @@ class MotionChange:
             return None
         if self._time_since(began) > leave - 0.5 * SENDING:
             self._host.node.get_logger().info(
-                "the motion stops: planning its change took longer than replan_lead "
+                "the motion stops: replanning took longer than replan_lead "
                 f"({self._lead:g} s)"
             )
             return None
@@ -112,7 +112,7 @@ class MotionChange:
         return changed.trajectory.joint_trajectory
 
     def _changeable(self) -> bool:
-        """Return whether motions between arbitrary states are allowed on the way."""
+        """Return whether the request allows replanning: no path constraints and no motion type."""
         request = self._planned.job.request
         return not (
             is_constrained(request.path_constraints)
@@ -142,7 +142,7 @@ class MotionChange:
         )
 
         def is_free(path: NDArray[np.float64]) -> bool:
-            # By spheres, too, as plans are: a later plan may begin there.
+            # Also checked with spheres, as plans are: a later plan may start there.
             return bool(checker.are_free(path).all()) and sweep_path(checker, path).free
 
         share, payload = params.effort_share, payload_of(params, group)
@@ -155,7 +155,7 @@ class MotionChange:
         return PlannedMotion(planned.job, group, q, new.start, trajectory, new.time, new.note)
 
     def _job_from(self, positions: NDArray[np.float64]) -> PlanJob:
-        """Return the request with another start and no more time than there is."""
+        """Return the request with another start state and the remaining time as planning time."""
         job, params = self._planned.job, self._host.params
         request = copy.deepcopy(job.request)
         joints = list(self._planned.group.joints)

@@ -84,7 +84,7 @@ def monitor_plan(requests: PlanningRequests, planned: PlannedMotion) -> PathMoni
 def monitor_trajectory(requests: PlanningRequests, message: JointTrajectory) -> Callable[[], str]:
     """Return a monitor of a client's trajectory.
 
-    A trajectory that is in collision from the start is assumed to be intended so and not monitored,
+    A trajectory that is in collision from the start is assumed to be intended and is not monitored;
     nor is one whose joints are not those of a group.
     """
     joints = set(message.joint_names)

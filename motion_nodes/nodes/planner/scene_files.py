@@ -58,7 +58,7 @@ class SceneFiles:
         return self._answer("load_geometry_from_file", load, request, response)
 
     def _answer(self, service: str, job: Callable[[str], str], request: Any, response: Any) -> Any:
-        """Do a job with the requested file; log what it returns, or why it failed."""
+        """Execute a job with the requested file; log its result or its error."""
         try:
             done = job(request.file_path_and_name)
         except (MotionError, OSError) as error:

@@ -70,7 +70,7 @@ class ArmMotions:
         self._cartesian = RemoteService(node, jobs, GetCartesianPath, "compute_cartesian_path")
         states = node.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, arm.joint_names)
-        # Their own messages: on many robots the gripper publishes its states itself.
+        # Separate messages: many grippers publish their own joint states.
         self._fingers = None if gripper is None else JointStateReader(
             node.poll_bytes(JointState, "joint_states", qos.STATES), gripper.joint_names
         )  # fmt: skip
@@ -153,7 +153,7 @@ class ArmMotions:
         return 2.0 * float(result.position)
 
     def cancel(self) -> None:
-        """Cancel what is under way."""
+        """Cancel active goals."""
         for action in (self._move, self._execute, self._grip):
             action.cancel()
 

@@ -21,7 +21,7 @@ from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState, half_extents, point_of
 
 GAP = 2e-3
-"""Distance by which an object is let down above its surface [m]."""
+"""Height above the surface at which an object is released [m]."""
 MOVED = 0.01
 """Distance by which an object may have moved before it is grasped [m]."""
 OFF_CENTRE = 0.003
@@ -47,7 +47,7 @@ class ArmSkills(Holding):
         self._reach = Reachability(motions.arm, self._world, motions.positions)
 
     def warm_up(self) -> None:
-        """Compile what the choice of grasps needs."""
+        """Compile the kernels for the selection of grasps."""
         self._reach.warm_up()
 
     def work_of(self, step: PlanStep, state: WorldState, phase: Callable[[str], None]) -> Work:
@@ -100,13 +100,13 @@ class ArmSkills(Holding):
         yield from self._lift(grasp.X_WG, phase)
 
     def _lift(self, X_WT: Array, phase: Callable[[str], None]) -> Work:
-        """Lift what is held from a pose of the tool, shape (4, 4)."""
+        """Lift the held object from a pose of the tool, shape (4, 4)."""
         phase("lift")
         yield from self._carry(self._motions.straight(raised(X_WT), what="lift"))
         yield from self._measure()
 
     def _centred(self, grasp: GraspPose, target: ObjectState) -> Work:
-        """Follow an object that has moved between the open fingers; return grasp and object."""
+        """Align the open fingers with an object that has moved; return grasp and object."""
         seen = yield from self._fresh(target.name)
         if seen is None:
             return grasp, target

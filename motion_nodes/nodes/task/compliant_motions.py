@@ -57,7 +57,7 @@ class CompliantMotions:
             node, jobs, SetParametersAtomically, f"{JOINT_CONTROLLER}/set_parameters_atomically"
         )
         self._before: dict[str, Any] = {}
-        """Changed parameters as they were, by name."""
+        """Previous values of changed parameters, by name."""
         self._force: tuple[float, Array] | None = None
 
     @property
@@ -72,7 +72,7 @@ class CompliantMotions:
         return self._force[1]
 
     def begin(self, settings: Mapping[str, Any]) -> Work:
-        """Hold the tool where it is, compliantly.
+        """Hold the tool at its current pose, compliantly.
 
         Args:
             settings: values of parameters, see :meth:`change`.
@@ -103,7 +103,7 @@ class CompliantMotions:
         )
 
     def end(self) -> Work:
-        """Hold the joints, with the settings of before."""
+        """Hold the joints, and restore the settings."""
         yield from self._switch(False)
         before, self._before = list(self._before.values()), {}
         yield from self._apply(before)
@@ -124,10 +124,10 @@ class CompliantMotions:
         self._target_wrench.publish(message)
 
     def follow(self, poses: Sequence[Array], speed: float) -> Work:
-        """Move the target of the tool through poses at a speed [m/s], and wait until it is there.
+        """Move the target of the tool through poses at a speed [m/s], and wait for its end.
 
         Args:
-            poses: shape (4, 4) each; the first one is where the tool is, about.
+            poses: shape (4, 4) each; the first one is close to the current pose of the tool.
             speed: along the straight lines between them.
         """
         message, time = CartesianTrajectory(), LEAD

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which motions in contact an arm can do: pulls of handles, and strokes over surfaces."""
+"""Reachability of motions in contact: pulls of handles, and strokes over surfaces."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState
 
 RETREAT = 0.05
-"""Length of the straight motion after a handle is released [m]: the fingers are clear of it."""
+"""Length of the straight retreat after a handle is released [m]."""
 PULL_SEEDS, EASY_PULL = 10, 0.3
-"""Number of random initial guesses of a pull, and its ease beyond which no other one is tried."""
+"""Number of random seeds for a pull, and the quality beyond which no other one is tried."""
 PUSHED = 0.25
-"""Fraction of the lift of a surface that friction along a stroke may take, with a friction of 1."""
+"""Max ratio of the accelerations by friction and by normal force, with a friction of 1."""
 
 
 class ContactReachability(Reachability):
-    """Chooses among pulls and strokes; collisions are those of the world now."""
+    """Selects pulls and strokes, checked against the current planning scene."""
 
     def pull(self, grasps: Iterable[GraspPose], distance: float, target: ObjectState) -> Work:
         """Return a grasp of a handle that can be pulled, and joint positions before its approach.
@@ -55,14 +55,14 @@ class ContactReachability(Reachability):
     def strokes(self, strokes: list[list[Array]], X_OT: Array, surface: ObjectState) -> Work:
         """Return the parts of strokes that are within reach and collision-free.
 
-        They go to and fro; those along which the object would jump (:meth:`_pushes`) are pulled
-        one by one.
+        They alternate in direction; strokes along which the object would jump (:meth:`_pushes`) are
+        all pulled in one direction.
 
         Args:
             strokes: poses of the held object, shape (4, 4) each; see
                 :func:`~motion_nodes.tasks.contact_poses.strokes_over`.
             X_OT: pose of the tool in the object, shape (4, 4).
-            surface: what is wiped, which the object may touch.
+            surface: wiped object, with which contact is allowed.
 
         Returns:
             Lists of poses of the tool, each with joint positions [rad] above its first pose.
@@ -101,15 +101,14 @@ class ContactReachability(Reachability):
     ) -> float:
         """Return the upward over the lifting acceleration of the tool by forces of a surface.
 
-        Friction mu against a motion along a direction takes mu times this share of the lift that
-        the normal force gives the tool. From 1 on the surface does not keep the tool off: it digs
-        in and jumps, like a chalk that is pushed. Pulled the other way, it is lifted off softly.
-        The inertia of the joints is taken to be equal: mobility J J^T.
+        Friction mu against a motion along a direction reduces the upward acceleration by the
+        normal force by mu times this ratio. From 1 on, the contact is unstable: the tool jams and
+        jumps. The opposite direction is stable. Joint inertias are assumed equal: mobility J J^T.
 
         Args:
-            strokes: poses of the object; the share is that in the middle.
+            strokes: poses of the object; evaluated at the middle one.
             X_OT: pose of the tool in the object, shape (4, 4).
-            around: the world without what is wiped.
+            around: planning scene without the wiped object.
             along: direction of the motion, of any length, shape (3,).
 
         Returns:
@@ -139,7 +138,7 @@ class ContactReachability(Reachability):
         return [] if reached is None or last is None else [q, reached, last]
 
     def _ease(self, path: list[Array], along: Array) -> float:
-        """Return how well the arm pulls: about 0.2 is usual, less is near a singularity or limit.
+        """Return the quality of a pull: usually about 0.2, less near a singularity or joint limit.
 
         Args:
             path: joint positions [rad], shape (n,) each.
@@ -165,7 +164,7 @@ def _in_order(
 
     Args:
         strokes: in their order.
-        single: whether all go in one direction; else they go to and fro.
+        single: whether all strokes have the same direction; else they alternate.
         back: whether the first one is reversed.
     """
     for stroke in strokes:

@@ -40,22 +40,22 @@ SETTLE_AGAIN = 0.2
 STEADY_TIME, STEADY_FORCE, STEADY_TIMEOUT = 0.2, 0.5, 4.0
 """Time [s] after which the median of a force is close enough [N] to the last one; timeout [s]."""
 TOUCH = 0.5
-"""Fraction of the force from which a surface is touched."""
+"""Fraction of the force from which a surface counts as touched."""
 TOUCH_TIMEOUT = 6.0
-"""Max time until it is [s]."""
+"""Max time until it is touched [s]."""
 MIN_COVERED, MIN_TOUCHED = 0.5, 0.8
-"""Min share of a surface that is wiped, and of the way in contact."""
+"""Min share of a surface that is wiped, and of the path in contact."""
 PULL, PULL_SPEED, PULL_FORCE = 0.2, 0.08, 50.0
 """Length of a pull [m], its speed [m/s], and the max force [N]."""
 PULL_SETTINGS = {"frame": "base", "stiffness": [800.0, 60.0], "max_force": PULL_FORCE}
 PULLED = 0.8
-"""Min share of the length by which a handle must have followed."""
+"""Min displacement of a handle, as a share of the length."""
 TAKEN_FORCE = 6.0
 """Change of the force at the tool by which a person takes an object [N]."""
 TAKEN_TIME = 0.1
 """Time for which it must be exceeded [s]."""
 OFFER_TIMEOUT = 30.0
-"""Max time for which an object is held out [s]."""
+"""Timeout of a handover [s]."""
 
 
 class ContactSkills(ArmSkills):
@@ -116,9 +116,9 @@ class ContactSkills(ArmSkills):
         phase(f"wiped {100 * covered:.0f} % of the surface")
 
     def _press(self, part: list[Array], surface: str, X_TO: Array, touched: list[bool]) -> Work:
-        """Press down, and move over a surface; add whether it was touched, for each cycle."""
+        """Press down, and move over a surface; append whether it is touched, in each cycle."""
         compliance = self._compliance
-        # The spring still carries the object: under force control its weight would move the tool.
+        # Compensate the object's weight, which would move the tool under force control.
         weight = yield from self._settled_force(SETTLE_TIME)
         yield from compliance.change({
             "force_axes": ["z"],
@@ -129,7 +129,7 @@ class ContactSkills(ArmSkills):
         end = self._objects.now() + TOUCH_TIMEOUT
         pushed = 0
         while pushed < 3:
-            # What the tool exerts is the opposite of the measured force, tare included.
+            # The tool exerts the negative of the measured force, tare included.
             compliance.press((0.0, 0.0, -tare[2] - WIPE_FORCE))
             yield from compliance.wait(0.05)
             force = compliance.force
@@ -144,7 +144,7 @@ class ContactSkills(ArmSkills):
     def _settled_force(self, seconds: float) -> Work:
         """Return the steady force at the tool after a time at rest [s], shape (3,) [N].
 
-        Measurements that arrive late or irregularly make the estimate jump for a moment.
+        Late or irregular measurements disturb the estimate briefly.
 
         Raises:
             SkillFailed: it is not measured, or not steady.
@@ -222,7 +222,7 @@ class ContactSkills(ArmSkills):
             tare = yield from self._settled_force(SETTLE_TIME)
         except SkillFailed as error:
             if not self._objects.detects(object):
-                raise SkillFailed(f"a pull is not felt: {error}") from error
+                raise SkillFailed(f"a pull cannot be measured: {error}") from error
             tare = None
         phase("offer")
         end, pulled_at = self._objects.now() + OFFER_TIMEOUT, None
@@ -235,7 +235,7 @@ class ContactSkills(ArmSkills):
             if pulled_at is not None and now > pulled_at + TAKEN_TIME:
                 break
             if now > end:
-                raise SkillFailed(f"nobody took '{object}' within {OFFER_TIMEOUT:g} s")
+                raise SkillFailed(f"'{object}' was not taken within {OFFER_TIMEOUT:g} s")
             yield
         phase("release")
         yield from self._release(state.objects[object])

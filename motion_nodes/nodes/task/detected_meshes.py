@@ -14,14 +14,14 @@ from motion_nodes.scene.scene import world_object
 from motion_nodes.tasks.composite_objects import CompositeObject, composite_of
 
 MAX_FILES = 100
-"""Max number of files that are remembered."""
+"""Max number of cached files."""
 MAX_SIZE = 50_000_000
 """Max size of a file [byte]."""
 _SCHEME = "file://"
 
 
 class DetectedMeshes:
-    """Reads the file of a mesh once, also one that cannot be read."""
+    """Cache of mesh files; failures are cached, too."""
 
     def __init__(self) -> None:
         """Start empty."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the way of a mobile manipulator: known objects, at the heights of base and arm."""
+"""Known objects as obstacles of a mobile manipulator, at the heights of its base and arm."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ FLAT = 0.01
 
 @dataclass(frozen=True)
 class DriveOutlines:
-    """Outlines of one robot."""
+    """Outlines of one robot on the floor."""
 
     carrier: Footprint
-    """Of the body that carries the arm."""
+    """Outline of the body that carries the arm."""
     home: Footprint
-    """Of the whole robot in the home state."""
+    """Outline of the whole robot in the home state."""
 
     @classmethod
     def of(cls, robot: Robot) -> DriveOutlines:
-        """Return those of a robot."""
+        """Return the outlines of a robot."""
         return cls(carrier_footprint(robot), footprint_of(robot))
 
     def around(self, state: WorldState) -> tuple[OutlineLayer, OutlineLayer]:
-        """Return both outlines with the objects that are as high as they are, without the held one.
+        """Return both outlines with the objects in their height ranges, without the held one.
 
         Args:
             state: with the objects in the base frame.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The object in an arm's hand: attached, measured, monitored, kept after a stop or a failure."""
+"""The object held by a gripper: attached, measured, monitored, kept after a stop or a failure."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from motion_nodes.tasks.task_runner import SkillFailed
 from motion_nodes.tasks.world_state import ObjectState, WorldState
 
 CLEARANCE = 3e-3
-"""Distance by which a held object is assumed higher than it is [m]."""
+"""Height offset of an attached object [m]."""
 LOST_WIDTH = 4e-3
-"""Distance of the fingers below which nothing is between them [m]."""
+"""Finger distance below which the gripper is empty [m]."""
 LOOSE_WIDTH = 4e-3
-"""Distance by which the fingers are further apart than an object is wide when they let go [m]."""
+"""Excess of the finger distance over an object's width from which it is released [m]."""
 LOST_DISTANCE = 0.05
-"""Distance of a detected object from its pose in the hand beyond which it is lost [m]."""
+"""Max distance of a detected object from its pose in the hand; beyond it, it is lost [m]."""
 MISSES = 3
-"""Number of successive detections after which such an object is lost."""
+"""Number of successive detections beyond that distance after which an object is lost."""
 TRAIL = 2.0
 """Max age of a detection [s]."""
 FRESH_TIMEOUT = 5.0
 """Max time until an object is detected again [s]."""
 HIDDEN_TIMEOUT = 1.0
-"""Max time until an object is detected that a working detector reports as it was before [s]."""
+"""Max time until an object is detected again that is reported with an old stamp [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Grasped:
 
 
 class Holding:
-    """The hand of one arm and what is in it."""
+    """The gripper of one arm and the object that it holds."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Holding:
         touching: frozenset[str],
         check_grasp: Callable[[], bool],
     ) -> None:
-        """Begin with what is attached in the planning scene.
+        """Start with the object attached in the planning scene.
 
         Args:
             motions: of the arm.
             objects: around it.
             world: its planning scene.
-            touching: links that may touch what is held.
+            touching: links that may touch the held object.
             check_grasp: whether a grasp with closed fingers has failed.
         """
         self._check_grasp = check_grasp
@@ -73,11 +73,11 @@ class Holding:
         self._interrupted: ObjectState | None = None
         """The object that the fingers were grasping or releasing when interrupted."""
         self._clasped = False
-        """Whether the fingers hold what is fixed, such as a handle."""
+        """Whether the fingers hold a fixed object, such as a handle."""
 
     @property
     def grip_unsure(self) -> bool:
-        """Whether the fingers were interrupted while they closed or opened on what is held."""
+        """Whether closing or opening the fingers on the held object was interrupted."""
         return self._interrupted is not None
 
     # ---- fingers
@@ -85,7 +85,7 @@ class Holding:
     def _grip(self, target: ObjectState, X_WT: Array, width: float) -> Work:
         """Close the fingers on an object; return their distance [m].
 
-        What they may hold after a stop or a failure is attached, and gripped again later.
+        An object that may be held after a stop or a failure is attached, and gripped again later.
 
         Args:
             target: the object.
@@ -102,12 +102,12 @@ class Holding:
         return found
 
     def _hold(self, target: ObjectState, X_WT: Array) -> None:
-        """Note and attach what the hand holds."""
+        """Store and attach the held object."""
         self._grasped = Grasped(target.name, inverse(X_WT) @ target.X_WO)
         self._attach(target, X_WT)
 
     def _release(self, item: ObjectState) -> Work:
-        """Open the fingers and detach an object; what they still hold stays attached."""
+        """Open the fingers and detach an object; if it is still held, it stays attached."""
         width = self._motions.width
         try:
             yield from self._motions.open()
@@ -125,19 +125,19 @@ class Holding:
         self._grasped = self._interrupted = None
 
     def _may_hold(self, width: float) -> bool:
-        """Return whether the fingers are as close as an object is wide [m], as far as is known."""
+        """Return whether the finger distance is at most an object's width [m]; True if unknown."""
         found = self._motions.width
         if found is None:
-            return True  # nothing reports them: the next skill finds out
+            return True  # unknown: the next skill checks it
         if found > width + LOOSE_WIDTH:
             return False
         return not self._check_grasp() or found > max(LOST_WIDTH, 0.5 * width)
 
     def _resumed(self, work: Work, state: WorldState, phase: Callable[[str], None]) -> Work:
-        """Do the work of a skill, with the fingers first as an interrupted one should have them.
+        """Execute a skill, after completing the finger motion of an interrupted one.
 
         Raises:
-            SkillFailed: they were to hold an object, and nothing is between them.
+            SkillFailed: the fingers should hold an object, but are empty.
         """
         if self._clasped:
             phase("let go")
@@ -153,12 +153,12 @@ class Holding:
                 self._drop(item, f"'{item.name}' is no longer between the fingers")
         return (yield from work)
 
-    # ---- what is held
+    # ---- held object
 
     def _attach(self, item: ObjectState, X_WT: Array) -> None:
-        """Attach an object to the tool at a pose, a little higher than it is.
+        """Attach an object to the tool at a pose, with a height offset.
 
-        It touches what it stands on: after a grasp, and when a lift has failed.
+        The offset avoids a collision with its support surface, after a grasp or a failed lift.
         """
         higher = np.array(item.X_WO)
         higher[2, 3] += CLEARANCE
@@ -169,7 +169,7 @@ class Holding:
     def _carry(self, motion: Work) -> Work:
         """Execute a motion; stop it if the held object is lost.
 
-        Detections are older than joint states: an object is where the hand was a moment ago.
+        Detections are older than joint states: they are compared with an earlier pose of the hand.
         """
         trail: deque[tuple[float, Array]] = deque()
         checked = misses = 0.0
@@ -199,7 +199,7 @@ class Holding:
         )
 
     def _drop(self, item: ObjectState | None, reason: str) -> None:
-        """Detach what the hand has lost, put it where it was seen last, and fail."""
+        """Detach a lost object, add it to the scene at its last detected pose, and fail."""
         self._grasped = None
         if item is not None:
             seen = self._objects.detected(item.name) or item
@@ -208,7 +208,7 @@ class Holding:
         raise SkillFailed(reason)
 
     def _measure(self) -> Work:
-        """Take the pose of the held object in the hand from its detection, with the arm at rest."""
+        """Update the pose of the held object in the hand from a detection, with the arm at rest."""
         grasped = self._grasped
         if grasped is None:
             return
@@ -240,7 +240,7 @@ class Holding:
     def _fresh(self, name: str) -> Work:
         """Return an object as it is detected from now on; None without a detector.
 
-        None also if a detector that works reports it with an older stamp: the robot hides it.
+        None also if the detector reports it with an older stamp: the robot occludes it.
         """
         objects = self._objects
         since = objects.now()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skills of a mobile manipulator: those of its arm, and drives of its base."""
+"""Skills of a mobile manipulator: skills of its arm, and drives of its base."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ class MobileSkills(ContactSkills):
         while self._objects.now() < end:
             yield
         phase("check")
-        # What is held moved with the base: detections on the way are older than its pose.
+        # The held object moved with the base: detections during the drive are outdated.
         yield from self._measure()

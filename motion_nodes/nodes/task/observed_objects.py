@@ -2,7 +2,7 @@
 """Objects known to the task server: the planning scene, and poses from a detector.
 
 A detector publishes a MarkerArray, one marker per object, named by its namespace, as the simulation
-does with its true poses. What it sees is added to the planning scene, so that plans keep clear.
+does with its true poses. Detected objects are added to the planning scene as collision objects.
 """
 
 from __future__ import annotations
@@ -78,18 +78,18 @@ class ObservedObjects:
         self._detected: dict[str, ObjectState] = {}
         self._once_detected: set[str] = set()
         self.ambiguous: tuple[str, ...] = ()
-        """Names that several of the newest detections have; none of these is used."""
+        """Ambiguous names among the newest detections; these are not used."""
         self.reported_at = -math.inf
         """Time of the newest message of the detector [s]."""
         self._written: dict[str, Array] = {}
         self._written_at = -1.0
         self._composites: dict[str, CompositeObject] = {}
-        """Objects of the scene that are no single box, cylinder or sphere, also held ones."""
+        """Objects of the scene, also held ones, that are no single box, cylinder or sphere."""
         self._meshes = DetectedMeshes()
         self._seen_meshes: dict[str, CompositeObject] = {}
         """Detected objects that are meshes."""
         self._kept: dict[str, ObjectState] = {}
-        """Objects that are hidden or held, or not in the scene again yet, as they were before."""
+        """Last states of objects that are hidden, held, or not yet in the scene again."""
         self._shown_at = -math.inf
         self._released: str | None = None
         """Object that was detached; the scene may still contain it as attached."""
@@ -121,7 +121,7 @@ class ObservedObjects:
         return self._node.now()
 
     def detected(self, name: str) -> ObjectState | None:
-        """Return an object of the newest detections, with their stamp; None if it is not there."""
+        """Return an object of the newest detections, with their stamp; None if not detected."""
         return self._detected.get(name)
 
     def ambiguity(self, name: str) -> str:
@@ -136,7 +136,7 @@ class ObservedObjects:
         return name in self._once_detected
 
     def states(self, now: float) -> dict[str, ObjectState]:
-        """Return all objects, with poses in the base frame; attached ones as they were last.
+        """Return all objects, with poses in the base frame; attached ones with their last pose.
 
         Objects that the detector reported once, and no longer reports, are left out unless they are
         held; they remain obstacles.
@@ -193,7 +193,7 @@ class ObservedObjects:
         self.hide(state)
 
     def forget(self, name: str) -> None:
-        """Leave out an object that was hidden and is not detected."""
+        """Discard an object that was hidden and is not detected."""
         self.hidden = None if self.hidden == name else self.hidden
         self._kept.pop(name, None)
 

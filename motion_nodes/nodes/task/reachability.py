@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which grasps and places an arm reaches: inverse kinematics along the straight motion to them."""
+"""Reachability of grasps and places: inverse kinematics along the straight approach."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ UP = np.array([0.0, 0.0, 1.0])
 MIN_TILT = 1.3
 """Min tilt of a container that is poured [rad]."""
 POUR_HIGHER = (0.0, 0.1)
-"""Heights above the first choice that are tried for a container that is poured [m]."""
+"""Heights above the preferred pose that are tried for a container that is poured [m]."""
 POUR_SEEDS = 4
-"""Number of random initial guesses for it."""
+"""Number of random seeds for it."""
 TURNS = (0.0, 0.5 * np.pi, -0.5 * np.pi, np.pi, 0.25 * np.pi, -0.25 * np.pi)
-"""Turns about the vertical axis that are tried for what is free to turn [rad]."""
+"""Rotations about the vertical axis that are tried for objects with a free heading [rad]."""
 
 
 class Reachability:
-    """Chooses among poses; collisions are those of the world now."""
+    """Selects reachable poses, checked against the current planning scene."""
 
     def __init__(
         self, arm: JointGroup, world: World, positions: Callable[[], Array | None]
@@ -53,7 +53,7 @@ class Reachability:
         self._arm, self._world, self._positions = arm, world, positions
 
     def warm_up(self) -> None:
-        """Compile what the choice needs."""
+        """Compile the kernels."""
         home = self._arm.fk(self._arm.state("home"))
         self._solution(home, self._arm.state("home"), self._world)
 
@@ -65,7 +65,7 @@ class Reachability:
         """
         if target.mesh is None:
             grasps = grasps_of(target, max_width)
-        else:  # sampled in tenths of a second, for which the loop would stand still
+        else:  # sampling takes tenths of a second, which would block the loop
             grasps = yield from beside(lambda: grasps_of(target, max_width))
         if not grasps:
             what = (
@@ -108,8 +108,8 @@ class Reachability:
         Args:
             pose: of the object before, of which the heading is free, shape (4, 4).
             X_OT: pose of the tool in the object, shape (4, 4).
-            angle: of the tilt about the closing direction of the fingers, down to MIN_TILT where
-                that is not within reach [rad].
+            angle: of the tilt about the closing direction of the fingers [rad]; reduced down to
+            MIN_TILT where it is not within reach.
 
         Raises:
             SkillFailed: it is not within reach.
@@ -152,7 +152,7 @@ class Reachability:
     # ---- inside
 
     def _seeds(self, count: int) -> Iterator[Array]:
-        """Return initial guesses [rad]: measured and named positions, and random ones."""
+        """Return seeds [rad]: measured and named positions, and random ones."""
         names = self._arm.state_names
         measured = self._positions()
         if measured is not None:
@@ -169,7 +169,7 @@ class Reachability:
             begin: pose of the tool in the base frame, shape (4, 4).
             end: pose that it moves to.
             world: obstacles.
-            seeds: number of random initial guesses.
+            seeds: number of random seeds.
         """
         for seed in self._seeds(seeds):
             q = self._solution(begin, seed, world)
@@ -230,7 +230,7 @@ def raised(pose: Array) -> Array:
 
 
 def _between(begin: Array, end: Array, s: float) -> Array:
-    """Return a pose on the way, with the rotation about one axis, shape (4, 4)."""
+    """Return an interpolated pose, with the rotation about one axis, shape (4, 4)."""
     X = np.array(begin)
     X[:3, 3] += s * (end[:3, 3] - begin[:3, 3])
     R = (inverse(begin) @ end)[:3, :3]

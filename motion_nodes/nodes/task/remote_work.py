@@ -83,7 +83,7 @@ class RemoteAction:
         return replies[1].status, replies[1].result
 
     def cancel(self) -> None:
-        """Cancel the goal under way, if there is one."""
+        """Cancel the active goal, if any."""
         self._jobs.ask(self._cancel)
 
     def destroy(self) -> None:
@@ -140,7 +140,7 @@ class RemoteService:
 
 
 def beside(compute: Callable[[], Any]) -> Work:
-    """Compute something in a thread, and return its result or raise its error."""
+    """Execute a function in a thread; return its result or raise its error."""
     done: Future[Any] = Future()
 
     def work() -> None:

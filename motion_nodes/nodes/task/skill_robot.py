@@ -93,5 +93,5 @@ class TaskRobot:
         return WorkExecution(self._skills, step, state, self._cancel)
 
     def now(self) -> float:
-        """Return the present time of the node's clock, which a slow simulation slows down [s]."""
+        """Return the current time of the node's clock, which may be simulated time [s]."""
         return self._objects.now()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of the task server: pick and place as in MoveIt, and tasks in words."""
+"""Actions of the task server: pick and place as in MoveIt, and tasks as text."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ ENDS = {"canceled": "the task was canceled"}
 """Text of a result by the state of a task that gives no reason."""
 SHUT_DOWN = "the task server is shutting down"
 FAILED, TEXT_FAILED = (ActionOutcome.ABORTED, Codes.FAILURE), 1
-"""Outcome and code of other states; error code of a task in words."""
+"""Outcome and code of other states; error code of a task as text."""
 
 
 class TaskHost(Protocol):
-    """The task server, as its actions see it; called in the loop."""
+    """Interface of the task server to its actions; called in the loop."""
 
     def begin(self, text: str) -> ServedTask:
         """Begin a task.
 
         Raises:
-            MotionError: another one is under way.
+            MotionError: another task is active.
         """
 
 
@@ -79,7 +79,7 @@ class TaskActionServer(LoopActionServer[TaskExecution]):
         super().__init__(node, actions)
 
     def start(self, goal: ActionGoal) -> TaskExecution | None:
-        """Begin a task; abort the goal if it is not understood."""
+        """Begin a task; abort the goal if it is invalid."""
         try:
             task = self._node.in_loop(lambda: self._host.begin(self._goals.text_of(goal)))
         except RequestRejected as error:

@@ -49,7 +49,7 @@ class TaskGoals:
             frames: lookup of frames.
             follower: of the planning scene.
             positions: returns the measured joints of the group [rad or m], shape (n,).
-            objects: returns the objects that are known now.
+            objects: returns the currently known objects.
         """
         self._robot, self._group = robot, robot.group(group)
         self._frames, self._follower = frames, follower
@@ -59,7 +59,7 @@ class TaskGoals:
         """Return the task of a goal, as text; in the loop.
 
         Raises:
-            RequestRejected: it asks for what is not supported.
+            RequestRejected: the goal uses an unsupported field.
         """
         request = goal.request
         if goal.kind is DummyBehavior:

@@ -25,7 +25,7 @@ from motion_nodes.view.frame_tree import FrameTree
 PERIOD = 0.1
 """Min time between two updates of a display [s]."""
 TOPICS_PERIOD = 2.0
-"""Time between two looks at the topics of the graph [s]."""
+"""Period at which the topics of the graph are listed [s]."""
 FRAME_TIMEOUT = 15.0
 """A frame without a transform for this time is reported [s]."""
 MAX_LISTED = 5

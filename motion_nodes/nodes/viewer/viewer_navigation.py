@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Navigation of one base on the viewer's page: goals of clicks on the floor."""
+"""Navigation of one base on the viewer's page: goals from clicks on the floor."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class TaskClient:
 
 
 def _new(lines: list[str], before: list[str]) -> list[str]:
-    """Return the lines that follow those that were there before; the oldest may have gone."""
+    """Return the lines added since the last status; the oldest may have been dropped."""
     for kept in range(min(len(before), len(lines)), 0, -1):
         if lines[:kept] == before[-kept:]:
             return lines[kept:]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Responses to clients that are not completely discovered yet.
+"""Repetition of responses to clients that are not completely discovered yet.
 
 The first request of a new client may arrive before its reader of responses is discovered. The
-middleware then waits for at most 100 ms, drops the response, and rclpy only warns: the client waits
-for ever. Such responses are sent again by a thread, so that neither the executor nor other service
-threads wait.
+middleware then waits for at most 100 ms, drops the response, and rclpy only warns: the client never
+gets it. Such responses are sent again by a thread, without blocking the executor or other service
+threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 
 DISCOVERY_TIMEOUT = 1.0
-"""[s] How long a response is repeated before it counts as lost."""
+"""[s] Timeout after which a repeated response counts as lost."""
 FIRST_PAUSE = 0.02
 """[s] Pause before the first repetition; each one doubles it, because a send may block the GIL."""
 MAX_LATE = 16
@@ -63,7 +63,7 @@ def undelivered_raises() -> Iterator[None]:
     try:
         yield
     except (RuntimeWarning, SystemError) as error:
-        # rclpy returns from C++ with the exception set, of which Python makes a SystemError.
+        # rclpy returns from C++ with the exception set, which Python turns into a SystemError.
         if isinstance(error.__cause__ or error, RuntimeWarning):
             raise Undelivered from error
         raise
@@ -103,7 +103,7 @@ def repeat(send: Callable[[], None], lost: Callable[[], None]) -> None:
 
 
 def deliver_late_responses(service: Any, lost: Callable[[], None]) -> None:
-    """Have an rclpy service send its responses by :func:`deliver`, until it is destroyed.
+    """Make an rclpy service send its responses by :func:`deliver`, until it is destroyed.
 
     Args:
         service: the service.

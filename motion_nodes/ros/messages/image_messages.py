@@ -69,6 +69,6 @@ def _grey(depth: NDArray[np.float32]) -> NDArray[np.uint8]:
     if measured.any():
         near, far = np.percentile(depth[measured], DEPTH_RANGE)
         share = np.clip((far - depth[measured]) / max(far - near, 1e-6), 0.0, 1.0)
-        # What was not measured is black, so the farthest is not.
+        # Black is reserved for missing depths.
         grey[measured] = np.round(32.0 + 223.0 * share)
     return np.repeat(grey[:, :, None], 3, axis=2)

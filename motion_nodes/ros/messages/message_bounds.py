@@ -79,7 +79,7 @@ READ_ELSEWHERE = {
     ("sensor_msgs/LaserScan", "intensities"),
     ("shape_msgs/Mesh", "vertices"),
     ("shape_msgs/Mesh", "triangles"),
-    # An invalid entry must not invalidate the others.
+    # An invalid entry must not invalidate the other entries.
     ("tf2_msgs/TFMessage", "transforms"),
     ("moveit_msgs/PlanningSceneWorld", "collision_objects"),
     ("moveit_msgs/RobotState", "attached_collision_objects"),

@@ -52,7 +52,7 @@ _VIEW_AXES = {
     ),
     VisibilityConstraint.SENSOR_X: rotation_about(np.array([0.0, 1.0, 0.0]), np.array(math.pi / 2)),
 }
-"""Rotation of a sensor's frame after which it looks along z."""
+"""Rotation of a sensor's frame that aligns its view direction with z."""
 
 
 def is_constrained(along: Any) -> bool:

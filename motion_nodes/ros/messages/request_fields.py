@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields of planning requests that have no effect or one of their own, for ``docs/planning.md``.
+"""Fields of planning requests without effect, or with a deviating one; see ``docs/planning.md``.
 
 No field is ignored silently: one without an effect is named in a note, an invalid one rejected.
 """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process of the suite answers its supervisor: by pipes, and over DDS."""
+"""Interface of a process to the supervisor of the suite: pipes and DDS."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The side of a process that its supervisor watches: heartbeats, holds and echoes over DDS.
+"""Supervision of a process, on its own side: heartbeats, holds and echoes over DDS.
 
-One thread for each process. A heartbeat reports how far the loops of the nodes and the executor are
-behind, so a process whose threads run and whose work does not is noticed too. An echo answers a
-ping of the supervisor's probe (nodes/clients/dds_probe.py) with its number. Both ends are reliable:
-the acknowledgement of a ping comes from the event thread of the participant and the ping itself
-through a receiver thread, so a deadlock of these shows.
+One thread for each process. A heartbeat reports the delays of the nodes' loops and of the executor,
+so a process whose threads run without progress is detected, too. An echo answers a ping of the
+supervisor's probe (nodes/clients/dds_probe.py) with its number. Both endpoints are reliable: the
+acknowledgement of a ping is sent by the event thread of the participant, and the ping is received
+by a receiver thread, so a deadlock of these is detected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Supervised(Protocol):
         ...
 
     def hold(self, why: str) -> None:
-        """Bring what the node drives to rest and end its goals."""
+        """Bring the robot that the node commands to rest, and end its goals."""
         ...
 
     def get_fully_qualified_name(self) -> str: ...  # noqa: D102
@@ -82,10 +82,10 @@ def quiet_node(name: str) -> Node:
 
 
 class HeartbeatThread:
-    """Answers the supervisor until :meth:`end`."""
+    """Sends heartbeats and echoes until :meth:`end`."""
 
     def __init__(self, nodes: Sequence[Supervised], executor: Executor) -> None:
-        """Begin to answer for ``nodes``, which ``executor`` serves."""
+        """Start for ``nodes``, which ``executor`` spins."""
         self._nodes = nodes
         self._node = quiet_node("supervised")
         executor.add_node(self._node)
@@ -106,7 +106,7 @@ class HeartbeatThread:
         self._thread.start()
 
     def end(self) -> None:
-        """Answer no more, and leave the graph."""
+        """Stop, and leave the graph."""
         self._end.set()
         self._thread.join(2.0 * HEARTBEAT_PERIOD)
         if not self._thread.is_alive():
@@ -132,7 +132,7 @@ class HeartbeatThread:
         """Return for how long the executor has not served its queue [s]."""
         now = time.monotonic()
         if any(node.in_transition for node in self._nodes):
-            # It configures, which may compile.
+            # A configuration may compile kernels.
             self._asked, self._next_job = None, now + EXECUTOR_PERIOD
         elif self._asked is not None:
             return round(now - self._asked, 3)
@@ -152,7 +152,7 @@ class HeartbeatThread:
             self._echoes.publish(newest)
 
     def _receive(self, seconds: float) -> None:
-        """Wait, and obey what the supervisor sends meanwhile."""
+        """Wait, and execute orders of the supervisor meanwhile."""
         if self._control is None:
             self._end.wait(seconds)
             return

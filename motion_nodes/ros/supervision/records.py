@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of JSON between the supervisor and the processes that it has started.
 
-Processes report on the pipe of :mod:`motion_nodes.ros.readiness`; each has a pipe of its own for
-what the supervisor sends. What a replaced process has to know from its first moment is in its
-environment. Imports no ROS, so that the supervisor need not load it.
+Processes report on the pipe of :mod:`motion_nodes.ros.readiness`; each has its own pipe for orders
+of the supervisor. The state that a replacement process needs at its start is in its environment.
+Imports no ROS, so that the supervisor need not load it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONTROL_VARIABLE = "MOTION_NODES_CONTROL_FD"
 STOP_VARIABLE = "MOTION_NODES_STOP_STATE"
 """Environment variable with the state of the suite's stop at the start of a process."""
 REPLACED_VARIABLE = "MOTION_NODES_REPLACES"
-"""Environment variable of a process that replaces another one: what happened to that."""
+"""Environment variable of a process that replaces another one: why that ended."""
 ECHO_VARIABLE = "MOTION_NODES_ECHO"
 """Environment variable with a word that is unique to the supervisor, for topics of echoes."""
 
@@ -46,7 +46,7 @@ class Beat:
 
 @dataclass(frozen=True)
 class Echo:
-    """When a process last answered over DDS."""
+    """The last echo of a process over DDS."""
 
     pid: int
     """Of the probe."""
@@ -85,7 +85,7 @@ def report(record: Record) -> None:
     if not number.isdecimal():
         return
     line = json.dumps({"record": _NAMES[type(record)], **asdict(record)}).encode() + b"\n"
-    # The reader may be gone; the process continues without it.
+    # The reader may have exited; the process continues without it.
     with contextlib.suppress(OSError):
         os.write(int(number), line)
 

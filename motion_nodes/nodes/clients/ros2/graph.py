@@ -22,9 +22,9 @@ DISCOVERY_TIME = 0.7
 FIRST_TIME = 3.0
 """Max time for the first other participant to be discovered [s]."""
 APPEAR_TIMEOUT = 5.0
-"""Max time for something that the user names to be discovered [s]."""
+"""Max time for the discovery of a requested name [s]."""
 _PERIOD = 0.05
-"""Period of looking at the graph [s]."""
+"""Polling period of the graph [s]."""
 
 Found = TypeVar("Found")
 
@@ -62,7 +62,7 @@ def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known
 
 
 def wait_for(look: Callable[[], Found], timeout: float = APPEAR_TIMEOUT) -> Found:
-    """Return the first true value of a look at the graph, else the last one."""
+    """Poll the graph; return the first true value, else the last one."""
     end = time.monotonic() + timeout
     while not (found := look()) and time.monotonic() < end:
         if signals.STOP.wait(_PERIOD):
@@ -91,7 +91,7 @@ def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) ->
     Args:
         kind: "topic", "service" or "action", for the error.
         name: its name.
-        types: returns the types of all that is known by name.
+        types: returns the types by name.
 
     Raises:
         InvalidCommand: it does not exist.
@@ -106,7 +106,7 @@ def named(kind: str, name: str, types: Callable[[], Mapping[str, list[str]]]) ->
 
 
 def is_hidden(name: str) -> bool:
-    """Tell whether a part of a name begins with an underscore."""
+    """Return whether a part of a name begins with an underscore."""
     return any(part.startswith("_") for part in name.split("/"))
 
 
@@ -120,7 +120,7 @@ def node_names(node: Node, hidden: bool = False) -> list[str]:
 
 
 def existing_node(node: Node, name: str) -> tuple[str, str]:
-    """Return name and namespace of a node that the user names.
+    """Return name and namespace of a requested node.
 
     Raises:
         InvalidCommand: it is not discovered.
@@ -133,7 +133,7 @@ def existing_node(node: Node, name: str) -> tuple[str, str]:
 
 
 def print_names(found: Iterable[tuple[str, list[str]]], options: argparse.Namespace) -> None:
-    """Print names, with their types where the user wants them."""
+    """Print names, with their types if requested."""
     rows = sorted(found)
     if options.count:
         print(len(rows))

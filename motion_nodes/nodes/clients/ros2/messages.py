@@ -91,7 +91,7 @@ def _stamp(part: Any, value: str, node: Node | None) -> None:
 
 
 def _converted(value: Any, field_type: str, path: str, node: Node | None) -> Any:
-    """Return a YAML value as the field takes it: items of messages, floats for whole numbers."""
+    """Convert a YAML value to the field's type: items of messages, floats for whole numbers."""
     item, is_array = field_type, False
     if field_type.startswith("sequence<"):
         item, is_array = field_type.removeprefix("sequence<").split(">")[0].split(",")[0], True
@@ -115,7 +115,7 @@ def _converted(value: Any, field_type: str, path: str, node: Node | None) -> Any
 
 
 def _primitive(value: Any, kind: str, path: str) -> Any:
-    """Return a YAML value as a primitive type of ROS, which rclpy itself does not check."""
+    """Convert a YAML value to a primitive type of ROS, which rclpy itself does not check."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if kind in ("float", "double"):
         if isinstance(value, str) and value.lower().lstrip("+-.") in ("nan", "inf"):

@@ -91,7 +91,7 @@ class _Parameters:
         request = GetParameters.Request(names=names)
         values = list(self._call(GetParameters, "get_parameters", request).values)
         unset = ParameterValue(type=ParameterType.PARAMETER_NOT_SET)
-        if len(values) < len(names):  # rclpy answers nothing at all if one of them has no value
+        if len(values) < len(names):  # rclpy returns nothing if one of them has no value
             alone = [self.values([name]) for name in names] if len(names) > 1 else [[unset]]
             values = [value for each in alone for value in each]
         for name, value in zip(names, values, strict=True):
@@ -156,7 +156,7 @@ def _set(options: argparse.Namespace) -> int:
 
 
 def _typed(text: str, current: Any) -> Any:
-    """Return a value as the parameter has it: a text for a string, a number for a double."""
+    """Convert a value to the type of the parameter: text for a string, number for a double."""
     if current.type == ParameterType.PARAMETER_STRING:
         quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
         return _value(text[1:-1] if quoted else text)

@@ -157,7 +157,7 @@ def topic_class(node: Node, topic: str, given: str | None = None) -> Any:
 
 
 def _subscription_qos(node: Node, options: argparse.Namespace) -> QoSProfile:
-    """Return a QoS that all publishers offer, so that latched messages come, too."""
+    """Return a QoS that all publishers offer, so that latched messages are received, too."""
     ends = wait_for(lambda: node.get_publishers_info_by_topic(full_name(options.topic)), 1.0)
     offered = [end.qos_profile for end in ends]
     reliable = bool(offered) and all(q.reliability == ReliabilityPolicy.RELIABLE for q in offered)

@@ -24,7 +24,7 @@ def _watch(
     node: Node, kind: Any, topic: str, window: int, raw: bool,
     sample: Callable[[Any], float], report: Callable[[np.ndarray, np.ndarray], str],
 ) -> int:  # fmt: skip
-    """Print a report of the newest samples each second; exit code 1 if none came."""
+    """Print a report of the newest samples each second; exit code 1 without samples."""
     times: deque[float] = deque(maxlen=window)
     values: deque[float] = deque(maxlen=window)
 
