@@ -176,7 +176,7 @@ class RobotDriverNode(RobotNode[RobotDriverParams]):
         def job() -> str:
             if request.data:
                 self.session.enable()
-                return "enabled as soon as the references are where the robot stands"
+                return "enabled as soon as the references match the measured positions"
             self.session.disable()
             return "disabled"
 

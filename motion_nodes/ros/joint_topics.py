@@ -174,8 +174,8 @@ class JointStateReader:
     def _pending(self) -> Iterable[JointSample]:
         """Return the valid pending messages, newest first.
 
-        Notes which publisher reports which joints, if that matters; otherwise messages are read as
-        far as they are needed.
+        Records which publisher reports which joints, if publishers are checked; otherwise messages
+        are read only as far as needed.
         """
         if self._sources is None:
             return filter(None, map(self._sample, reversed(self._subscription.all())))

@@ -29,10 +29,10 @@ REACTIVE_POLICY = "rmpflow_policy"
 """Moves an arm to targets around moving obstacles."""
 
 OCCUPANCY_MAPPER = "occupancy_mapper"
-"""Maps what a robot's cameras see, for its planning scene."""
+"""Builds the octomap of a robot's planning scene from its cameras."""
 
 OBJECT_DETECTOR = "object_detector"
-"""Reports the objects that a robot's cameras see, for its tasks."""
+"""Detects objects in the images of a robot's cameras, for its tasks."""
 
 OCTOMAP_CLEARED = "octomap_cleared"
 """Published when a client clears the octomap of a planning scene."""
@@ -41,7 +41,7 @@ TASK_SERVER = "task_server"
 """Plans and executes tasks of an arm."""
 
 POLICY_CONTROLLER = "policy_controller"
-"""Plays a learned policy on all joints of a robot."""
+"""Runs a learned policy on all joints of a robot."""
 
 CONTROLLER_MANAGER = "controller_manager"
 """Lists and switches a robot's controllers."""

@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class MotionNode(NodeHooks[P], StoppableNode):
-    """A managed node with a loop; :class:`~.node_hooks.NodeHooks` is what a node overrides."""
+    """A managed node with a loop; nodes override methods of :class:`~.node_hooks.NodeHooks`."""
 
     def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured.
@@ -370,7 +370,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
             self.halt()
         except Exception as second:
             self.get_logger().fatal(f"halting failed too: {second!r}")
-        # Not earlier: a transition waits for this thread, and must not meet a half-halted node.
+        # Not earlier: a transition waits for this thread, and requires a completely halted node.
         self._loop = None
         self._jobs.run()  # as they do while no loop runs
         self.failure = failure

@@ -105,7 +105,7 @@ def core_params(
 ) -> Callable[[C], C]:
     """Return a class decorator that makes ROS parameters of all settings of a core's dataclass.
 
-    Apply it below ``dataclass``. A setting ``x`` becomes the field ``x`` and the parameter ``x``; in
+    Apply it below ``dataclass``. A setting ``x`` becomes field ``x`` and parameter ``x``; in
     the group ``a.b`` the field ``a_b_x`` and the parameter ``a.b.x``. Fields of the class that have
     a value are kept; an annotation without a value declares the field to type checkers.
 

@@ -78,7 +78,7 @@ class ParameterSet(Generic[P]):
         node.add_post_set_parameters_callback(self._swap)
 
     def on_change(self, callback: Callable[[P], None]) -> None:
-        """Have ``callback`` called with the new dataclass after each accepted batch."""
+        """Call ``callback`` with the new dataclass after each accepted batch."""
         self._changed.append(callback)
 
     def settable(self) -> list[Parameter]:

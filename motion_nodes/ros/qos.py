@@ -19,7 +19,7 @@ NEWEST = _profile(1, reliable=False)
 """Subscription to a stream of which only the newest message is used."""
 
 NEWEST_RELIABLE = _profile(1, reliable=True)
-"""Pings of the supervisor and their echoes: acknowledged, and only the newest counts."""
+"""Pings of the supervisor and their echoes: acknowledged, and only the newest is used."""
 
 COMMANDS = _profile(10, reliable=False)
 """Subscription to a stream of which every message is used (partial joint commands)."""

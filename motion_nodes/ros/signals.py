@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGINT, SIGTERM and SIGHUP: halt the robot, shut down cleanly, exit with 0.
 
-SIGHUP, the end of the terminal, is left alone where it is ignored, as under ``nohup``.
+SIGHUP, the end of the terminal, is not handled where it is ignored, as under ``nohup``.
 
 Imports nothing heavy, so that a process can call :func:`stop_quietly` first and handles signals
 while it imports and compiles.

@@ -66,7 +66,7 @@ class _Grip:
 
     @property
     def stalled(self) -> bool:
-        """Whether the fingers are stopped by something."""
+        """Whether the fingers are stopped by an object."""
         return self.move.status is GripStatus.STALLED and self.grasp.state is not GraspState.LOST
 
     def pushing(self, q: Array, effort: Array) -> float:

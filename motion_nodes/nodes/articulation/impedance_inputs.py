@@ -45,7 +45,7 @@ LABELS = {
     State.PRIMARY_STATE_INACTIVE: "inactive",
     State.PRIMARY_STATE_ACTIVE: "active",
 }
-"""Of the states of a managed node."""
+"""Labels of the states of a managed node."""
 MAX_POSES = 1000
 """Max number of poses of a trajectory: they are read in the control loop."""
 Apply = Callable[[CartesianImpedance, Any], None]

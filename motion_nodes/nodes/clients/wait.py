@@ -21,7 +21,7 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 _POLL_PERIOD = 0.02
 """Period of polling [s]."""
 _REPORT_PERIOD = 5.0
-"""Period of reports to the user about what is waited for [s]."""
+"""Period of progress reports to the user [s]."""
 _NOTHING = "no diagnostics were received"
 
 

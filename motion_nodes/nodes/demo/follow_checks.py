@@ -99,7 +99,7 @@ def came_late(arm: FollowingArm, part: Round, speed: float) -> str:
     """Return evidence of late loops in a round, as text; empty for none."""
     lag = lag_of(arm, part)
     if not lag.small(speed):
-        return "the arm came late"
+        return "the arm was late"
     if part.ball is None or BALL in arm.guests or lag.period < LATE_PERIOD:
         return ""
     collided = least_distances(arm, part, _seen_in(arm, part))[0] <= 0.0

@@ -68,7 +68,7 @@ class CollisionValidity:
         for q in self._rejected[:MAX_DESCRIBED]:
             contacts = [c for c in self._checker.exact.explain(q) if c.kind != "limit"]
             # The fast check may reject pairs at a distance of about zero.
-            text = in_words(contacts[0]) if contacts else "the robot nearly touches something"
+            text = in_words(contacts[0]) if contacts else "the robot is nearly in contact"
             texts[text] = None
         return ", ".join(texts)
 

@@ -34,7 +34,7 @@ CODES = {
     MotionResult.BLOCKED: Codes.PATIENCE_EXCEEDED,
     MotionResult.ABORTED: Codes.UNKNOWN,
 }
-"""Error code by result, of both actions: Nav2's NavigateToPose passes on those of FollowPath."""
+"""Error code by result, of both actions: Nav2's NavigateToPose forwards those of FollowPath."""
 
 OUTCOMES = {
     MotionResult.SUCCEEDED: ActionOutcome.SUCCEEDED,

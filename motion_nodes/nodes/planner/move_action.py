@@ -53,7 +53,7 @@ SHUTDOWN_TIMEOUT = 2.0
 MAX_REPLAN_DELAY = 60.0
 """Max delay between two replanning attempts [s]."""
 MAX_RESTARTS = 2
-"""Max number of plans for one goal that are made again because the robot left their start."""
+"""Max number of replans for one goal because the robot left the start state."""
 
 Work = Callable[[ActionGoal, ExecutedMotion], ExecutionResult]
 

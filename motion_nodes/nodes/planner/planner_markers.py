@@ -38,7 +38,7 @@ class PlannerMarkers:
         """Create the publishers.
 
         Args:
-            node: whose topics these are.
+            node: the node of the topics.
             kinematics: of all joints, relative to the base frame.
             state: current state of the robot.
             frame: name of the base frame on /tf.
@@ -53,7 +53,7 @@ class PlannerMarkers:
 
     @property
     def watched(self) -> bool:
-        """Whether anybody subscribes to the markers of plans."""
+        """Whether the markers of plans have subscribers."""
         return bool(self._plans.get_subscription_count())
 
     def show(self, planned: PlannedMotion) -> None:
