@@ -210,7 +210,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
         return self._guarded("deactivate", self.halt_and_answer)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Release what configure created."""
+        """Release the resources of configure."""
         return self._guarded("clean up", self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:

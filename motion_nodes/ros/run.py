@@ -116,7 +116,7 @@ def _serve_until_stopped(
     executor.shutdown(timeout_sec=EXECUTOR_GRACE)
     spinner.join(EXECUTOR_GRACE)
     if spinner.is_alive():
-        # Kernels are compiled, or a service is blocked. All robots are halted: the process may exit.
+        # Kernels compile, or a service is blocked. All robots are halted: the process may exit.
         return
     for node in nodes:
         node.destroy_node()

@@ -76,7 +76,7 @@ class PlanningSceneOwner:
         """Create the topics; :meth:`serve` adds the services, :meth:`announce` publishes.
 
         Args:
-            node: whose endpoints these are.
+            node: the node of the endpoints.
             robot: of the scene.
             kinematics: of all its joints, relative to its base frame.
             frames: of the robot and /tf.
@@ -179,8 +179,8 @@ class PlanningSceneOwner:
     def scene_with(self, change: PlanningScene, state: RobotState | None = None) -> Scene:
         """Return the scene of a request.
 
-        Both arguments are applied as differences, however they are marked: clients that fill in
-        joint positions do not mean to detach what the robot holds.
+        Both arguments are applied as differences, regardless of is_diff: clients that set joint
+        positions do not intend to detach objects.
 
         Args:
             change: planning scene of the request.
@@ -272,9 +272,9 @@ class PlanningSceneOwner:
         return findings
 
     def _prepare_meshes(self) -> None:
-        """Have prepared what nodes compute of meshes, before one is attached; with the lock held.
-
-        Loops of followers would stall when they compute it.
+        """Prepare the derived data of meshes before one is attached; with the lock held.
+        
+        Otherwise the loops of followers would stall while they compute it.
         """
         meshes = large_meshes(all_parts(self.world.scene))
         self._unprepared = not self._meshes.ready(meshes)

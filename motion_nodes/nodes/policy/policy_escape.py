@@ -20,7 +20,7 @@ from motion_nodes.ros.node import MotionNode
 ANSWER_TIMEOUT = 3.0
 """Timeout of the planner's response to a goal, in wall time [s]."""
 POSITION, ORIENTATION = 2e-3, 1e-2
-"""Position [m] and orientation [rad] tolerance of plans; the policy covers the rest."""
+"""Position [m] and orientation [rad] tolerance of plans; the policy reduces the rest."""
 
 TARGET_FAULTS = {
     MoveItErrorCodes.GOAL_IN_COLLISION: "the target is in collision",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of a mobile manipulator: where it is, and drives through its navigator."""
+"""The base of a mobile manipulator: its pose, and drives by its navigator."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class NavigatedBase:
         require_success((yield from self._drive.execute(request)), "drive")
 
     def cancel(self) -> None:
-        """Cancel the drive under way, if there is one."""
+        """Cancel the active drive, if any."""
         self._drive.cancel()
 
     def destroy(self) -> None:

@@ -121,7 +121,7 @@ class WatchedRobot:
                     node, jobs, self.name, namespace, odom, self._X_WO
                 )
         elif robot.kind == "floating":
-            # Nothing measures the pose of a floating base yet; only a simulation knows it.
+            # The pose of a floating base is not measured; only a simulation provides it.
             self._odom = node.poll(Odometry, under(namespace, "ground_truth"))
             self._X_WO = np.eye(4)
         if by_policy:
@@ -173,7 +173,7 @@ class WatchedRobot:
     def send_joint(self, viewer: BrowserViewer, joint: str, value: float) -> None:
         """Command the position of one joint [rad or m]."""
         self._send([joint], [value])
-        # The other joints may still be moving to what their sliders show.
+        # The other joints may still be moving to the positions of their sliders.
         self._check(viewer, viewer.joint_sliders(self.name) | {joint: value})
 
     def send_state(self, viewer: BrowserViewer, name: str) -> None:

@@ -2,8 +2,8 @@
 """The ``change_state`` service of a node, in place of rclpy's.
 
 An invalid transition fails with a warning instead of an exception. Before a cleanup or shutdown
-destroys the endpoints, the node answers pending requests and goals, and waits until the answers are
-sent.
+destroys the endpoints, the node responds to pending requests and goals, and waits until the
+responses are sent.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
 
 TEARDOWN_DELAY = 0.1
-"""[s] Delay between the last answers and the destruction of endpoints. Readers learn of the end of
-a writer on another channel than of its messages, and drop messages that arrive later."""
+"""[s] Delay between the last responses and the destruction of endpoints. Readers are notified of a
+writer's end on another channel than its messages, and drop messages that arrive later."""
 
 TEARDOWNS = {
     Transition.TRANSITION_CLEANUP,

@@ -86,7 +86,7 @@ class RemoteCalls:
         return response
 
     def destroy(self) -> None:
-        """Destroy the clients; calls that wait for a response have none."""
+        """Destroy the clients; pending calls get no response."""
         for future in list(self._pending):
             future.set_exception(NoAnswer(CLEANED_UP))
         for client in self._clients.values():

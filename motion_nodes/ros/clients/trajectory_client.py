@@ -48,7 +48,7 @@ class SentTrajectory:
         self.measured: list[tuple[float, list[float]]] = []
         """Stamps [s] and measured joint positions [rad or m], from the controller's feedback."""
         self.delay = 0.0
-        """By how much its execution is behind its stamp, by the newest feedback [s]."""
+        """Delay of its execution after its stamp, by the newest feedback [s]."""
         self.cancel_requested = False
         self.last_reply = time.monotonic()
         """Time of the last response or feedback on ``time.monotonic()`` [s]."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executor that survives exceptions of callbacks.
+"""An executor that continues after exceptions of callbacks.
 
 rclpy's executor raises the exceptions of callbacks from ``spin``. An exception while a message or
-request is taken, such as for a text that is not UTF-8, leaves its callback group busy for ever:
-the node's services never respond again.
+request is taken, such as for a text that is not UTF-8, leaves its callback group permanently
+busy: the node's services never respond again.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ class LoopQueue:
         self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
 
     def ask(self, job: Callable[[], T], timeout: float) -> T:
-        """Have a function called by the loop, and wait for its result.
+        """Call a function in the loop, and wait for its result.
 
         Args:
             job: the function; its exceptions are raised here.

@@ -70,7 +70,7 @@ def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
         except MemoryError:
             raise
         except Exception as error:  # rclpy's converters raise various types
-            with handle:  # raises if it is the subscription that is wrong
+            with handle:  # raises if the subscription is invalid
                 fault, faults = f"it cannot be read ({type(error).__name__}: {error})", faults + 1
             continue
         if pair is None:

@@ -32,7 +32,7 @@ class RateLoop:
     """Calls ``tick`` at a fixed rate until stopped.
 
     Missed cycles are counted and not repeated; the next deadline is a multiple of the period later.
-    Work to be done once per deadline is made up for by the late cycle
+    Work that is due once per deadline is caught up by the late cycle
     (:class:`~motion_nodes.ros.ros_time.StepClock`). An exception in ``tick`` ends the loop and is
     passed to ``on_crash``.
     """
@@ -87,7 +87,7 @@ class RateLoop:
         return not self._thread.is_alive()
 
     def at_end(self, action: Callable[[], None]) -> None:
-        """Have ``action`` called by the loop's thread when a hanging cycle returns."""
+        """Call ``action`` in the loop's thread when a blocked cycle returns."""
         self._at_end = action
 
     @property

@@ -125,7 +125,7 @@ class ServiceThreads:
         for service, _ in self._services:
             waiting.add_service(service.handle)
         waiting.add_guard_condition(self._wake)
-        # The timeout ends the wait if the context vanished.
+        # The timeout ends the wait after a shutdown of the context.
         waiting.wait(500_000_000)
 
     def _answer(self, service: Any, handler: Handler, request: Any, header: Any) -> None:

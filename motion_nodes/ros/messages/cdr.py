@@ -28,7 +28,7 @@ LITTLE_ENDIAN = b"\x00\x01"
 HEADER = 4
 """Size of the header [bytes]; its second half holds options, which are ignored."""
 AFTER_STAMP = HEADER + 8
-"""Where a message that begins with a stamp goes on."""
+"""Offset of the field after the stamp, in a message that begins with one [bytes]."""
 MAX_ITEMS = NAMES
 """Max length of a sequence."""
 
@@ -49,7 +49,7 @@ class CdrReader:
         """Start at the first field of a message in little-endian plain CDR."""
         self.data = data
         self.at = HEADER
-        """Where the next field begins, before its alignment."""
+        """Offset of the next field, before its alignment [bytes]."""
 
     def stamp_ns(self) -> int:
         """Read a time stamp [ns]."""

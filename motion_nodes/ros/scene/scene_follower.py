@@ -61,7 +61,7 @@ class SceneFollower:
             namespace: namespace of the owner, relative to the node's.
         """
         self._node = node
-        # Any joint positions will do: the owner's messages are in the base frame, or in the frame
+        # Joint positions are not needed: the owner's messages are in the base frame or in the frame
         # of the link that an object is attached to, and give the poses of detached objects.
         self.messages = SceneMessages(robot, SceneFrames(kinematics, frames, lambda: robot.home))
         self.world = World()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of wheeled-base nodes: twists in, wheel commands, odometry and /tf out."""
+"""Base class of wheeled-base nodes: converts twists to wheel commands, publishes odometry."""
 
 from __future__ import annotations
 
