@@ -15,7 +15,7 @@ from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
 
 PREEMPTED = "preempted "
-"""Prefix of keys in ~/status, followed by the preempted sender; the value is by what command."""
+"""Prefix of keys in ~/status, followed by the preempted sender; the value is the new command."""
 
 BLOCKED = "blocked"
 """Contained in that value if a contact stopped the joints."""

@@ -94,7 +94,7 @@ class Warnings:
     MAX_PROBLEMS = 16
     """Max different warnings of one kind per pause; all others count as one."""
     MAX_REMEMBERED = 256
-    """Max warnings remembered over all kinds; the oldest are dropped."""
+    """Max stored warnings of all kinds; the oldest are dropped."""
 
     def __init__(self, node: Node, pause: float = 10.0) -> None:
         """Create the warnings of a node.

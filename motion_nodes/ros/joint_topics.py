@@ -44,7 +44,7 @@ MAX_STEP_TIME = 0.2
 """[s] Max duration of a motion that is plausible by the stamps of messages alone."""
 
 MAX_LAYOUTS = 16
-"""Max number of remembered orders of joint names."""
+"""Max number of cached orders of joint names."""
 
 
 @dataclass(frozen=True)

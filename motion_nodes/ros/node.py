@@ -328,7 +328,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
                 return
             if not loop.stop():
                 self.get_logger().error("the loop did not stop within 2 s")
-                # A halt overrides what the blocked cycle still publishes.
+                # A halt overrides late outputs of the blocked cycle.
                 loop.at_end(self.halt)
             self._jobs.run()
             self.halt()

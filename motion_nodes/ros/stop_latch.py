@@ -114,7 +114,7 @@ class StopLatch:
             self.look()
 
     def resume(self) -> bool:
-        """Let all nodes of the suite accept commands again; return whether they were stopped."""
+        """Resume all nodes of the suite; return whether they were stopped."""
         with self._lock:
             self.look()
             stopped = self._state.stopped

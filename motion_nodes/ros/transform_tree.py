@@ -135,7 +135,7 @@ class TransformTree:
         Most messages are superseded by newer ones of the same frames: they are not deserialized.
 
         Returns:
-            What is wrong with one of the refused transforms; empty if there is none.
+            Fault of one of the refused transforms; empty if there is none.
         """
         done: set[str] = set()
         seen: set[bytes] = set()

@@ -24,7 +24,7 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import POLICY_CONTROLLER
 
 POLICY = "franka_drawer"
-"""Shipped policy that the show plays."""
+"""Shipped policy that the show runs."""
 HANDLE = np.array((0.72, 0.0, 0.62))
 """Handle of the closed drawer in the world [m]; the drawer opens towards -x."""
 ROBOTS = ("franka:=franka", "cabinet:=cabinet@0.976,0,3.14159265")

@@ -140,7 +140,7 @@ class ArmTasks:
 
     @property
     def known(self) -> bool:
-        """Whether the task server has reported and sees all cubes."""
+        """Whether the task server has reported all cubes."""
         return set(CUBES) <= set(self._status.get("objects", ()))
 
     @property
@@ -223,7 +223,7 @@ class FactoryClient(RoutineClient):
 
     @property
     def ready(self) -> bool:
-        """Whether all nodes are ready and all task servers see the cubes."""
+        """Whether all nodes are ready and all task servers have reported the cubes."""
         return super().ready and all(arm.known for arm in self.arms.values())
 
     def put_back(self) -> None:

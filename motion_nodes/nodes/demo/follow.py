@@ -47,7 +47,7 @@ _TARGET_PERIOD = 0.02
 _OBSTACLE_PERIOD = 0.04
 """Publish period of the obstacle [s]."""
 _REMEMBERED = 500
-"""Number of remembered stamps, which identify the client's own messages."""
+"""Number of stored stamps, which identify the client's own messages."""
 
 
 class FollowClient(BaseClient):

@@ -54,7 +54,7 @@ class Show:
     client: Callable[[], Any]
     """Makes the client."""
     play: Callable[[Any, DemoFindings], None]
-    """Plays the show once."""
+    """Runs the show once."""
     checks: tuple[str, ...]
     """Checks of a round, see :meth:`DemoFindings.conclude`."""
     parts: frozenset[str]
@@ -156,7 +156,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
 
     Args:
         show: to run.
-        headless: play it once; else in a loop until a stop signal.
+        headless: run it once; else in a loop until a stop signal.
         watch: monitors the suite's processes; returns False once they ended.
 
     Returns:

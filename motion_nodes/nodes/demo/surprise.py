@@ -2,7 +2,7 @@
 """Show "surprise": a crate appears on the path of a Franka, seen by a depth camera only.
 
 RMPflow moves the tool from side to side. The crate exists in the simulation, not in any message, so
-the arm goes around it because of the octomap alone. Times are those of the simulation.
+the arm avoids it by the octomap alone. Times are simulated times.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class SurpriseClient(ClientNode):
 
 
 def show_surprise(client: SurpriseClient, findings: DemoFindings) -> None:
-    """Play the show once."""
+    """Run the show once."""
     left, right = SIDES
     client.put_crate(AWAY)
     client.wait_for_map(occupied=False, within=WITHIN)

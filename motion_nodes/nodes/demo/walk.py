@@ -21,7 +21,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 
 POLICY = "go2_walk"
-"""Published policy that the show plays."""
+"""Published policy that the show runs."""
 
 
 class WalkSegment(NamedTuple):

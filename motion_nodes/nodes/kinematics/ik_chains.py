@@ -46,7 +46,7 @@ class IkChains:
         """Create an empty set of solvers.
 
         Args:
-            robot: whose groups are solved for.
+            robot: robot with the groups.
             solver: name of the solver.
             settings: of the solvers.
         """

@@ -174,7 +174,7 @@ class KinematicsRequests:
         """Solve inverse kinematics.
 
         Args:
-            group: whose joints move.
+            group: planning group.
             link: frame to bring to the target; empty for the group's tip.
             X_BT: target in the robot's base frame, shape (4, 4).
             q: positions of all joints [rad or m], shape (n,); also the seed.

@@ -74,7 +74,7 @@ def contact_message(contact: Contact, scene: Scene, frame: str) -> ContactInform
     message.body_type_1, message.body_type_2 = (_body_type(n, scene) for n in contact.pair)
     p, n = message.position, message.normal
     p.x, p.y, p.z = contact.position.tolist()
-    # Contact.normal points from the second body to the first, the message's the other way.
+    # Contact.normal points from the second body to the first, the message's normal vice versa.
     n.x, n.y, n.z = np.negative(contact.normal).tolist()
     return message
 

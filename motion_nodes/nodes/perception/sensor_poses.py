@@ -15,7 +15,7 @@ from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id
 
 HISTORY = 3.0
-"""Duration of remembered joint states [s]."""
+"""Duration of the joint state history [s]."""
 
 
 class NotYet(MotionError):

@@ -64,7 +64,7 @@ class MotionChange:
             planned: the plan.
             lead: time ahead at which the motion changes [s]; 0: it is never changed.
             stopped: returns whether its goal was stopped.
-            on_change: called with the new plan and what blocked the old one, before it is sent.
+            on_change: called with the new plan and the obstacle of the old one, before it is sent.
         """
         self._host, self._planned, self._lead = host, planned, lead
         self._stopped, self._on_change = stopped, on_change
@@ -81,7 +81,7 @@ class MotionChange:
 
         Args:
             sent: the active trajectory.
-            obstacle: what blocks its remaining path.
+            obstacle: obstacle on its remaining path.
         """
         began = stamp_ns(sent.message)
         leave = self._time_since(began) + self._lead

@@ -134,7 +134,7 @@ class MoveActions:
         try:
             result = work(goal, motion)
         except RequestRejected as error:
-            # Cancelled planning does not know the cause.
+            # The error of cancelled planning does not contain the cause.
             stopped = error.code == Codes.PREEMPTED and motion.stopped is not None
             result = ExecutionResult(error.code, motion.reason if stopped else str(error))
         except Exception:

@@ -68,7 +68,7 @@ class PlannerQueries:
         return response
 
     def _urdf(self, request: Any, response: Any) -> Any:
-        """Respond with the part of the URDF that belongs to a group; without a name with all."""
+        """Respond with the URDF of a group; without a group name, of the whole robot."""
         requests, robot = self._host.requests, self._host.requests.robot
         text = with_absolute_meshes(robot.urdf, robot.directory)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detected objects whose shape is a mesh in a file, as RViz's markers name it."""
+"""Meshes of detected objects, from files that markers of the type MESH_RESOURCE name."""
 
 from __future__ import annotations
 

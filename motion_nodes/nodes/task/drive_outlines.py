@@ -18,7 +18,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.tasks.world_state import WorldState
 
 FLAT = 0.01
-"""Max height of what wheels roll over [m]."""
+"""Max height of objects that wheels roll over [m]."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class Reachability:
         Args:
             begin: position of the tool [m], shape (3,).
             end: where it moves to.
-            target: what is pushed.
+            target: pushed object.
 
         Raises:
             SkillFailed: it is not within reach.

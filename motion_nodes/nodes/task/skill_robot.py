@@ -16,7 +16,7 @@ from motion_nodes.tasks.world_state import WorldState
 
 
 class WorkExecution:
-    """A skill under way."""
+    """An active skill."""
 
     def __init__(
         self, skills: ArmSkills, step: PlanStep, state: WorldState, cancel: Callable[[], None]
@@ -47,7 +47,7 @@ class WorkExecution:
         return False
 
     def cancel(self) -> None:
-        """Cancel the motion under way."""
+        """Cancel the active motion."""
         self._work.close()
         self._cancel()
 
@@ -71,7 +71,7 @@ class TaskRobot:
         Args:
             objects: around it.
             skills: of it.
-            cancel: cancels the motion under way.
+            cancel: cancels the active motion.
             places: that a mobile base can drive to.
             stand_off: returns the distance from which it reaches objects [m]; None: it is fixed.
         """

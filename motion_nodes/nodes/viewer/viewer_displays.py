@@ -34,7 +34,7 @@ CLOUD_TYPE, IMAGE_TYPE = "sensor_msgs/msg/PointCloud2", "sensor_msgs/msg/Image"
 
 
 class WatchedDisplays:
-    """Subscribes to what is selected on the page, and only while a page is open."""
+    """Subscribes to the displays selected on the page, only while a page is open."""
 
     def __init__(self, node: MotionNode[Any], frames: TransformTree) -> None:
         """Start without subscriptions.

@@ -103,7 +103,7 @@ class WatchedRobot:
             self.task = WatchedTask(node, self.name, namespace)
         group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
         if group is not None and not by_policy:
-            # Without generated code: few frames are computed, and the viewer starts sooner.
+            # Without generated code: few frames are computed, and the viewer starts faster.
             kinematics = Kinematics(
                 robot.tree, robot.joint_names, base=robot.base_frame, generic=True
             )

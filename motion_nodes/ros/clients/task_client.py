@@ -119,7 +119,7 @@ class TaskClient:
         raise TaskNotDone(self.cancel())
 
     def cancel(self) -> str:
-        """Cancel the task under way; return whether that was confirmed, as text."""
+        """Cancel the active task; return whether that was confirmed, as text."""
         call = self._cancellation.call_async(Trigger.Request())
         end = time.monotonic() + CANCEL_TIMEOUT
         while not call.done() and time.monotonic() < end:

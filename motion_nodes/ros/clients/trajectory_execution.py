@@ -50,8 +50,8 @@ CONTROLLER_CODES = {
 """MoveIt's error code for each error code of FollowJointTrajectory."""
 
 Change = Callable[[SentTrajectory, str], JointTrajectory | None]
-"""Called with the active trajectory and what blocks its remaining path; returns a trajectory that
-continues it and whose path is monitored from then on, or None: the motion stops."""
+"""Called with the active trajectory and the obstacle on its remaining path; returns a trajectory
+that continues it and is monitored from then on, or None: the motion stops."""
 
 
 class StopCause(enum.Enum):
@@ -318,8 +318,8 @@ class TrajectoryExecution:
         Args:
             motion: that the trajectory belongs to.
             message: the trajectory.
-            blocked: called every :data:`MONITOR_PERIOD`; returns what blocks the remaining path,
-                empty if nothing does.
+            blocked: called every :data:`MONITOR_PERIOD`; returns the obstacle on the remaining
+            path, empty if there is none.
             change: see :data:`Change`.
 
         Returns:
@@ -358,7 +358,7 @@ class TrajectoryExecution:
         return result
 
     def _end_previous(self, motion: ExecutedMotion, sent: SentTrajectory) -> str:
-        """Stop the trajectory that a refused one did not replace; return what happened."""
+        """Stop the trajectory that a refused one did not replace; return the reason."""
         previous = motion.sent[motion.sent.index(sent) - 1]
         if previous.ended.is_set():
             return ""

@@ -79,7 +79,7 @@ def deliver(send: Callable[[], None], lost: Callable[[], None]) -> None:
         lost: see :func:`repeat`.
 
     Raises:
-        Exception: what ``send`` raises for another reason, at the first attempt.
+        Exception: another error of ``send`` at the first attempt.
     """
     try:
         with undelivered_raises():

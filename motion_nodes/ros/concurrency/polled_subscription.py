@@ -208,7 +208,7 @@ class PolledSubscription(Generic[M]):
         """Count a message that cannot be used, and warn.
 
         Args:
-            fault: what is wrong with it.
+            fault: description of the fault.
         """
         self.refused += 1
         text = f"message on {self.topic} refused: {fault}"

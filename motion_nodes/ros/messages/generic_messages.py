@@ -34,7 +34,7 @@ def plain_message(message: Any) -> Any:
 def numbers_of(data: Any, path: str = "") -> Iterator[tuple[str, float]]:
     """Yield each number in plain data with its name.
 
-    Where a list of names stands beside lists of the same length, as in a JointState, numbers are
+    If a message has a list of names and lists of the same length, as a JointState, numbers are
     named by joint: ``elbow.position``. Booleans are 0 and 1.
 
     Args:

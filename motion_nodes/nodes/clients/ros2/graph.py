@@ -47,7 +47,7 @@ def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known
     """Return the result of a graph query once it is stable.
 
     Args:
-        look: returns a comparable value.
+        look: query of the graph; returns a comparable value.
         settle: duration without a change [s].
         known: whether other participants were discovered before; else the first change is waited
             for longer.
