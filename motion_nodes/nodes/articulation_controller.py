@@ -150,7 +150,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         if self._state_lost:
             if self._brake_after_loss():
-                # Simulated time may have stopped, too; then the loop paces the braking.
+                # Simulated time may be stalled, too; braking then advances with the loop.
                 paused = self.time_stands
                 self._step([self.deadline_while_time_stands()] if paused else self.deadlines)
         elif self.time_stands:

@@ -39,7 +39,7 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def log_levels(nodes: list[tuple[str, list[str]]]) -> list[str]:
-    """Return the nodes' log levels as arguments of the process; rcl reads them only there."""
+    """Return the nodes' log levels as arguments of the process; rcl reads no others."""
     levels = ["--ros-args"]
     for _, args in nodes:
         for flag, value in itertools.pairwise(args):

@@ -268,7 +268,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             return
         self._preemption_check_at = wall + PREEMPTION_PERIOD
         cause = self._robot.preemptions.of(self._sender)
-        # A new motion has no sender name yet; the cause is that of the last one.
+        # A new motion has no sender name yet; its cause is the cause of the last one.
         if not cause or self._follower.motions != self._motion:
             return
         blocked = BLOCKED in cause

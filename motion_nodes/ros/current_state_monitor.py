@@ -26,7 +26,7 @@ class CurrentStateMonitor:
     def __init__(
         self, reader: JointStateReader, timeout: Callable[[], float] = lambda: np.inf
     ) -> None:
-        """Monitor the joints of a reader, which nothing else updates.
+        """Monitor the joints of a reader, which is updated here only.
 
         Args:
             reader: of joint_states.

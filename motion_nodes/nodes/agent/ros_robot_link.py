@@ -147,7 +147,7 @@ class RosRobotLink:
         message = outcome[1].planned_trajectory
         points = message.joint_trajectory.points
         if not points:
-            raise NotDone("the planner returned no motion; is the robot there already?")
+            raise NotDone("the planner returned no motion; is the robot already at the goal?")
         return PlannedJointMotion(
             joint_names=tuple(message.joint_trajectory.joint_names),
             times=np.array([seconds_of(p.time_from_start, "a point") for p in points]),
@@ -160,7 +160,7 @@ class RosRobotLink:
         """Execute a plan; the planner monitors the remaining path."""
         report(f"moving, {path.times[-1]:.1f} s")
         goal = ExecuteTrajectory.Goal(trajectory=path.message)
-        _require(self._wait(self._execute.execute(goal)), "not carried out")
+        _require(self._wait(self._execute.execute(goal)), "not executed")
 
     def grip(self, position: float, max_effort: float) -> str:
         """Move the fingers to a position [m], with a max effort [N]."""
@@ -217,8 +217,7 @@ class RosRobotLink:
             raise NotDone("no stop is in force")
         if state.stopped_ns != self._own_stop_ns:
             raise NotDone(
-                f"{self._latch.reason}. Stops that did not come from here, or were repeated by "
-                "others, are ended by a person"
+                f"{self._latch.reason}. Stops by others, or repeated by others, are ended by a person"
             )
         lines: list[str] = []
         if not resume_all(self._node, self._latch, STOP_TIMEOUT, lines.append):

@@ -39,7 +39,7 @@ def wait_for_nodes(
         names: full names of the nodes.
         seconds: timeout [s].
         report: called for each node that is ready, with the elapsed time [s].
-        others: names of nodes that are waited for, too, where they run: simulation and page.
+        others: names of optional nodes, awaited only if they run: simulation and page.
         remind: called every few seconds with the nodes that are not ready, and the reasons.
 
     Returns:

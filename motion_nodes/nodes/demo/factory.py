@@ -256,7 +256,7 @@ class FactoryClient(RoutineClient):
                 continue
             while self.turn != step.turn:
                 if self.failed:
-                    raise SkillFailed(f"its turn {step.turn} does not come: {self.failed} failed")
+                    raise SkillFailed(f"its turn {step.turn} is canceled: {self.failed} failed")
                 yield
             print(f"  {name} enters the zone: {' '.join(step.task[0])}", flush=True)
             yield from arm.set_fence(open_zone=True)

@@ -27,9 +27,9 @@ class DetectorParams(CameraParams):
     )
     models: tuple[str, ...] = param(
         (),
-        doc="Objects of known size, each of which is there at most once, and which are named so: "
+        doc="Objects of known name and size, at most one of each: "
         "NAME:=box:X,Y,Z, NAME:=cylinder:RADIUS,LENGTH or NAME:=sphere:RADIUS in m. Others are "
-        "object_1, object_2 ...",
+        "named object_1, object_2 ...",
         read_only=True,
     )
     robot_padding: float = param(

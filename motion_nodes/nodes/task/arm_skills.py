@@ -55,7 +55,7 @@ class ArmSkills(Holding):
 
         Args:
             step: the step.
-            state: as it was observed.
+            state: observed state.
             phase: called with the name of each phase.
 
         Raises:
@@ -137,7 +137,7 @@ class ArmSkills(Holding):
         surface, motions = state.objects.get(location), self._motions
         point = None if surface is not None else point_of(location)
         if surface is None and point is None:
-            raise SkillFailed(f"'{location}' is no object to put something on")
+            raise SkillFailed(f"'{location}' is neither a known object nor a point")
         phase("find place")
         item = yield from self._held_item(object, state)
         if surface is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals and requests to other nodes as generators: they yield while they wait.
 
-A skill is a generator, too; its node advances it in each cycle of its loop, so nothing blocks and
-no thread is needed. rclpy's clients are accessed in the executor only.
+Skills are generators, too; the loop of the node advances them in each cycle, without blocking and
+without threads. rclpy's clients are accessed in the executor only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Work = Generator[None, None, Any]
 """Yields while it waits; its return value is the result."""
 
 RESPONSE_TIMEOUT = 5.0
-"""Max time until a server is there and has responded [s]."""
+"""Max time until a server is available and has responded [s]."""
 
 
 class RemoteAction:
@@ -47,7 +47,7 @@ class RemoteAction:
             jobs: queue of its executor.
             kind: type of the action.
             name: name of the action.
-            timeout: max time until a server is there and has responded [s].
+            timeout: max time until a server is available and has responded [s].
         """
         self._jobs, self.name, self._timeout = jobs, name, timeout
         self._client = action_client(node, kind, name)

@@ -78,4 +78,4 @@ class WatchedNavigation:
         self._action.destroy()
 
     def _drive(self, goal: NavigateToPose.Goal) -> Work:
-        require_success((yield from self._action.execute(goal)), "not there")
+        require_success((yield from self._action.execute(goal)), "goal not reached")

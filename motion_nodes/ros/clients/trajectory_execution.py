@@ -293,7 +293,7 @@ class TrajectoryExecution:
                 "joints",
             )
         if seconds(first.time_from_start) > 0.0:
-            # No start position is given: the controller moves there from the current one.
+            # Without a start position, the controller moves to this point from the current state.
             return
         tolerance = self._start_tolerance()
         for name, position in zip(message.joint_names, first.positions, strict=True):

@@ -32,8 +32,8 @@ class Arrivals:
     def take(self) -> list[Any]:
         """Return pending messages, oldest first.
 
-        Topics are read one after another. Messages that arrive meanwhile are held back until the
-        next call, since older ones may have arrived on a topic that was already read.
+        Topics are read one after another. Messages that arrive during the call are deferred to the
+        next one, since older ones may have arrived on a topic that was already read.
         """
         begin = time.time_ns()
         pending, self._held = self._held, []
