@@ -195,7 +195,7 @@ def test_wiping_fails_with_its_reason(part: str) -> None:
     with pytest.raises(SkillFailed) as error:
         run(script, "wipe", reached, object="sponge", surface="board")
     reason = {"untouched": "not touched", "unmeasured": "not measured", "unreached": "30 %",
-              "half": "of the way"}[part]  # fmt: skip
+              "half": "of the path"}[part]  # fmt: skip
     assert reason in str(error.value)
     if part in ("untouched", "unmeasured"):
         assert script.calls[-2:] == ["abort", "show board"], "the joints are held, the scene whole"

@@ -217,7 +217,7 @@ class RosRobotLink:
             raise NotDone("no stop is in force")
         if state.stopped_ns != self._own_stop_ns:
             raise NotDone(
-                f"{self._latch.reason}. Stops by others, or repeated by others, are ended by a person"
+                f"{self._latch.reason}. Stops by others, or repeated by them, are ended by a person"
             )
         lines: list[str] = []
         if not resume_all(self._node, self._latch, STOP_TIMEOUT, lines.append):

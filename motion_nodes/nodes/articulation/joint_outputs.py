@@ -232,7 +232,7 @@ class JointOutputs:
     def wait(self, reference: JointReference, state: JointStateReader) -> None:
         """Publish a command while simulated time is paused, with the last stamp.
 
-        With command_interface effort, the last efforts are repeated for a robot that is paused, too,
+        With command_interface effort, the last efforts are sent again if the robot is paused, too,
         so that both continue without a disturbance; a moving robot is held by its own drives.
         """
         direct = np.isnan(reference.positions) & ~np.isnan(reference.efforts)

@@ -102,8 +102,7 @@ class MotionChange:
             return None
         if self._time_since(began) > leave - 0.5 * SENDING:
             self._host.node.get_logger().info(
-                "the motion stops: replanning took longer than replan_lead "
-                f"({self._lead:g} s)"
+                f"the motion stops: replanning took longer than replan_lead ({self._lead:g} s)"
             )
             return None
         self._on_change(changed, obstacle)
@@ -112,7 +111,7 @@ class MotionChange:
         return changed.trajectory.joint_trajectory
 
     def _changeable(self) -> bool:
-        """Return whether the request allows replanning: no path constraints and no motion type."""
+        """Return whether the request permits a change: no path constraints, speed limit or type."""
         request = self._planned.job.request
         return not (
             is_constrained(request.path_constraints)

@@ -273,7 +273,7 @@ class PlanningSceneOwner:
 
     def _prepare_meshes(self) -> None:
         """Prepare the derived data of meshes before one is attached; with the lock held.
-        
+
         Otherwise the loops of followers would stall while they compute it.
         """
         meshes = large_meshes(all_parts(self.world.scene))

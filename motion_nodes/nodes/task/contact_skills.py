@@ -112,7 +112,7 @@ class ContactSkills(ArmSkills):
                 self._objects.show(under)
         share = float(np.mean(touched))
         if share < MIN_TOUCHED:
-            raise SkillFailed(f"'{surface}' was touched for only {100 * share:.0f} % of the way")
+            raise SkillFailed(f"'{surface}' was touched for only {100 * share:.0f} % of the path")
         phase(f"wiped {100 * covered:.0f} % of the surface")
 
     def _press(self, part: list[Array], surface: str, X_TO: Array, touched: list[bool]) -> Work:

@@ -125,7 +125,7 @@ class Holding:
         self._grasped = self._interrupted = None
 
     def _may_hold(self, width: float) -> bool:
-        """Return whether the finger distance is at most an object's width [m]; True if unknown."""
+        """Return whether the finger distance is about an object's width [m]; True if unknown."""
         found = self._motions.width
         if found is None:
             return True  # unknown: the next skill checks it
