@@ -289,8 +289,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         i = int(error.argmax())
         if known.any() and error[i] > self.params.resync_tolerance:
             self.get_logger().warning(
-                f"the robot is back, {self.controller.joint_names[i]} {error[i]:.3f} rad or m from "
-                "its last reference; holding the measured positions"
+                f"the state is known again, {self.controller.joint_names[i]} {error[i]:.3f} rad or m "
+                "from its last reference; holding the measured positions"
             )
             known[:] = False
         self.controller.reset(np.where(known, last, measured))
@@ -306,7 +306,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._unstarted = True
             self._update_actions(0.0)
             self.get_logger().error(
-                f"{fault}: joints stopped, commands are refused until the robot is back"
+                f"{fault}: joints stopped, commands are refused until the state is known again"
             )
             return False
         self.controller.stop()

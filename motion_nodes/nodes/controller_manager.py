@@ -3,7 +3,7 @@
 
 The controllers are nodes, started by the bring-up; this node reads their lifecycle states and
 triggers their transitions, for clients such as rqt_joint_trajectory_controller and ``ros2
-control``. Unsupported requests, such as loading a controller from a library, are answered with
+control``. Unsupported requests, such as loading a controller from a library, get a response with
 ok = false, and the reason is logged.
 """
 

@@ -319,7 +319,7 @@ def test_killed_simulation(cell, arm):
     cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
     cell.processes["mujoco_sim"].kill()
     cell.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
-    told = "joints stopped, commands are refused until the robot is back"
+    told = "joints stopped, commands are refused until the state is known again"
     cell.client.wait(lambda: told in log(cell), told)
     cell.client.spin(0.3)  # What was sent before that is still on its way.
     arm.clear()

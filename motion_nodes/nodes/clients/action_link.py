@@ -117,10 +117,10 @@ class ActionLink:
 
         Args:
             configurations: of the link's joints [rad or m], shape (k, n).
-            timeout: max time for all answers [s].
+            timeout: max time for all responses [s].
 
         Raises:
-            LinkFailed: no answer in time.
+            LinkFailed: no response in time.
         """
         answers: dict[int, Any] = {}
         requests = [self._request(q.tolist()) for q in configurations]

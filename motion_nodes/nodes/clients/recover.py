@@ -50,7 +50,7 @@ def recover(prefix: str, timeout: float, report: Callable[[str], None]) -> tuple
             if signals.STOP.is_set():
                 return False, "stopped waiting; the recovery continues"
             if time.monotonic() > end:
-                return False, f"{name} did not answer"
+                return False, f"{name} did not respond"
             rclpy.spin_once(node, timeout_sec=0.05)
         response = answer.result()
         return bool(response.success), str(response.message)

@@ -71,7 +71,7 @@ class DrawerClient(ClientNode):
         answer, end = self._run.call_async(Trigger.Request()), time.monotonic() + timeout
         while not answer.done():
             if time.monotonic() > end or not self.spin(0.02):
-                return "no answer"
+                return "no response"
             rclpy.spin_once(self.node, timeout_sec=0.0)
         response = answer.result()
         return "" if response.success else str(response.message)

@@ -55,7 +55,7 @@ class Echo:
     silent: float
     """Time since then [s]."""
     delay: float = 0.0
-    """From the newest answered ping to its answer [s]."""
+    """Round-trip time of the newest answered ping [s]."""
 
 
 @dataclass(frozen=True)
