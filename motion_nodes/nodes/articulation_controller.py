@@ -289,7 +289,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         i = int(error.argmax())
         if known.any() and error[i] > self.params.resync_tolerance:
             self.get_logger().warning(
-                f"the state is known again: {self.controller.joint_names[i]} is {error[i]:.3f} rad or "
+                f"the state is known again, {self.controller.joint_names[i]} {error[i]:.3f} rad or "
                 "m from its last reference; holding the measured positions"
             )
             known[:] = False
