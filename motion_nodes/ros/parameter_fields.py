@@ -68,8 +68,8 @@ def param(
         inf: whether infinity is allowed, which means "unlimited".
         read_only: whether it is fixed once the node is configured.
         per: an earlier, read-only field that lists names. Each has its own parameter, with the
-        name in place of ``<...>`` in ``name`` and the same default; the field's value is a
-        mapping from these names.
+            name in place of ``<...>`` in ``name`` and the same default; the field's value is a
+            mapping from these names.
     """
     rules = ParameterRules(
         doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,

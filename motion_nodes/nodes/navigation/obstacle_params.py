@@ -51,7 +51,7 @@ class ObstacleParams(RobotParams):
     obstacles_min_height: float = param(
         0.03, name="obstacles.min_height",
         doc="Height above the floor from which points are obstacles, up to the height of the base; "
-        "a horizontal scanner detects obstacles at its own height only.",
+        "a horizontal scanner outside this range detects obstacles at its own height.",
         unit="m", ge=-10.0, le=10.0,
     )  # fmt: skip
     obstacles_sensor_timeout: float = param(

@@ -109,7 +109,7 @@ class Reachability:
             pose: of the object before, of which the heading is free, shape (4, 4).
             X_OT: pose of the tool in the object, shape (4, 4).
             angle: of the tilt about the closing direction of the fingers [rad]; reduced down to
-            MIN_TILT where it is not within reach.
+                MIN_TILT where it is not within reach.
 
         Raises:
             SkillFailed: it is not within reach.

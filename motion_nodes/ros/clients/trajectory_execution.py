@@ -319,7 +319,7 @@ class TrajectoryExecution:
             motion: that the trajectory belongs to.
             message: the trajectory.
             blocked: called every :data:`MONITOR_PERIOD`; returns the obstacle on the remaining
-            path, empty if there is none.
+                path, empty if there is none.
             change: see :data:`Change`.
 
         Returns:

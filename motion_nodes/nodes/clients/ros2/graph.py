@@ -50,7 +50,7 @@ def discover(look: Callable[[], Found], settle: float = DISCOVERY_TIME, *, known
         look: query of the graph; returns a comparable value.
         settle: duration without a change [s].
         known: whether other participants were discovered before; else the timeout for the first
-        change is longer.
+            change is longer.
     """
     seen, since = look(), time.monotonic()
     patience = settle if known else max(settle, FIRST_TIME)
