@@ -99,7 +99,7 @@ class ContactReachability(Reachability):
     def _pushes(
         self, strokes: list[list[Array]], X_OT: Array, around: World, along: Array
     ) -> float:
-        """Return the upward over the lifting acceleration of the tool by forces of a surface.
+        """Return the vertical acceleration by a force along the motion, relative to a normal force.
 
         Friction mu against a motion along a direction reduces the upward acceleration by the
         normal force by mu times this ratio. From 1 on, the contact is unstable: the tool jams and
