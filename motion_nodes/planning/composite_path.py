@@ -63,7 +63,7 @@ class CompositePathSpec:
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
             raise InvalidCommand(
-                "a straight line of the tool leads only to a path of the tool; use FREE or SKIP"
+                "LINEAR_TASK_SPACE is for task-space parts only; use FREE or SKIP"
             )
         if spec.waypoints.shape[1] != len(self.initial):
             raise InvalidCommand(
@@ -78,7 +78,7 @@ class CompositePathSpec:
             InvalidCommand: it has no segments.
         """
         if not len(spec):
-            raise InvalidCommand("the path has no pieces; add one at least")
+            raise InvalidCommand("the path has no segments; add at least one")
         self.parts.append((spec, mode))
 
     def convert(self, converter: PathConverter) -> ConvertedPath:
@@ -91,7 +91,7 @@ class CompositePathSpec:
         names = converter.chain.joint_names
         checked_waypoints(self.initial, names)
         if not self.parts:
-            raise InvalidCommand("the path has no parts; add one at least")
+            raise InvalidCommand("the path has no parts; add at least one")
         q, done = self.initial, _Progress(names)
         for i, (spec, mode) in enumerate(self.parts):
             if isinstance(spec, CSpacePathSpec):

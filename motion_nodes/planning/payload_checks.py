@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the drives can hold a payload at the start, at the goals and along a motion."""
+"""Payload checks: drive efforts at the start, at the goals and along a motion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
     efforts = _efforts(request, options)
     if efforts is None:
         return None
-    # Not a status of starts: those are recovered from where possible.
+    # Not a start status: recovery is attempted for those.
     ends = [(PlanStatus.INVALID_PATH, "the start", request.start)]
     if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
         goal = request.goals[0]

@@ -2,8 +2,8 @@
 """Compile everything that planning needs, in a separate process.
 
 The kernels are compiled once per machine, which takes half a minute and holds Python's global lock:
-in a process that controls a robot nothing else would run. A node therefore starts another process
-for it, and then loads the cached code.
+a process that controls a robot would be blocked. A node therefore compiles in another process
+and then loads the cached code.
 
 ``python -m motion_nodes.planning.warm_up ROBOT`` is that process.
 """
@@ -84,7 +84,7 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
     The first time on a machine this takes some seconds per planner; later starts load the code.
 
     Args:
-        checker: of a robot that motions will be planned for.
+        checker: robot and joints of later requests.
         planners: names of planners; empty: the default one.
     """
     _time_a_bend(checker)
@@ -96,7 +96,7 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
 
 @contextlib.contextmanager
 def announced_compilation() -> Iterator[None]:
-    """Context manager of a plan: logs first where the planner has to be compiled for it."""
+    """Context manager of a plan: logs a message first if the planner has to be compiled."""
     first = not any(jit.is_compiled(name) is not False for name in (_DEFAULT, _USED))
     if first:
         _LOG.warning(

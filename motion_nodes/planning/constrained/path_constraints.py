@@ -164,7 +164,7 @@ class JointBand:
 
 @dataclass(frozen=True, eq=False)
 class LineOfSight:
-    """A sensor sees a target: one of them is fixed in a link, the other in the robot's base."""
+    """Visibility constraint: sensor and target, one fixed in a link, the other in the base."""
 
     link: str
     """Link that carries the sensor or the target."""
@@ -173,7 +173,7 @@ class LineOfSight:
     X_BR: ArrayLike
     """The other one's frame in the robot's base, shape (4, 4).
 
-    The sensor looks along its z axis; the z axis of the target is the normal of its visible side.
+    The optical axis of the sensor is its z axis; that of the target is its visible normal.
     """
     sensor_on_link: bool = True
     """Whether the link carries the sensor, else the target."""
