@@ -18,8 +18,8 @@ def recover(
 ) -> None:
     """Move an arm slowly out of a shallow collision, or back inside its joint limits.
 
-    No penetration depth increases along the path. Exit code 1: refused or not completed; the reason
-    is printed.
+    No penetration depth increases along the path. Exit code 1: rejected or not completed; the
+    reason is printed.
     """
     import math
 

@@ -51,7 +51,8 @@ class ExcessEnds:
         names = [name for name, x in (("start", self.start is not None), ("goal", self.goals)) if x]
         if not names:
             return ""
-        return f"only the collision spheres collide at the {' and the '.join(names)}, not the exact shapes"
+        ends = " and the ".join(names)
+        return f"only the collision spheres collide at the {ends}, not the exact shapes"
 
 
 def searchable(request: PlanRequest) -> ExcessEnds:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks on the panel: a sentence, or a skill with its arguments; the plan and its progress."""
+"""Tasks on the panel: a sentence or a skill with arguments; the plan and its progress."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskPanel:
         }
         self.verbs = gui.add_button_group("Run", tuple(TASK_VERBS))
         self.confirm = gui.add_button(
-            "Confirm plan", color="green", visible=False, hint="The task server waits for it."
+            "Confirm plan", color="green", visible=False, hint="Executes the plan shown below."
         )
         self.status = gui.add_markdown("Waiting for the task server.")
         with gui.add_folder("Log", expand_by_default=False):
@@ -77,7 +77,7 @@ class TaskPanel:
         self._text = text
 
     async def picked(self, name: str) -> None:
-        """Use an object that was clicked in the scene; one that the task server knows.
+        """Use an object of the task server that was clicked in the scene.
 
         Its name is added to the sentence; with a skill, it is the next argument that is an object.
         """
@@ -129,7 +129,7 @@ class TaskPanel:
         if verb != "stop" and not task:
             self._text = "Type a task, such as: put the red cube on the shelf"
         elif verb != "stop" and self._progress is not None and self._progress.state == RUNNING:
-            self._text = "Another task is under way; press Stop first"
+            self._text = "Another task is active; press Stop first"
         else:
             self._text = ""
             self._commanded(TaskCommand(verb, task))

@@ -202,7 +202,7 @@ class ConstraintSet:
         return points, converged
 
     def violations(self, q: ArrayLike) -> tuple[ConstraintViolation, ...]:
-        """Return the violated constraints of a configuration, each alternative of a union separately.
+        """Return the violated constraints of a configuration; of a union each alternative.
 
         Args:
             q: shape (n,).
