@@ -118,8 +118,8 @@ class JointGroup(GroupMembers):
 
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
-            Groups of fewer than six joints leave the rotation about the approach axis free if they
-            do not reach the pose; ``.reason`` says so.
+            For groups of fewer than six joints the rotation about the approach axis is free if the
+            pose is unreachable; ``.reason`` then notes it.
 
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
