@@ -47,7 +47,7 @@ class LeastSquaresIk:
         Raises:
             CodeGenerationError: code cannot be generated on this machine.
         """
-        # Imported on demand: LLVM is loaded only where something is solved.
+        # Imported on demand, because it loads LLVM.
         from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
 
         self.chain = chain

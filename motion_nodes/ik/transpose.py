@@ -248,8 +248,8 @@ class JacobianTransposeIk:
 
 _ENDED = {
     IkStatus.NOT_FOUND: "stalled",
-    IkStatus.TIMED_OUT: "out of time",
-    IkStatus.ITERATION_LIMIT: "not there",
+    IkStatus.TIMED_OUT: "timed out",
+    IkStatus.ITERATION_LIMIT: "not converged",
 }
 
 

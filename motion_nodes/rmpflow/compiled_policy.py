@@ -92,7 +92,7 @@ class Evaluator:
             self._memory[self._at[x] :].ctypes.data for x in ("q", "qd", "qdd", "least_pivot")
         ]
         self.addresses = (entry, self._memory.ctypes.data, *fields)
-        """Of the generated code, of its memory and of four of its fields, for the integration."""
+        """Addresses of the code, its memory and four fields, for the integration."""
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))

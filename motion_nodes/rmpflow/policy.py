@@ -82,7 +82,7 @@ class RmpflowPolicy(TargetedPolicy):
         frame = tool or robot.tool_frame
         if frame is None:
             raise InvalidConfig(
-                f"{robot.name} names no tool frame; give the frame that targets refer to."
+                f"{robot.name} has no tool frame; specify the frame of the targets."
             )
         self.robot, self.tool = robot, frame
         self.maximum_substep_size = maximum_substep_size
@@ -310,7 +310,7 @@ class RmpflowPolicy(TargetedPolicy):
 
     @property
     def _rmps_alone(self) -> bool:
-        """Whether nothing but the RMPs decides about the steps of a frame."""
+        """Whether the steps of a frame depend on the RMPs alone."""
         return self._smoothing is None and not self._stopping
 
     def _step(self, state: JointMotion, dt: float) -> None:
