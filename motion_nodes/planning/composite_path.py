@@ -63,7 +63,7 @@ class CompositePathSpec:
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
             raise InvalidCommand(
-                "LINEAR_TASK_SPACE is for task-space parts only; use FREE or SKIP"
+                "LINEAR_TASK_SPACE needs a path of the tool; use FREE or SKIP"
             )
         if spec.waypoints.shape[1] != len(self.initial):
             raise InvalidCommand(

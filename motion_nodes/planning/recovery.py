@@ -353,7 +353,7 @@ class _RecoverySearch:
         if self._cancelled():
             return "cancelled"
         spent = f" in {self._settings.timeout:.3g} s" if self._over() else ""
-        return f"no recovery path was found{spent}: {note}"
+        return f"no path to a valid state was found{spent}: {note}"
 
     def _failed(self, start: Array, reason: str, note: str = "") -> Recovery:
         spent = compute_time() - self._began

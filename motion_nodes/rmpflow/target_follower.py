@@ -324,7 +324,7 @@ class Follower:
             if now - command.at > settings.command_timeout:
                 self.clear()
         elif now - command.at > settings.target_timeout:
-            self.lose(f"target timeout: no update for {settings.target_timeout:g} s")
+            self.lose(f"the target was not renewed for {settings.target_timeout:g} s")
 
     def _check_robot(self, robot: RobotMotion, now: float) -> None:
         """Release a robot that is moved by another controller, or does not follow."""
@@ -392,7 +392,7 @@ class Follower:
         X_WT = self.command.X_WT
         if self._escape_attempts.may_ask_planner(self.settings, now):
             self._escape_attempts.X_WT = X_WT
-            self._stop(Phase.ESCAPING, "stuck; planning to the target", keep=True)
+            self._stop(Phase.ESCAPING, "stuck; a planner moves the arm to the target", keep=True)
         elif self._escape_attempts.retreat(self.settings):
             self._escape_attempts.X_WT = X_WT
             self.policy.forget_progress()

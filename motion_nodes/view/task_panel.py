@@ -129,7 +129,7 @@ class TaskPanel:
         if verb != "stop" and not task:
             self._text = "Type a task, such as: put the red cube on the shelf"
         elif verb != "stop" and self._progress is not None and self._progress.state == RUNNING:
-            self._text = "Another task is active; press Stop first"
+            self._text = "Another task is under way; press Stop first"
         else:
             self._text = ""
             self._commanded(TaskCommand(verb, task))
