@@ -76,9 +76,7 @@ def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
     robot = load_description(place.robot)
     chains = planned_groups(robot)
     if not chains:
-        raise InvalidConfig(
-            f"robot '{robot.name}' has no arm; use view.launch.py", field="robot"
-        )
+        raise InvalidConfig(f"robot '{robot.name}' has no arm; use view.launch.py", field="robot")
     name = robot.group(group).name if group else ""
     if name and name not in chains:
         raise InvalidConfig(

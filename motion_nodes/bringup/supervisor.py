@@ -204,7 +204,7 @@ class Supervisor:
     def _node_back(self, name: str, watched: Watched, node: str) -> None:
         watched.unready.discard(node)
         if not watched.unready:
-            self._say(f"{name} is ready again after {self._now - watched.lost_at:.1f} s")
+            self._say(f"{name} is back after {self._now - watched.lost_at:.1f} s")
 
     def _ended(self, name: str, code: int) -> None:
         watched = self._everyone()[name]

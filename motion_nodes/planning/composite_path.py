@@ -62,9 +62,7 @@ class CompositePathSpec:
             InvalidCommand: other joints than before, or a mode for task-space parts only.
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
-            raise InvalidCommand(
-                "LINEAR_TASK_SPACE needs a path of the tool; use FREE or SKIP"
-            )
+            raise InvalidCommand("LINEAR_TASK_SPACE needs a path of the tool; use FREE or SKIP")
         if spec.waypoints.shape[1] != len(self.initial):
             raise InvalidCommand(
                 f"waypoints have {spec.waypoints.shape[1]} joints; the path has {len(self.initial)}"

@@ -234,7 +234,7 @@ class PlanRun:
             checker.set_sphere_margin(margin)
             again = replace(self._request, checker=checker, timeout=self._left())
             more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
-            self._notes.append(f"replanned with a finer resolution{more}: {found.refused}")
+            self._notes.append(f"searched again with a finer resolution{more}: {found.refused}")
             other = self._once(again, replace(self._options, attempts=1))
             if other.result.path is None and margin:
                 break  # no path exists with larger spheres

@@ -203,8 +203,7 @@ class _RecoverySearch:
         if deepest > self._settings.max_depth:
             return self._failed(
                 start,
-                f"too deep in collision (max_depth {1e3 * self._settings.max_depth:g} mm): "
-                f"{note}",
+                f"too deep in collision (max_depth {1e3 * self._settings.max_depth:g} mm): {note}",
                 note,
             )
         found = self._found(start)

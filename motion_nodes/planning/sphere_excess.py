@@ -52,7 +52,7 @@ class ExcessEnds:
         if not names:
             return ""
         ends = " and the ".join(names)
-        return f"only the collision spheres collide at the {ends}, not the exact shapes"
+        return f"only collision spheres collide at the {ends}, not the exact shapes"
 
 
 def searchable(request: PlanRequest) -> ExcessEnds:
