@@ -354,7 +354,7 @@ class JointGroup(GroupMembers):
     def mpc(
         self, world: World | None = None, *, settings: MpcSettings | None = None
     ) -> ReactivePolicy:
-        """Return a reactive MPC policy: its prediction horizon avoids the local minima of RMPflow.
+        """Return a reactive MPC policy, which escapes local minima of RMPflow by prediction.
 
         Args:
             world: obstacles; changes apply while the policy runs.

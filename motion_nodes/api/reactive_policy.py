@@ -21,7 +21,7 @@ from motion_nodes.scene.world import World
 class ReactivePolicy:
     """Moves a group's tip to a target, avoids obstacles and respects joint limits.
 
-    By RMPflow, or by the reactive MPC, whose prediction horizon avoids local minima.
+    By RMPflow, or by the reactive MPC, which escapes local minima by prediction.
     """
 
     rmpflow: RmpflowPolicy

@@ -173,7 +173,8 @@ class LineOfSight:
     X_BR: ArrayLike
     """The other one's frame in the robot's base, shape (4, 4).
 
-    The optical axis of the sensor is its z axis; that of the target is its visible normal.
+    The z axis of the sensor is its optical axis; that of the target is the normal of its visible
+    side.
     """
     sensor_on_link: bool = True
     """Whether the link carries the sensor, else the target."""
