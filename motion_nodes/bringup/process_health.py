@@ -34,7 +34,7 @@ class Condition(Enum):
     STARVED = "starved"
     """No heartbeat, and threads wait for a processor."""
     STALLED = "stalled"
-    """The loop of a node no longer ticks, or its executor no longer serves requests."""
+    """The loop of a node does not tick, or its executor does not serve requests."""
     UNREACHABLE = "unreachable"
     """Heartbeats on the pipe, but no echo over DDS."""
 

@@ -35,7 +35,7 @@ def recover(
     place = parse_placement(robot)
     known = load_robot(place.robot)
     if all(group.tip is None for group in known.groups.values()):
-        raise InvalidCommand(f"'{known.name}' has no arm that could be recovered.")
+        raise InvalidCommand(f"'{known.name}' has no arm to recover.")
     prefix = f"/{place.namespace}" if place.namespace else ""
     success, message = call(prefix, timeout, say)
     say(f"{message.rstrip('.')}.")

@@ -71,8 +71,7 @@ class LeastSquaresIk:
             A solution, or the closest configuration and the reason of the failure.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose.
             UnknownJoint: a locked joint is not in the chain.
         """
         began = compute_time()

@@ -95,8 +95,8 @@ class JacobianTransposeIk:
         Without any, from the middle of the ranges.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose; or it has objectives, which this solver does not support.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose; or the
+                request has objectives, which this solver does not support.
             UnknownJoint: a locked joint is not in the chain.
         """
         began = compute_time()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
-    """Return the rejection of a request whose start, or whose only joint goal, is overloaded.
+    """Return the rejection of a request if the payload overloads its start or only joint goal.
 
     Raises:
         UnknownFrame: the payload is at a link that the robot does not have.

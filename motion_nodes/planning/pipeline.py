@@ -78,7 +78,7 @@ class PlanOptions:
         le=1.0,
     )
     payload: Payload | None = None
-    """Load for the effort limits; motions whose configurations it overloads are rejected."""
+    """Payload for the effort limits; motions with overloaded drives are rejected."""
     blend: float = 0.01
     """Max deviation of the motion at the corners of the path [rad or m]."""
     time_step: float = 0.01
@@ -151,7 +151,7 @@ class MotionPlan:
 
     @property
     def success(self) -> bool:
-        """Whether there is a motion."""
+        """Whether a motion was found."""
         return self.result.success
 
     @property

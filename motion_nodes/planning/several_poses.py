@@ -187,7 +187,7 @@ def solve_poses(
     start = checker.limits.clip(seed)
     validity = validity or (lambda q: True)
     sampler = PosesSampler(checker, goal, start, rng, validity=validity)
-    validity(start)  # prepares what it checks with, which may take longer than the search
+    validity(start)  # its preparation may take longer than the search
     began = compute_time()
     q, tries = None, 0
     while q is None and tries < settings.attempts and not sampler.impossible:

@@ -32,7 +32,7 @@ _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _STRING_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 3, 
 """AttributeProto.AttributeType."""
 
 Shape = Sequence[int | str]
-"""Lengths of the dimensions; a name stands for any length."""
+"""Lengths of the dimensions; a name is a dynamic length."""
 Attribute = float | int | str | Sequence[int]
 
 
@@ -196,7 +196,7 @@ def write_mlp(
 def _operator(activation: str) -> str:
     if activation not in ACTIVATIONS:
         raise InvalidConfig(
-            f"activation '{activation}' is not known; known are {', '.join(ACTIVATIONS)}"
+            f"activation '{activation}' is not known; allowed: {', '.join(ACTIVATIONS)}"
         )
     return ACTIVATIONS[activation]
 

@@ -86,7 +86,7 @@ def per_joint(value: Any, joints: Sequence[str], default: float, where: str) -> 
         Values, shape (n,); may be inf.
 
     Raises:
-        InvalidDescription: something else, or a pattern that matches no joint.
+        InvalidDescription: another type, or a pattern that matches no joint.
     """
     out = np.full(len(joints), default)
     if value is None:
@@ -164,7 +164,7 @@ def clip_of(value: Any, joints: tuple[str, ...], where: str) -> tuple[Array, Arr
         where: file and field, for errors.
 
     Raises:
-        InvalidDescription: something else.
+        InvalidDescription: another type.
     """
     if isinstance(value, dict):
         pairs = {key: bounds_of(entry, f"{where}.{key}") for key, entry in value.items()}

@@ -72,7 +72,7 @@ class Evaluator:
             settings: parameters.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidConfig: settings that do not fit the robot.
         """
         robot.indices(active)

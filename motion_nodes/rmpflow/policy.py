@@ -69,7 +69,7 @@ class RmpflowPolicy(TargetedPolicy):
             stuck: criteria for a stuck policy.
 
         Raises:
-            UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownGroup, UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidDescription: the robot has no settings, or they cannot be read.
             InvalidConfig: settings that do not fit the robot.
         """
@@ -244,8 +244,8 @@ class RmpflowPolicy(TargetedPolicy):
             watched_q: likewise.
             watched_qd: likewise.
             frame_duration: frame duration [s].
-            most_ahead: max distance between reference and joint, e.g. when something holds or moves
-                the joint; beyond it the reference moves along with the joint [rad or m].
+            most_ahead: max distance between reference and joint, e.g. if the joint is blocked;
+                beyond it the reference moves along with the joint [rad or m].
 
         Raises:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.

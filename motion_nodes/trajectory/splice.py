@@ -40,7 +40,7 @@ _EFFORT_USAGE = 1.05
 _CHECKED_STEP = 0.01
 """Time between two configurations of a bridge that is checked [s]."""
 _EXCESS = 1e-3
-"""Relative excess of a limit that counts as rounding: states are clipped to the limit."""
+"""Relative rounding tolerance of limits; states within it are clipped to the limit."""
 _NO_ACCELERATION = 1e-9
 """Accelerations below are rounding, with which Ruckig finds no motion [rad/s^2 or m/s^2]."""
 _NEAREST = 1e-4

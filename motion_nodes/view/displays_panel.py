@@ -34,7 +34,7 @@ class Selection:
 
 
 class DisplaysPanel:
-    """Selects what is shown beside the robots.
+    """Selects the displays in addition to the robots.
 
     Args:
         gui: viser's panel.

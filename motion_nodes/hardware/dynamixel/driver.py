@@ -71,7 +71,7 @@ class DynamixelDriver(RobotDriver):
             if joint not in robot.joint_names:
                 raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
         if not settings.ids or len(set(settings.ids.values())) < len(settings.ids):
-            raise InvalidDescription(f"{robot.name}: each joint needs a servo id of its own")
+            raise InvalidDescription(f"{robot.name}: servo ids must be unique")
         self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
         self.rate = settings.rate
         self._bus, self._settings = bus, settings

@@ -167,7 +167,7 @@ class FrankaDriver(RobotDriver):
             self._hand.hold()
 
     def clear_faults(self) -> None:
-        """Start the automatic error recovery, if there is an error; it ends by itself."""
+        """Start the automatic error recovery, if there is an error, without waiting for its end."""
         self._following, self._ended = False, ""
         if self._hand is not None:
             self._hand.hold()

@@ -87,7 +87,7 @@ def lines_of(chain: IkChain) -> tuple[Lines, Array]:
 
 
 def _check_joint(chain: IkChain, r: int, known: Array) -> None:
-    """Raise an error unless a row is moved by a revolute joint of its own."""
+    """Raise an error unless a row has an independent revolute joint."""
     arrays = chain.arrays
     name = chain.joint_names[int(arrays.q_index[r])]
     if arrays.kind[r] != REVOLUTE:

@@ -180,8 +180,7 @@ class AnalyticIk:
         solution; all that the settings allow if they prefer the closest or there are objectives.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose.
             UnknownJoint: a locked joint is not in the chain.
         """
         settings = request.settings or self.settings

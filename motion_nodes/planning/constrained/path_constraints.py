@@ -95,7 +95,7 @@ class TaskSpaceRegion:
         rotation: str = "euler_xyz",
         name: str = "",
     ) -> TaskSpaceRegion:
-        """Return a constraint on the orientation of a link alone.
+        """Return an orientation constraint of a link.
 
         Args:
             link: its name.
@@ -118,7 +118,7 @@ class TaskSpaceRegion:
 
 @dataclass(frozen=True, eq=False)
 class RegionUnion:
-    """Alternative regions, of which one is satisfied."""
+    """Union of alternative regions; one of them is satisfied."""
 
     regions: tuple[TaskSpaceRegion, ...]
     """At least one."""
