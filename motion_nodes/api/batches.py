@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of a group: split into parts for threads, processes or other machines.
 
-Executors of the ``concurrent.futures`` kind carry the parts: thread and process pools, and those of
-Dask, Ray or MPI, whose workers need nothing but this package. A worker keeps the last robots, so
-that only its first part compiles or loads code.
+Parts are executed by any ``concurrent.futures`` executor: thread and process pools, and those of
+Dask, Ray or MPI, whose workers only need this package. A worker caches the last robots, so that
+only its first part compiles or loads code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Pickler(pickle.Pickler):
 
 
 def pickled(item: object) -> bytes:
-    """Return an object with robots and scenes in it as bytes for :func:`pickle.loads`."""
+    """Return an object that contains robots and scenes, as bytes for :func:`pickle.loads`."""
     buffer = io.BytesIO()
     _Pickler(buffer).dump(item)
     return buffer.getvalue()
@@ -84,7 +84,7 @@ def run_parts(
         robot: its robot.
         function: a function of a module; called by several threads or processes.
         parts: second arguments.
-        executor: carries the calls; None: a thread per processor.
+        executor: executes the calls; None: a thread per processor.
     """
     if executor is None:
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
@@ -168,7 +168,7 @@ def pairs_of(starts: Any, goals: Any, joints: int) -> list[tuple[Any, Any]]:
     count = len(last) if len(first) == 1 else len(first)
     if len(last) not in (1, count) or (not last and count):
         raise InvalidCommand(
-            f"{len(first)} starts and {len(last)} goals; give equally many, or one of either."
+            f"{len(first)} starts and {len(last)} goals; give equal numbers, or one of either."
         )
     first, last = (x * count if len(x) == 1 else x for x in (first, last))
     return list(zip(first, last, strict=True))

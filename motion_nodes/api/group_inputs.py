@@ -89,7 +89,7 @@ class GroupInputs:
                 group's base, shape (4, 4), or such poses by the names of frames.
 
         Raises:
-            InvalidCommand: neither of these.
+            InvalidCommand: none of these.
             InvalidConfig: a pose, and the group has no tip.
         """
         if isinstance(goal, Goal):
@@ -107,7 +107,7 @@ class GroupInputs:
     def poses(
         self, targets: Mapping[str, ArrayLike], tolerance: IkTolerance | None = None
     ) -> PosesGoal:
-        """Return the goal that several frames are at poses in the group's base, shape (4, 4) each.
+        """Return the goal of poses of several frames in the group's base, shape (4, 4) each.
 
         Raises:
             InvalidCommand: no pose, or one that is not a rigid transform.

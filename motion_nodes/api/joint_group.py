@@ -118,8 +118,8 @@ class JointGroup(GroupMembers):
 
         Returns:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
-            Groups of fewer than six joints leave the rotation about the approach axis free if they
-            do not reach the pose; ``.reason`` says so.
+            For groups of fewer than six joints the rotation about the approach axis is free if the
+            pose is unreachable; ``.reason`` then notes it.
 
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
@@ -155,7 +155,7 @@ class JointGroup(GroupMembers):
             seeds: initial guesses, shape (m, n), or (n,) for all poses.
             world: obstacles; if given, solutions are free of collisions and self-collisions.
             settings: tolerances, timeout per pose, number of restarts.
-            executor: carries parts of the batch, e.g. Dask's; None: threads of this process.
+            executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
 
         Returns:
             ``.solved`` of shape (m,), ``.q`` of shape (m, n), ``.status`` of each pose.
@@ -251,7 +251,7 @@ class JointGroup(GroupMembers):
                 :class:`PosesGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
-            seed: of the random numbers; equal requests give equal paths.
+            seed: random seed; equal requests give equal paths.
             constraints: along the path, :class:`TaskSpaceRegion` in the robot's base and others.
             options: planner and its settings, velocity and acceleration scaling.
 
@@ -281,7 +281,7 @@ class JointGroup(GroupMembers):
         options: PlanOptions | None = None,
         executor: Executor | None = None,
     ) -> list[MotionPlan]:
-        """Plan m motions in parallel; each is that of :meth:`plan`, without the search tree.
+        """Plan m motions in parallel; results are those of :meth:`plan`, without the search tree.
 
         Args:
             starts: one for all, or m of them, e.g. an array of shape (m, n).
@@ -290,7 +290,7 @@ class JointGroup(GroupMembers):
             timeout: max planning time of each motion [s].
             seed: seed of the random numbers of each motion.
             options: planner and its settings, velocity and acceleration scaling.
-            executor: carries parts of the batch, e.g. Dask's; None: threads of this process.
+            executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
 
         Returns:
             The result of each motion, in their order.
@@ -354,7 +354,7 @@ class JointGroup(GroupMembers):
     def mpc(
         self, world: World | None = None, *, settings: MpcSettings | None = None
     ) -> ReactivePolicy:
-        """Return a reactive policy that looks ahead: it leaves traps in which RMPflow is stuck.
+        """Return a reactive MPC policy, which escapes local minima of RMPflow by prediction.
 
         Args:
             world: obstacles; changes apply while the policy runs.

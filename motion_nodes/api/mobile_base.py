@@ -24,7 +24,7 @@ class MobileBase:
         """Wrap the kinematics of a base; usually by ``load_robot(...).base``.
 
         Args:
-            kinematics: of the base.
+            kinematics: kinematics of the base.
         """
         self.kinematics = kinematics
 

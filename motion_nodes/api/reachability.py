@@ -26,7 +26,7 @@ MAX_POSES = 1_000_000
 _SAMPLES = 4000
 """Number of random configurations that bound the workspace."""
 _SETTINGS = IkSettings(IkTolerance(1e-3, (0.01, 0.01, math.inf)), attempts=20)
-"""The rotation about the approach axis is free."""
+"""Default tolerance: the rotation about the approach axis is free."""
 _GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 _COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68, 1, 84))
 """Of the fractions 0 to 1, in equal steps, with linear transitions."""
@@ -81,17 +81,17 @@ def reachability_map(
     orientation: ArrayLike | None = None,
     world: World | None = None,
 ) -> ReachabilityMap:
-    """Return which fraction of approach directions an arm reaches at the points of a plane.
+    """Return the fraction of approach directions that an arm reaches at the points of a plane.
 
     Args:
         group: an arm; poses are those of its tip in its base.
         plane: ``xy``, ``xz`` or ``yz``.
         offset: position of the plane along the axis across it [m].
-        step: distance of the points [m].
+        step: grid spacing [m].
         directions: number of directions of the tip's z axis, spread evenly over the sphere; the
             rotation about it is free.
-        orientation: the only one of the tip instead, shape (3, 3).
-        world: obstacles; if given, only collision-free configurations count.
+        orientation: a single orientation of the tip instead, shape (3, 3).
+        world: obstacles; if given, configurations must be collision-free.
 
     Returns:
         The map; ``.svg()`` is a picture of it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactive motion of a joint group by RMPflow, or by sampled motions that look ahead."""
+"""Reactive motion of a joint group by RMPflow or by the reactive MPC."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from motion_nodes.scene.world import World
 class ReactivePolicy:
     """Moves a group's tip to a target, avoids obstacles and respects joint limits.
 
-    By RMPflow, or by the reactive MPC, which looks ahead and leaves traps.
+    By RMPflow, or by the reactive MPC, which escapes local minima by prediction.
     """
 
     rmpflow: RmpflowPolicy

@@ -29,13 +29,13 @@ class RobotModel:
     """
 
     description: Robot
-    """The validated description: kinematic tree, drives, collision spheres."""
+    """Validated description: kinematic tree, drives, collision spheres."""
 
     def __init__(self, description: Robot) -> None:
         """Wrap a description; usually by :func:`load_robot`.
 
         Args:
-            description: of the robot.
+            description: description of the robot.
         """
         self.description = description
         self._groups: dict[str, JointGroup] = {}
@@ -140,7 +140,7 @@ class RobotModel:
 
     @cached_property
     def base(self) -> MobileBase:
-        """The wheeled base.
+        """Wheeled base of the robot.
 
         Raises:
             InvalidConfig: the robot has no wheeled base.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments of the launch files, and the bring-up configuration that follows from them."""
+"""Launch arguments, and their conversion to the bring-up configuration."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ CELL_ARGUMENTS = (
     Argument("rviz", "false", "Also show the robots in RViz.", YES_NO),
     *(argument for argument in ARGUMENTS if argument.name != "robot"),
 )  # fmt: skip
-"""Of the launch file for several robots."""
+"""Arguments of the launch file for several robots."""
 
 
 def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[str, str]:
-    """Return the text of every argument, the default where it is not given.
+    """Return the text of every argument, given or default.
 
     Raises:
-        InvalidConfig: for an unknown argument or value.
+        InvalidConfig: an unknown argument or value.
     """
     known = {argument.name: argument for argument in arguments}
     for name in values:
@@ -102,13 +102,13 @@ def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[st
 
 
 def config_from(values: Mapping[str, str]) -> BringupConfig:
-    """Return the configuration that launch arguments describe.
+    """Return the bring-up configuration of launch arguments.
 
     Args:
-        values: text by argument name; arguments that are not given have their default.
+        values: text by argument name; others have their default.
 
     Raises:
-        InvalidConfig: for an unknown argument or value, and for what BringupConfig rejects.
+        InvalidConfig: an unknown argument or value, or an invalid :class:`BringupConfig`.
     """
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():

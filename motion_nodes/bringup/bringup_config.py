@@ -11,8 +11,8 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.placement import Placement
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
-"""Sources of joint_states and receivers of joint_command. ``hardware``: the driver that is named in
-the configuration or in robot.yaml, or one that is started elsewhere; ``isaac``: Isaac Sim."""
+"""Sources of joint_states and receivers of joint_command. ``hardware``: the driver of the
+configuration or of robot.yaml, or one that is started separately; ``isaac``: Isaac Sim."""
 
 VIEWERS = ("browser", "none")
 
@@ -24,10 +24,10 @@ MAX_FLOOR_HEIGHT = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareOptions:
-    """How to drive a real robot, see the parameters of the node ``robot_driver``."""
+    """Driver options of a real robot, see the parameters of the node ``robot_driver``."""
 
     driver: str = ""
-    """Name of the driver; empty: that of robot.yaml, if it names one."""
+    """Name of the driver; empty: that of robot.yaml, if any."""
     device: str = ""
     """Serial port, host name or address."""
     calibration: str = ""
@@ -45,10 +45,10 @@ class HardwareOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class BringupConfig:
-    """What to bring up.
+    """Configuration of a suite.
 
     Raises:
-        InvalidConfig: for an unknown backend, viewer or log level, or a missing file.
+        InvalidConfig: an unknown backend, viewer or log level, or a missing file.
     """
 
     placements: tuple[Placement, ...]
@@ -73,7 +73,7 @@ class BringupConfig:
     arms that reach below their root link (:func:`~motion_nodes.scene.scenery.floor_below`)."""
     policies: tuple[str, ...] = ()
     """Learned policies, each as [NAMESPACE:=]POLICY: a file, folder or published name. Without a
-    namespace for the only robot. They take the place of the joint controller and the planners."""
+    namespace for the only robot. They replace the joint controller and the planners."""
     scene_bodies: bool = False
     """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
     tasks: bool = False
@@ -88,10 +88,10 @@ class BringupConfig:
     """Depth cameras of arms, mapped for their planning scenes: in MuJoCo
     ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]``, otherwise ``[NAMESPACE/]NAME``."""
     detect: bool = False
-    """Whether the cameras serve to detect the objects of tasks instead."""
+    """Whether the cameras detect the objects of tasks instead."""
 
     def __post_init__(self) -> None:
-        """Check the values."""
+        """Validate the values."""
         for what, word, allowed in (
             ("backend", self.backend, BACKENDS),
             ("viewer", self.viewer, VIEWERS),
@@ -115,7 +115,7 @@ class BringupConfig:
                 )
             if len(self.placements) > 1:
                 raise InvalidConfig(
-                    "driver and device are of one robot; for several real robots name them in "
+                    "driver and device are for one robot; for several real robots set them in "
                     "their robot.yaml (hardware.driver, hardware.device)"
                 )
         for name in ("scene_bodies", "suction", "objects"):

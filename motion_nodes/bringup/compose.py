@@ -41,9 +41,9 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     """Return the nodes of the suite, the simulation first.
 
     Raises:
-        RobotNotFound: for an unknown robot.
-        InvalidDescription: for an unusable description.
-        InvalidConfig: objects are to be detected without a camera.
+        RobotNotFound: an unknown robot.
+        InvalidDescription: an unusable description.
+        InvalidConfig: object detection without a camera.
     """
     if config.detect and not config.cameras:
         raise InvalidConfig("detect needs a camera; add one (camera, cameras)", field="detect")
@@ -83,7 +83,7 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         ]
         if config.simulated:
             settings["simulation"] = f"/{config.backend}_sim"
-        # ROS cannot tell the type of an empty list.
+        # An empty list has no parameter type in ROS.
         if walking:
             settings["policies"] = walking
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
@@ -156,7 +156,7 @@ def _robot_nodes(
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
         specs.append(_spec(config, executable, name, place.namespace, driven))
-        # Tasks back off from what the base stands at.
+        # Tasks reverse from the place where the base stands.
         driving = dict(settings)
         if config.tasks and {"arm", "gripper"} <= robot.groups.keys():
             driving["allow_reversing"] = True
@@ -172,7 +172,7 @@ def _robot_nodes(
             tasks["placement"] = (place.x, place.y, place.yaw)
         specs.append(_spec(config, "task_server", "task_server", place.namespace, tasks))
     if any(group.tip is not None for group in robot.groups.values()):
-        # The last, since it takes longest to configure.
+        # Last, because it takes longest to configure.
         around = framed | {
             # The height of a floating base above the floor is unknown to planners.
             "floor": config.has_floor and robot.kind != "floating",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls a function in a child process, so that what it imports does not stay in memory."""
+"""Calls a function in a child process, so that its imports do not stay in memory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 def forked_call(function: Callable[[], T]) -> T:
-    """Return what a function returns, called in a fork of this process.
+    """Call a function in a fork of this process and return its result.
 
-    It is called in this process where there are other threads, of which a fork would have none.
+    If this process has other threads, which a fork would lose, it is called in this process.
 
     Args:
         function: without arguments; its result can be pickled.
 
     Raises:
-        MotionError: it raised one; with its text.
+        MotionError: the function raised one; with its text.
         RuntimeError: the child ended without a result; its traceback was printed.
     """
     if threading.active_count() > 1:
@@ -49,7 +49,7 @@ def forked_call(function: Callable[[], T]) -> T:
 
 
 def _send_result(function: Callable[[], T], writer: int) -> None:
-    """Write result or refusal of a function, and exit without the clean-up of the parent."""
+    """Write result or error of a function, and exit without the clean-up of the parent."""
     code = 1
     try:
         try:

@@ -13,7 +13,7 @@ def check_libraries(config: BringupConfig) -> None:
     """Check that the libraries of the simulation and of the page are installed.
 
     Raises:
-        InvalidConfig: one is missing; names the extra that brings it.
+        InvalidConfig: one is missing; names the extra that provides it.
     """
     for needed, module, extra, otherwise in (
         (config.backend == "mujoco", "mujoco", "sim", "--backend mock"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of a suite as data, and the processes that they share."""
+"""Specifications of a suite's nodes, and their assignment to processes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ ALONE = (
     "policy_controller",
     "robot_driver",
 )
-"""Executables whose computational load would delay the loops of other nodes in their process, and
-the driver, which must not be delayed by theirs."""
+"""Executables with a process of their own: those with high computational load, and the driver,
+whose loop must not be delayed."""
 
 JOINED = {"trajectory_generator": "rrt_planner"}
-"""Executables that share the process of another one of their robot: both serve requests, and have
-no loop that the other could delay. A process less saves 50 MB and some percent of a processor."""
+"""Executables that share the process of another one of their robot: both only serve requests,
+without control loops. Each process saved is 50 MB and some percent of a processor."""
 
 WITHOUT_MOTION = (
     "robot_state",
@@ -36,10 +36,10 @@ WITHOUT_MOTION = (
 """Executables whose loss does not affect active motions."""
 
 DRIVERS = ("robot_driver",)
-"""Executables that stop once the others of their suite have."""
+"""Executables that are stopped after all others of their suite."""
 
 CONTAINER = "container"
-"""Name of the process that several nodes share."""
+"""Name of the process with several nodes."""
 
 Value = bool | int | float | str | Sequence[str] | Sequence[float]
 
@@ -62,20 +62,20 @@ class NodeSpec:
 
     @property
     def is_simulation(self) -> bool:
-        """True for the simulation; it has a process of its own."""
+        """Whether it is the simulation, which has its own process."""
         return self.executable.endswith("_sim")
 
     @property
     def moves_robots(self) -> bool:
-        """True for a node that takes part in motions: its robot is held when it is lost."""
+        """Whether its loss holds the robot, because it takes part in motions."""
         return self.executable not in WITHOUT_MOTION
 
     @property
     def stands_alone(self) -> bool:
-        """True for a node that is not in the container.
+        """Whether it is not in the container.
 
         The simulation replaces the robots; planning, trajectory generation and the reactive
-        policy hold the interpreter lock for long, which would delay other loops of the process.
+        policy hold the GIL for long, which would delay other loops of the process.
         """
         return self.is_simulation or self.executable in ALONE
 
@@ -96,7 +96,7 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
 
     Args:
         specs: the nodes.
-        composed: True: one process for all nodes but those that stand alone; else one for each.
+        composed: True: one process for all nodes except those that stand alone; else one for each.
     """
     python = [sys.executable, "-m", "motion_nodes.nodes"]
     commands = {}
@@ -112,7 +112,7 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
 def commands_by_robot(specs: Sequence[NodeSpec]) -> dict[str, list[str]]:
     """Return the command lines of the processes, by name, with a container for each namespace.
 
-    One interpreter cannot run the loops of many robots in time.
+    The loops of many robots would miss their deadlines in one interpreter.
 
     Args:
         specs: the nodes.
@@ -140,5 +140,5 @@ def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, lis
 
 
 def _process(spec: NodeSpec) -> str:
-    """Return the name of the process that is named after a node."""
+    """Return the process name of a node."""
     return spec.full_name.strip("/")

@@ -10,7 +10,7 @@ from motion_nodes.bringup.process_health import Activity
 
 
 def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
-    """Return the data of a process in /proc; an empty record where it has ended.
+    """Return the data of a process in /proc; an empty record if it has ended.
 
     Args:
         pid: process id.
@@ -18,7 +18,7 @@ def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
     """
     folder = proc / str(pid)
     try:
-        # The command's name in parentheses may hold anything, spaces and parentheses too.
+        # The command name in parentheses may itself contain spaces and parentheses.
         fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
         ticks = int(fields[11]) + int(fields[12])
         tasks = list((folder / "task").iterdir())
@@ -31,9 +31,9 @@ def read_activity(pid: int, proc: Path = Path("/proc")) -> Activity:
 
 
 def cpu_pressure(proc: Path = Path("/proc")) -> float:
-    """Return the share of the last 10 s in which some thread of the machine waited for a processor.
+    """Return the fraction of the last 10 s in which some thread waited for a processor.
 
-    Pressure stall information of the kernel; 0 where it has none.
+    Pressure stall information of the kernel; 0 if unavailable.
     """
     try:
         first = (proc / "pressure" / "cpu").read_text().split()[1]
@@ -43,7 +43,7 @@ def cpu_pressure(proc: Path = Path("/proc")) -> float:
 
 
 def _state(file: Path) -> str:
-    """Return the state of a thread; empty where it has ended."""
+    """Return the state of a thread; empty if it has ended."""
     try:
         return file.read_text(errors="replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
@@ -51,7 +51,7 @@ def _state(file: Path) -> str:
 
 
 def _waited(file: Path) -> float:
-    """Return how long a thread waited for a processor [s]; 0 where the kernel does not tell."""
+    """Return the time that a thread waited for a processor [s]; 0 if unavailable."""
     try:
         return int(file.read_text().split()[1]) * 1e-9
     except (OSError, ValueError, IndexError):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Classification of one process of the suite: alive, wedged, unreachable or starved.
 
-The inputs are what the supervisor observes from outside: heartbeats on a pipe, echoes over DDS, and
-the process accounting of the kernel. All times are those of the supervisor, which are passed in, so
-that the object has no clock of its own.
+Inputs are observations of the supervisor: heartbeats on a pipe, echoes over DDS, and the process
+accounting of the kernel. All times are passed in, on the clock of the supervisor.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from enum import Enum
 from motion_nodes.errors import InvalidConfig
 
 BUSY_SHARE = 0.5
-"""Fraction of a silence that a process computes, or waits for a processor, to count as busy."""
+"""Fraction of a silence with computation or waiting for a processor above which it is busy."""
 OVERLOADED = 0.8
-"""CPU pressure of the machine from which a process is not replaced for being late."""
+"""CPU pressure of the machine above which a late process is not replaced at once."""
 STOPPED_BY = "stopped by a signal or a debugger"
 STOPPED_STATES = "Tt"
-"""States of /proc/PID/stat of a process that a signal or a debugger has stopped."""
+"""States in /proc/PID/stat of a process stopped by a signal or a debugger."""
 
 
 class Condition(Enum):
     """Fault of a process."""
 
     STOPPED = "stopped"
-    """By a signal (SIGSTOP) or a debugger."""
+    """Stopped by a signal (SIGSTOP) or a debugger."""
     WEDGED = "wedged"
     """No heartbeat, and no processor time is used: a deadlock, or blocked in the kernel."""
     BUSY = "busy"
-    """No heartbeat, but processor time is used: native code that holds the interpreter lock."""
+    """No heartbeat, but processor time is used: native code that holds the GIL."""
     STARVED = "starved"
     """No heartbeat, and threads wait for a processor."""
     STALLED = "stalled"
-    """The loop of a node no longer ticks, or its executor no longer serves requests."""
+    """The loop of a node does not tick, or its executor does not serve requests."""
     UNREACHABLE = "unreachable"
     """Heartbeats on the pipe, but no echo over DDS."""
 
@@ -45,25 +44,25 @@ class HealthLimits:
     """Timeouts of the classification [s].
 
     Raises:
-        InvalidConfig: for a timeout that is not above 0.
+        InvalidConfig: a timeout is not above 0.
     """
 
     silence: float = 2.0
-    """Without a heartbeat."""
+    """Max time without a heartbeat."""
     stall: float = 2.0
-    """A tick of a node's loop is overdue."""
+    """Max delay of a tick of a node's loop."""
     reach: float = 2.0
-    """Without an echo over DDS, once there was one."""
+    """Max time without an echo over DDS, after the first one."""
     executor: float = 30.0
-    """The executor has not served its queue, outside lifecycle transitions."""
+    """Max time in which the executor does not serve its queue, outside lifecycle transitions."""
     overload: float = 10.0
     """A busy or starved process, and any that is late on an overloaded machine, is replaced only
     after this time: another one would compete for the same processors."""
     start: float = 60.0
-    """From the start of a process to its first heartbeat."""
+    """Max time from the start of a process to its first heartbeat."""
 
     def __post_init__(self) -> None:
-        """Check the timeouts."""
+        """Validate the timeouts."""
         for name, value in vars(self).items():
             if not 0.0 < value < float("inf"):
                 raise InvalidConfig(
@@ -76,11 +75,11 @@ class Activity:
     """Process accounting of the kernel since the start of a process."""
 
     state: str = "S"
-    """Letter of /proc/PID/stat."""
+    """State letter of /proc/PID/stat."""
     computed: float = 0.0
     """Processor time of all threads [s]."""
     waited: float = 0.0
-    """Time that threads waited for a processor before they got it [s]."""
+    """Total time for which threads waited for a processor [s]."""
     runnable: bool = False
     """Whether a thread runs or waits for a processor now."""
     pressure: float = 0.0
@@ -89,10 +88,10 @@ class Activity:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Report of a process about itself, several times a second."""
+    """Self-report of a process, sent several times a second."""
 
     overdue: float = 0.0
-    """Of the loop that is most overdue: time since its next tick should have begun [s]."""
+    """Delay of the next tick of the most overdue loop [s]."""
     node: str = ""
     """Full name of that loop's node."""
     executor: float = 0.0
@@ -101,17 +100,17 @@ class Heartbeat:
 
 @dataclass(frozen=True)
 class HealthFinding:
-    """A process that does not do its work."""
+    """Fault that was found in a process."""
 
     condition: Condition
     text: str
     """Observation."""
     replace: bool
-    """Whether it is to be replaced now."""
+    """Whether to replace the process now."""
 
 
 class ProcessHealth:
-    """Observations of one process, and the finding that follows from them."""
+    """Observations of one process, and its diagnosis."""
 
     def __init__(self, limits: HealthLimits, now: float) -> None:
         """Begin at the start of the process.
@@ -128,17 +127,17 @@ class ProcessHealth:
         self._unanswered = 0.0
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
-        """Note a heartbeat at this time [s]."""
+        """Record a heartbeat at a time [s]."""
         self._last_beat, self._heartbeat = now, heartbeat
         self._samples.clear()
 
     def echo(self, age: float) -> None:
-        """Note that the process last answered over DDS ``age`` [s] ago; 0: nothing is known."""
+        """Record the age of the last echo over DDS [s]; 0: unknown."""
         self._unanswered = age
 
     @property
     def responded(self) -> bool:
-        """Whether there was a heartbeat."""
+        """Whether a heartbeat was received."""
         return self._last_beat is not None
 
     def silence(self, now: float) -> float:
@@ -149,7 +148,7 @@ class ProcessHealth:
         """Return the fault of the process; None without one.
 
         Args:
-            activity: returns the process accounting of the kernel; called only in a silence.
+            activity: returns the process accounting of the kernel; called only without heartbeats.
             now: time [s].
         """
         silent, limits = self.silence(now), self._limits
@@ -175,9 +174,9 @@ class ProcessHealth:
         if last.state in STOPPED_STATES:
             return HealthFinding(Condition.STOPPED, f"{text}, {STOPPED_BY}", True)
         computed = max(last.computed - before.computed, 0.0)
-        # Threads that have ended no longer count, so this may have become less.
+        # May decrease: the times of ended threads are not included.
         waited = max(last.waited - before.waited, 0.0)
-        # The kernel adds a time of waiting when it has ended.
+        # The kernel adds a waiting time at its end.
         runnable = sum(activity.runnable for _, activity in self._samples) / len(self._samples)
         if computed > BUSY_SHARE * (end - begin):
             return HealthFinding(

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the processes of a suite as forks of one that has imported their modules.
+"""Starts the processes of a suite as forks of a template process that has imported their modules.
 
-Each process of nodes needs a second of a processor for its imports, and memory for what it
-imported. A template process (``template_main.py``) does this once; its forks share the memory. They
-are children of this process, as if it had started them by :mod:`subprocess`.
+The imports of a process of nodes take a second of processor time, and memory. The template process
+(``template_main.py``) imports them once; its forks share the memory. They are children of this
+process, as with :mod:`subprocess`.
 
-Imports the standard library only, so that the template can start before anything else.
+Imports the standard library only, so that the template can start first.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import time
 from collections.abc import Mapping, Sequence
 
 TITLE_ROOM = 16384
-"""Bytes reserved for the command lines of forks, as ``ps`` shows them."""
+"""Bytes reserved for the command lines of forks in ``ps``."""
 
 IMPORT_TIMEOUT, FORK_TIMEOUT = 120.0, 2.0
-"""[s] Timeouts of a fork: with imports, and where its modules are expected to be there."""
+"""[s] Timeouts of a fork: with imports, and with modules that are already imported."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
@@ -35,7 +35,7 @@ class ForkedProcess:
     """A child process that was forked by the template; as ``subprocess.Popen``."""
 
     def __init__(self, pid: int) -> None:
-        """Begin for the id of a child of this process."""
+        """Wrap the id of a child of this process."""
         self.pid = pid
         self.returncode: int | None = None
 
@@ -73,7 +73,7 @@ class ProcessTemplate:
     """The template process; it is killed when the context is left, its forks are not."""
 
     def __init__(self) -> None:
-        """Start it; imports that all nodes share begin at once."""
+        """Start it; the imports common to all nodes begin at once."""
         self._connection, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Forks, whose parent (an intermediate process) ends at once, become children of this one.
         _adopt_orphans(True)
@@ -96,7 +96,7 @@ class ProcessTemplate:
 
     @property
     def pid(self) -> int:
-        """Process id of the template; 0 once it was given up."""
+        """Process id of the template; 0 after it was abandoned."""
         return 0 if self._process is None else self._process.pid
 
     def fork(
@@ -110,9 +110,9 @@ class ProcessTemplate:
 
         Args:
             command: its command line.
-            environment: all of its variables.
+            environment: its complete environment.
             pipes: file descriptors that it inherits, by the variable that contains their numbers.
-            timeout: of the fork [s]; the template is given up after it.
+            timeout: of the fork [s]; when it expires the template is abandoned.
 
         Returns:
             The process; None if it must be started without the template: its command is not of the
@@ -127,7 +127,7 @@ class ProcessTemplate:
             socket.send_fds(self._connection, [message], [reader, *pipes.values()])
             pid = self._reply(timeout)
             if pid:
-                os.write(writer, b"1")  # A fork without this one's consent ends.
+                os.write(writer, b"1")  # A fork without this acknowledgement exits.
                 return ForkedProcess(pid)
         except OSError:
             pass
@@ -157,7 +157,7 @@ def reap_orphans(own: Sequence[int]) -> None:
     """Reap one ended process that became a child of this one when its parent ended.
 
     Args:
-        own: children whose exit codes are read elsewhere.
+        own: children whose exit codes are read by others.
     """
     with contextlib.suppress(ChildProcessError):
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -166,7 +166,7 @@ def reap_orphans(own: Sequence[int]) -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel send SIGTERM to this process when its parent ends, however it ends."""
+    """Have the kernel send SIGTERM to this process when its parent ends for any reason."""
     with contextlib.suppress(OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the processes of the suite, reads what they report, and stops them."""
+"""Starts the processes of the suite, reads their reports, and stops them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from motion_nodes.ros.supervision.records import CONTROL_VARIABLE, Record, read_
 from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 
 STOP_GRACE = 6.0
-"""[s] A process that has not ended this long after SIGINT is killed."""
+"""[s] Timeout after SIGINT, after which a process is killed."""
 
 STACKS_SIGNAL, STACKS_TIME = signal.SIGUSR1, 0.1
-"""Signal at which nodes print their stacks (ros/run.py), and how long that takes [s]."""
+"""Signal on which nodes print their stacks (ros/run.py), and the time for it [s]."""
 
 KILL_GRACE = 1.0
-"""[s] A killed process that has not ended by then is blocked in the kernel."""
+"""[s] Timeout after SIGKILL; a process that has not ended by then is blocked in the kernel."""
 
 Report = News | Record
 Process = subprocess.Popen[bytes] | ForkedProcess
@@ -42,19 +42,19 @@ Process = subprocess.Popen[bytes] | ForkedProcess
 class _Running:
     process: Process
     control: int
-    """File descriptor on which the process receives."""
+    """File descriptor on which the process receives messages."""
 
 
 def how_it_ended(code: int) -> str:
-    """Return an exit code of :mod:`subprocess` in words."""
+    """Return an exit code of :mod:`subprocess` as text."""
     return f"ended with signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 class ProcessGroup:
-    """Processes that belong together; leaving the context stops all of them.
+    """Group of processes; leaving the context stops all of them.
 
-    Each has two pipes: one that all share, on which nodes report to this process, and one of its
-    own, on which it receives (:mod:`motion_nodes.ros.supervision.records`).
+    Each has two pipes: a shared one, on which nodes report to this process, and its own, on which
+    it receives messages (:mod:`motion_nodes.ros.supervision.records`).
     """
 
     def __init__(
@@ -68,24 +68,24 @@ class ProcessGroup:
         template: ProcessTemplate | None = None,
         drivers: Collection[str] = (),
     ) -> None:
-        """Prepare; nothing runs before the context is entered.
+        """Create the group; processes start when the context is entered.
 
         Args:
             commands: a name for each process, and its command line.
             say: prints one line.
             environment: of the processes; None: that of this process.
-            on_report: called by :meth:`watch` with the name of a process and what it reports.
+            on_report: called by :meth:`watch` with the name of a process and its report.
             on_end: called by :meth:`watch` with the name and the exit code of a process that ended
-                by itself; None: print it and note it in :attr:`failed`.
+                by itself; None: print it and add it to :attr:`failed`.
             template: forks the processes; None: each is started by its command line.
-            drivers: names of the processes that are asked to stop once the others have, so that
+            drivers: names of the processes that are stopped after all others, so that
                 controllers can brake the robots.
         """
         self._drivers = frozenset(drivers)
         self._commands = dict(commands)
         self._say = say
         self._environment = dict(os.environ if environment is None else environment)
-        # A viewer that is restarted keeps the address of its page.
+        # A restarted viewer keeps the address of its page.
         self._environment.setdefault(TOKEN_VARIABLE, page_token())
         self._template, self._fork_timeout = template, IMPORT_TIMEOUT
         self._on_report = on_report
@@ -95,7 +95,7 @@ class ProcessGroup:
         self._names: dict[int, str] = {}
         self._running: dict[str, _Running] = {}
         self.failed: dict[str, int] = {}
-        """Exit code by name, of processes that ended by themselves and do not run again."""
+        """Exit code by name, of processes that ended by themselves and were not restarted."""
 
     def __enter__(self) -> ProcessGroup:
         """Start all processes."""
@@ -116,7 +116,7 @@ class ProcessGroup:
 
     @property
     def alive(self) -> tuple[str, ...]:
-        """Names of the processes that run."""
+        """Names of the running processes."""
         return tuple(n for n, r in self._running.items() if r.process.poll() is None)
 
     def pid(self, name: str) -> int:
@@ -124,7 +124,7 @@ class ProcessGroup:
         return self._running[name].process.pid
 
     def runs(self, name: str) -> bool:
-        """Return whether a process was started and its end was not noted."""
+        """Return whether a process was started and has not been seen to end."""
         return name in self._running
 
     def add(self, name: str, command: list[str]) -> None:
@@ -133,7 +133,7 @@ class ProcessGroup:
         self.start(name)
 
     def start(self, name: str, environment: Mapping[str, str] | None = None) -> None:
-        """Start a process that does not run.
+        """Start a process that is not running.
 
         Args:
             name: of the process.
@@ -169,14 +169,14 @@ class ProcessGroup:
         )
 
     def send(self, name: str, content: Mapping[str, Any]) -> None:
-        """Send a line of JSON to a process; one that does not read it does not block this one."""
+        """Send a line of JSON to a process; never blocks, even if the process does not read."""
         running = self._running.get(name)
         if running is not None:
             with contextlib.suppress(OSError):
                 os.write(running.control, json.dumps(content).encode() + b"\n")
 
     def watch(self) -> bool:
-        """Read what was reported and note which processes ended; False when none runs."""
+        """Process reports and ended processes; return False if none is running."""
         codes = {name: running.process.poll() for name, running in self._running.items()}
         # After the poll, so that the last report of a process comes before its end.
         self._read_reports()
@@ -189,12 +189,12 @@ class ProcessGroup:
         return bool(self._running)
 
     def print_stacks(self, name: str) -> None:
-        """Have a process print the Python stacks of its threads to stderr, for bug reports."""
+        """Make a process print the Python stacks of its threads to stderr, for bug reports."""
         _signal(self._running[name].process, STACKS_SIGNAL)
         time.sleep(STACKS_TIME)
 
     def kill(self, name: str) -> bool:
-        """Kill a process; False where the kernel does not let it end.
+        """Kill a process; return False if it is blocked in the kernel.
 
         Its end is not reported to ``on_end``.
         """
@@ -208,7 +208,7 @@ class ProcessGroup:
         return True
 
     def stop(self) -> None:
-        """Ask all to stop, drivers last, wait for them, and kill what does not."""
+        """Stop all processes, drivers last; after a timeout kill those that remain."""
         self._stop(self._running.keys() - self._drivers)
         self._stop(self._running.keys() & self._drivers)
 

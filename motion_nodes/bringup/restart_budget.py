@@ -11,21 +11,21 @@ from motion_nodes.errors import InvalidConfig
 
 @dataclass(frozen=True)
 class RestartLimits:
-    """How often a process is restarted.
+    """Limits of the restarts of a process.
 
     Raises:
-        InvalidConfig: for a negative count, a window that is not above 0, or no delay.
+        InvalidConfig: a negative count, a window that is not above 0, or no delay.
     """
 
     burst: int = 3
     """Max restarts within the window; 0: none."""
     window: float = 60.0
-    """Restarts longer ago than this do not count [s]."""
+    """Length of the window; earlier restarts are ignored [s]."""
     delays: tuple[float, ...] = (0.2, 1.0, 2.0)
-    """Delay before the first, second, ... of these restarts; the last holds for all others [s]."""
+    """Delay before the first, second, ... of these restarts; the last for all further ones [s]."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         if self.burst < 0:
             raise InvalidConfig(f"burst is {self.burst}; it must be 0 or more", field="burst")
         if not 0.0 < self.window < float("inf"):
@@ -37,14 +37,14 @@ class RestartLimits:
 
 
 class RestartBudget:
-    """The restarts of one process."""
+    """Counts the restarts of one process."""
 
     def __init__(self, limits: RestartLimits) -> None:
-        """Begin without restarts."""
+        """Create without restarts."""
         self.limits = limits
         self._times: deque[float] = deque()
         self.total = 0
-        """Restarts since the beginning."""
+        """Total number of restarts."""
 
     def used(self, now: float) -> int:
         """Return the restarts within the window before ``now`` [s]."""
@@ -53,13 +53,13 @@ class RestartBudget:
         return len(self._times)
 
     def take(self, now: float) -> float | None:
-        """Take one restart.
+        """Consume one restart of the budget.
 
         Args:
             now: time [s].
 
         Returns:
-            The delay before it [s]; None where the budget of the window is used up.
+            The delay before it [s]; None if the budget of the window is exhausted.
         """
         used = self.used(now)
         if used >= self.limits.burst:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RViz's configuration files, fitted to robots: their namespaces, frames and controllers.
+"""Adapts RViz configuration files to robots: namespaces, frames and controllers.
 
-The files are whole by themselves, for a robot without a namespace. Names of properties and classes:
+The files are complete configurations for a robot without a namespace. Properties and classes:
 RViz's display classes (rviz_default_plugins), MoveIt's (moveit_ros_visualization).
 """
 
@@ -19,9 +19,9 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import BASE_CONTROLLERS, under
 
 WORLD = "world"
-"""The fixed frame where several robots are shown."""
+"""Fixed frame for several robots."""
 SHARED = ("rviz_default_plugins/Grid", "rviz_default_plugins/TF")
-"""Displays of which one is enough for all robots."""
+"""Classes of displays that are shared by all robots."""
 
 
 def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]
 
     Raises:
         InvalidDescription: the file is not a configuration of RViz.
-        RobotNotFound: for a robot that there is not.
+        RobotNotFound: an unknown robot.
     """
     robots = [(place, load_description(place.robot)) for place in placements]
     fitted = [_fitted(robot, place.namespace, _file(robot, folder)) for place, robot in robots]
@@ -66,27 +66,25 @@ def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
 
     Args:
         place: the robot and its namespace.
-        group: a group or alias to begin with; empty: the first that is a chain.
+        group: initially selected group or alias; empty: the first that is a chain.
         folder: where ``motion_planning.rviz`` is.
 
     Raises:
-        InvalidConfig: the robot has no group to plan for, or not this one.
+        InvalidConfig: the robot has no chain, or the group is none.
         UnknownGroup: there is no such group.
     """
     robot = load_description(place.robot)
     chains = planned_groups(robot)
     if not chains:
-        raise InvalidConfig(
-            f"robot '{robot.name}' has no arm to plan for; view.launch.py shows it", field="robot"
-        )
+        raise InvalidConfig(f"robot '{robot.name}' has no arm; use view.launch.py", field="robot")
     name = robot.group(group).name if group else ""
     if name and name not in chains:
         raise InvalidConfig(
-            f"group '{group}' is not a chain; there are {', '.join(chains)}", field="group"
+            f"group '{group}' is not a chain; chains: {', '.join(chains)}", field="group"
         )
     config = _fitted(robot, place.namespace, folder / "motion_planning.rviz")
     manager = config["Visualization Manager"]
-    # The model of the panel knows nothing of prefixes.
+    # The robot model of the panel does not support frame prefixes.
     manager["Global Options"]["Fixed Frame"] = robot.tree.root
     for display in manager["Displays"]:
         if "Planning Request" in display:
@@ -101,13 +99,13 @@ def planned_groups(robot: Robot) -> list[str]:
 
 
 def fixed_frame(robots: Iterable[tuple[Placement, Robot]]) -> str:
-    """Return the frame in which robots are shown: that of the only one, else the world."""
+    """Return the fixed frame: that of a single robot, else the world."""
     frames = [root_frame(place, robot) for place, robot in robots]
     return frames[0] if len(frames) == 1 else WORLD
 
 
 def root_frame(place: Placement, robot: Robot) -> str:
-    """Return the frame of /tf that a robot hangs on."""
+    """Return the frame of /tf to which a robot is attached."""
     frame = robot.base_frame if robot.base is None else robot.description.frames.odom
     return under(place.namespace, frame)
 

@@ -25,20 +25,20 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import under
 
 _SIM_TIME = Argument(
-    "use_sim_time", "true", "Take time from /clock: true with a simulation.", YES_NO
+    "use_sim_time", "true", "Use /clock as time source: true with a simulation.", YES_NO
 )
-_CONFIG = Argument("rviz_config", "", "Your own configuration of RViz, taken as it is.")
+_CONFIG = Argument("rviz_config", "", "RViz configuration file, used unchanged.")
 
 VIEW_ARGUMENTS = (
-    Argument("robot", "franka", "Robots that run, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
+    Argument("robot", "franka", "Running robots, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
     _SIM_TIME,
     _CONFIG,
 )
 PANEL_ARGUMENTS = (
-    Argument("robot", "franka", "The arm that runs: [NAMESPACE:=]ROBOT."),
-    Argument("group", "", "Group of the panel at the start; empty: the first."),
+    Argument("robot", "franka", "Running arm: [NAMESPACE:=]ROBOT."),
+    Argument("group", "", "Initially selected group; empty: the first."),
     Argument("ik_plugin", "kdl_kinematics_plugin/KDLKinematicsPlugin",
-             "Inverse kinematics of the panel's marker, which are RViz's own."),
+             "Kinematics plugin of the panel's interactive marker, executed by RViz."),
     _SIM_TIME,
     _CONFIG,
 )  # fmt: skip
@@ -65,11 +65,11 @@ def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
 
     Args:
         values: texts of VIEW_ARGUMENTS.
-        folder: where our configurations of RViz are.
+        folder: folder of the shipped RViz configurations.
 
     Raises:
-        InvalidConfig: for an argument or word that is not known, or a file that there is not.
-        RobotNotFound: for a robot that there is not.
+        InvalidConfig: an unknown argument or value, or a missing file.
+        RobotNotFound: an unknown robot.
     """
     text = checked(values, VIEW_ARGUMENTS)
     placements = parse_placements(text["robot"].split(";"))
@@ -85,17 +85,17 @@ def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
 
     Args:
         values: texts of PANEL_ARGUMENTS.
-        folder: where our configurations of RViz are.
+        folder: folder of the shipped RViz configurations.
 
     Raises:
-        InvalidConfig: for an argument that is not known, several robots, or one that has no arm.
-        RobotNotFound: for a robot that there is not.
+        InvalidConfig: an unknown argument, several robots, or one without an arm.
+        RobotNotFound: an unknown robot.
     """
     text = checked(values, PANEL_ARGUMENTS)
     placements = parse_placements(text["robot"].split(";"))
     if len(placements) > 1:
         raise InvalidConfig(
-            f"a panel is for one arm, and {len(placements)} robots are named", field="robot"
+            f"a panel is for one arm; {len(placements)} robots were given", field="robot"
         )
     place = placements[0]
     robot = load_description(place.robot)
@@ -109,7 +109,7 @@ def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
         )
     ]
     if place.namespace:
-        # The panel's model has no prefix; its root is where the robot's is.
+        # The panel's model has no frame prefix; its root coincides with the robot's.
         root = robot.tree.root
         tools.append(_transform(Placement(place.robot), under(place.namespace, root), root))
     return tools
@@ -124,7 +124,7 @@ def _own(text: Mapping[str, str]) -> str:
 
 
 def _written(config: Mapping[str, Any]) -> str:
-    """Write a configuration to a file of its own and return its path."""
+    """Write a configuration to a temporary file and return its path."""
     with tempfile.NamedTemporaryFile(
         "w", prefix="motion_nodes_", suffix=".rviz", delete=False, encoding="utf-8"
     ) as file:

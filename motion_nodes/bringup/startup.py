@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows a suite from its start until every node is ready, and prints the progress."""
+"""Monitors the startup of a suite until every node is ready, and prints the progress."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from collections.abc import Callable, Iterable
 from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 REMIND = (10.0, 60.0)
-"""[s] Nodes that are not ready by then are named; period of further reminders."""
+"""[s] Time after which nodes that are not ready are listed, and period of repetition."""
 
 
 class Startup:
-    """Which nodes are ready, which are not, and why.
+    """Startup state of the nodes: ready or not, with the reason.
 
-    A node that is not configured by itself (``autostart: false``) counts as up once it can be
-    configured.
+    Without autostart a node counts as up once it can be configured.
     """
 
     def __init__(
@@ -25,12 +24,12 @@ class Startup:
         say: Callable[[str], None],
         then: Callable[[], str] = lambda: "",
     ) -> None:
-        """Begin to wait.
+        """Start the monitoring.
 
         Args:
             nodes: full names.
             say: prints one line.
-            then: returns the next step for the user.
+            then: returns the next step for the user, as text.
         """
         self._states: dict[str, News | None] = {name: None for name in nodes}
         self._say = say
@@ -38,7 +37,7 @@ class Startup:
         self._began = time.monotonic()
         self._remind_at = self._began + REMIND[0]
         self.complete = False
-        """True once all were up."""
+        """Whether all nodes have been up."""
 
     @property
     def seconds(self) -> float:
@@ -47,7 +46,7 @@ class Startup:
 
     @property
     def missing(self) -> dict[str, str]:
-        """Names of the nodes that are not up, each with the reason as far as it is known."""
+        """Names of the nodes that are not up, each with the reason if known."""
         return {
             name: _why(news)
             for name, news in self._states.items()
@@ -60,14 +59,14 @@ class Startup:
         return all(news is not None and news.state != FAILED for news in known)
 
     def report(self, news: News, process: Iterable[str] = ()) -> None:
-        """Note what a node reports.
+        """Process the report of a node.
 
         Args:
             news: its state.
-            process: full names of the nodes of its process.
+            process: full names of all nodes of its process.
         """
         if news.state == FAILED:
-            # All nodes of a process end with the one that cannot start.
+            # If one node cannot start, all nodes of its process end.
             for name in process:
                 self._states[name] = News(FAILED, name)
             where = news.node or next(iter(process), "a process")
@@ -89,7 +88,7 @@ class Startup:
             self._say(self._summary())
 
     def remind(self) -> None:
-        """Name the nodes that are not up, when it is time to."""
+        """Print the nodes that are not up, if due."""
         if self.complete or time.monotonic() < self._remind_at:
             return
         self._remind_at = time.monotonic() + REMIND[1]

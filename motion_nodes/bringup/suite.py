@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from motion_nodes.model.placement import Placement
 
 PERIOD, PERIOD_STARTING = 0.2, 0.02
-"""[s] Between two looks at the processes, once all nodes are ready and before."""
+"""[s] Period of the supervision, after all nodes are ready and before."""
 
 
 def say(text: str) -> None:
@@ -40,20 +40,20 @@ def run_suite(
     respawn: bool,
     template: ProcessTemplate | None = None,
 ) -> int:
-    """Run the suite until a signal comes or no process runs any more.
+    """Run the suite until a signal is received or no process is running.
 
     Args:
-        configure: returns what to run; called in another process (:func:`forked_call`), since
+        configure: returns the nodes; called in another process (:func:`forked_call`), because
             robots and their libraries are only needed to compose the suite.
         composed: whether nodes share a process.
         respawn: whether lost processes are replaced.
         template: forks the processes; None: each is started by its command line.
 
     Returns:
-        The exit code: 1 where a process failed and was not replaced.
+        The exit code: 1 if a process failed and was not replaced.
 
     Raises:
-        MotionError: it cannot be run.
+        MotionError: the suite cannot be started.
     """
     specs, next_steps = forked_call(lambda: _composition(configure()))
     names = [spec.full_name for spec in specs]
@@ -77,13 +77,13 @@ def run_suite(
             startup.remind()
             missing = _did_not_come_up(supervisor, startup, respawn=respawn)
             if missing:
-                say(f"stopping all, for these did not come up: {', '.join(missing)}")
+                say(f"stopping all nodes; failed to start: {', '.join(missing)}")
                 break
         return 1 if any(supervisor.failed.values()) else 0
 
 
 def _composition(config: BringupConfig) -> tuple[list[NodeSpec], str]:
-    """Return the nodes of a suite, and a command to try once it is up."""
+    """Return the nodes of a suite, and a command to try when it is ready."""
     from motion_nodes.bringup.compose import nodes_for
     from motion_nodes.bringup.libraries import check_libraries
 
@@ -92,9 +92,9 @@ def _composition(config: BringupConfig) -> tuple[list[NodeSpec], str]:
 
 
 def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool) -> list[str]:
-    """Return the nodes of processes that ended while they started: the rest is of no use then.
+    """Return the nodes of processes that ended during startup, which stops the suite.
 
-    Where processes are replaced, only a node that reports an error of its configuration counts.
+    If processes are replaced, only nodes that report a configuration error.
     """
     lost = supervisor.failed_to_start if respawn else list(supervisor.failed)
     return [
@@ -106,7 +106,7 @@ def _did_not_come_up(supervisor: Supervisor, startup: Startup, *, respawn: bool)
 
 
 def _next_steps(config: BringupConfig) -> str:
-    """Return a command for a suite that is up."""
+    """Return a command to try with a running suite."""
     moves = [move for place in config.within_namespace if (move := _a_move(config, place))]
     return f"In a second terminal: {moves[0]}" if moves else ""
 
@@ -129,7 +129,7 @@ def _a_move(config: BringupConfig, place: Placement) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the suite that arguments of the launch file describe; return the exit code."""
+    """Run the suite of some launch arguments; return the exit code."""
     try:
         values = dict(pair(argument) for argument in arguments)
         composed = values.get("use_composition", "true") == "true"
@@ -153,7 +153,7 @@ def pair(argument: str) -> tuple[str, str]:
     """Return name and value of a launch argument.
 
     Raises:
-        InvalidConfig: it is not of the form NAME:=VALUE.
+        InvalidConfig: not of the form NAME:=VALUE.
     """
     name, sign, value = argument.partition(":=")
     if not sign:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Supervises the processes of a suite: detects dead and wedged ones, holds the robots, restarts.
 
-What counts as wedged is decided by :mod:`motion_nodes.bringup.process_health`, how often a process
-is restarted by :mod:`motion_nodes.bringup.restart_budget`. The supervisor does not load ROS: over
-DDS its probe pings (motion_nodes/nodes/clients/dds_probe.py), a process of its own.
+Faults are classified by :mod:`motion_nodes.bringup.process_health`, restarts are limited by
+:mod:`motion_nodes.bringup.restart_budget`. The supervisor does not load ROS: a separate probe
+process (motion_nodes/nodes/clients/dds_probe.py) pings over DDS.
 """
 
 from __future__ import annotations
@@ -44,42 +44,42 @@ PROBE = "supervisor_probe"
 """Name of the process that pings over DDS."""
 PROBE_COMMAND = [sys.executable, "-m", "motion_nodes.nodes.clients.dds_probe"]
 PROBE_AFTER = 10.0
-"""[s] The probe is started when all nodes are ready, or after this time."""
+"""[s] Max delay of the start of the probe, which waits until all nodes are ready."""
 LONGEST_STEP = 0.5
-"""[s] A delay of the supervisor itself beyond this does not count as silence of the processes."""
+"""[s] Max time between two cycles that counts as silence of processes; the rest is own delay."""
 REPORT_PERIOD = 1.0
-"""[s] Between two reports on /diagnostics."""
+"""[s] Period of reports on /diagnostics."""
 
 
 class Watched:
     """State of one supervised process."""
 
     def __init__(self, nodes: Sequence[NodeSpec], budget: RestartLimits) -> None:
-        """Begin for a process of these nodes."""
+        """Create for a process with these nodes."""
         self.nodes = tuple(nodes)
         self.budget = RestartBudget(budget)
         self.health: ProcessHealth | None = None
-        """None while the process does not run."""
+        """Observations of the process; None while it is not running."""
         self.finding: HealthFinding | None = None
-        """Condition that was reported last."""
+        """Fault that was reported last."""
         self.delay = 0.0
-        """Of the newest echo over DDS [s]."""
+        """Round-trip time of the newest echo over DDS [s]."""
         self.due: float | None = None
-        """When it is started again [s]."""
+        """Time of the next restart [s]."""
         self.lost_at = 0.0
-        """When it was found lost [s]."""
+        """Time at which its loss was detected [s]."""
         self.last = ""
-        """Why it was replaced last."""
+        """Reason of the last replacement."""
         self.unready: set[str] = set()
         """Nodes of a replaced process that are not ready yet."""
         self.failed_start = False
         """Whether a node reported that it cannot start."""
         self.down = ""
-        """Why it is not started again."""
+        """Why it is not restarted; empty if it is."""
 
 
 class Supervisor:
-    """Watches a group of processes; :meth:`watch` is called some times a second."""
+    """Supervises a group of processes; call :meth:`watch` several times a second."""
 
     def __init__(
         self,
@@ -95,16 +95,16 @@ class Supervisor:
         clock: Callable[[], float] = time.monotonic,
         template: ProcessTemplate | None = None,
     ) -> None:
-        """Prepare; the processes start when the context of :attr:`group` is entered.
+        """Create the supervisor; processes start when the context of :attr:`group` is entered.
 
         Args:
             processes: the nodes of each process by its name.
             commands: their command lines.
             say: prints one line.
             respawn: replace processes; False: only report.
-            on_report: called with the name of a process and what a node of it reports.
+            on_report: called with the name of a process and the report of one of its nodes.
             health: timeouts.
-            budget: how often a process is replaced.
+            budget: limits of restarts.
             activity: returns the process accounting of a process id.
             clock: returns the time [s].
             template: forks the processes.
@@ -134,7 +134,7 @@ class Supervisor:
 
     @property
     def failed(self) -> dict[str, int]:
-        """Exit code by name, of processes that do not run and are not started again."""
+        """Exit code by name, of processes that ended and are not restarted."""
         return self.group.failed
 
     @property
@@ -147,13 +147,13 @@ class Supervisor:
         return [spec.full_name for spec in self._watched[name].nodes]
 
     def watch(self, *, settled: bool) -> bool:
-        """Look once after all processes.
+        """Run one cycle of the supervision.
 
         Args:
-            settled: whether all nodes came up, so that starting the probe delays nothing.
+            settled: whether all nodes are up, so that the start of the probe delays none.
 
         Returns:
-            Whether a process runs or is going to.
+            Whether a process is running or will be restarted.
         """
         wall = self._clock()
         self._now, self._last = self._now + min(wall - self._last, LONGEST_STEP), wall
@@ -170,7 +170,7 @@ class Supervisor:
             self._report()
         return any(w.health is not None or w.due is not None for w in self._watched.values())
 
-    # ---- what comes in
+    # ---- reports of processes
 
     def _take(self, name: str, report: Report) -> None:
         watched = self._everyone()[name]
@@ -209,7 +209,7 @@ class Supervisor:
     def _ended(self, name: str, code: int) -> None:
         watched = self._everyone()[name]
         if watched.failed_start and not watched.budget.total:
-            # A wrong configuration: the next start would end in the same way.
+            # Configuration error: a restart would fail again.
             self._say(f"{name} {how_it_ended(code)}")
             watched.health = None
             self.group.failed[name] = code
@@ -217,7 +217,7 @@ class Supervisor:
         watched.failed_start = False
         self._lost(name, how_it_ended(code), code)
 
-    # ---- what follows
+    # ---- reactions
 
     def _judge(self, name: str) -> None:
         watched = self._everyone()[name]
@@ -225,7 +225,7 @@ class Supervisor:
             return
         finding = watched.health.finding(self._activity_of(name), self._now)
         if finding is not None and finding.condition is Condition.UNREACHABLE and self._all_silent:
-            # The same cause for all, such as the network: other processes would not be better off.
+            # A common cause, such as the network: replacing processes would not help.
             finding = replace(finding, replace=len(self._watched) == 1)
         before, watched.finding = watched.finding, finding
         if finding is None:
@@ -236,14 +236,14 @@ class Supervisor:
             self._replace(name, finding)
         elif before is None:
             self._say(f"{name}: {finding.condition.value}, {finding.text}{self._outlook(finding)}")
-            # It holds, too, once it continues.
+            # The process itself holds its robots when it continues.
             self._hold(name, f"{name} is {finding.condition.value}", itself=True)
 
     def _outlook(self, finding: HealthFinding) -> str:
         if not self._respawn:
-            return "; it is not replaced, for respawn is off"
+            return "; not replaced: respawn is off"
         if finding.condition is Condition.UNREACHABLE and self._all_silent:
-            return "; as all others, so it is not replaced: check the network"
+            return ", like all others; not replaced: check the network"
         return f"; replaced after {self._limits.overload:g} s"
 
     def _replace(self, name: str, finding: HealthFinding) -> None:
@@ -257,7 +257,7 @@ class Supervisor:
         self._lost(name, f"{why}; killed", -9)
 
     def _lost(self, name: str, why: str, code: int) -> None:
-        """Hold the robots, and plan the restart of a process that does not run any more."""
+        """Hold the robots, and schedule the restart of a process that has ended."""
         watched = self._everyone()[name]
         watched.health, watched.finding, watched.last = None, None, why
         watched.lost_at = self._now
@@ -287,7 +287,7 @@ class Supervisor:
             self._say(f"{name} {why}")
 
     def _hold(self, name: str, why: str, *, itself: bool = False) -> None:
-        """Have the nodes of the same robots in other processes bring these to rest."""
+        """Make nodes of the same robots in other processes stop these robots."""
         lost = [spec for spec in self._everyone()[name].nodes if spec.moves_robots]
         everywhere = any(spec.is_simulation for spec in lost)
         places = {spec.namespace for spec in lost}
@@ -352,12 +352,12 @@ class Supervisor:
         return lambda: self._activity(self.group.pid(name))
 
     def _send_targets(self) -> None:
-        # A process that starts has no endpoints to answer with before its first heartbeat.
+        # Before its first heartbeat a process has no DDS endpoints.
         watched = self._watched.items()
         running = [n for n, w in watched if w.health is not None and w.health.responded]
         self.group.send(PROBE, {"targets": {str(self.group.pid(n)): n for n in running}})
 
-    # ---- reports
+    # ---- diagnostics
 
     def _report(self) -> None:
         if self._probe.health is None:

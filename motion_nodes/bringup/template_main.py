@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The template process of a suite: imports modules of nodes once, and forks the suite's processes.
 
-Its protocol and purpose are described in ``process_template.py``. For each request the modules that
-the process needs are imported here first, so that later forks and restarts have them, too. The
-imported modules start no threads, open no connections and read no variables of a single process.
+Its protocol and purpose are described in ``process_template.py``. The modules of a requested
+process are imported here first, for later forks and restarts. Imported modules must not start
+threads, open connections or read process-specific environment variables.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ LATER = {
         "motion_nodes.scene.dae_file",
     ),
 }
-"""Modules that a module imports when it is first used: shared, if imported here."""
+"""Modules that a module imports on first use; imported here to be shared."""
 REQUEST_ROOM = 1 << 18
 _ARG_START, _ARG_END = 47, 48  # fields of /proc/PID/stat, from 0
 
 
 class ProcessTitle:
-    """The command line of this process as other processes see it."""
+    """Command line of this process as visible to other processes."""
 
     def __init__(self) -> None:
-        """Find the memory of the command line that this process was started with."""
+        """Locate the memory of this process's command line."""
         text = Path("/proc/self/stat").read_text()
         fields = ["", "", *text[text.rindex(")") + 2 :].split()]
         self._begin = int(fields[_ARG_START])
         self._room = int(fields[_ARG_END]) - self._begin
 
     def set(self, words: Sequence[str]) -> None:
-        """Replace the command line; it is cut to the room that there is."""
+        """Replace the command line, truncated to the available size."""
         text = "\0".join(words).encode()[: self._room - 1]
         ctypes.memmove(self._begin, text.ljust(self._room, b"\0"), self._room)
 
 
 def modules_of(command: Sequence[str]) -> list[str]:
-    """Return the modules that a process of nodes imports; of others they are not known.
+    """Return the modules imported by a process of nodes; empty for other processes.
 
     Args:
         command: ``python -m MODULE ARGUMENTS``.
@@ -71,13 +71,13 @@ def modules_of(command: Sequence[str]) -> list[str]:
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import modules; what fails is left to the process that needs it, which reports it."""
+    """Import modules; errors are left to the processes that need them, which report them."""
     before = len(sys.modules)
     for name in names:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     if len(sys.modules) == before:
-        return  # at restarts, which must not wait
+        return  # restarts must not be delayed
     for name in [late for known, lates in LATER.items() if known in sys.modules for late in lates]:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -88,7 +88,7 @@ def import_modules(names: Sequence[str]) -> None:
             importlib.import_module(f"{package}.{package}_s__rosidl_typesupport_c")
     numba: Any = sys.modules.get("numba.core.registry")
     if numba is not None:
-        # What Numba loads before the first kernel: half a second of a processor, 18 MB.
+        # Initialization of Numba for the first kernel: 0.5 s of processor time, 18 MB.
         with contextlib.suppress(Exception):
             numba.cpu_target.target_context.refresh()
     gc.collect()
@@ -136,7 +136,7 @@ def fork_for(parent: int) -> int:
 def become(
     command: Sequence[str], environment: Mapping[str, str], pipes: Mapping[str, int]
 ) -> None:
-    """Turn a fork into the process of a command line, and run it."""
+    """Run a command line in a fork."""
     os.environ.clear()
     os.environ.update(environment)
     os.environ.update({name: str(number) for name, number in pipes.items()})

@@ -64,7 +64,7 @@ def bench(
 
 
 def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[[int], bool]]:
-    """Return the benchmarks by name: each runs its k-th task and returns whether it succeeded."""
+    """Return the benchmarks by name: each runs its k-th task and returns its success."""
     import numpy as np
 
     from motion_nodes.cli.values import checker_of

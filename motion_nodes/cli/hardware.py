@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion hardware``: drivers of real robots; and the options of ``motion up`` about them."""
+"""``motion hardware``: drivers of real robots; and their options in ``motion up``."""
 
 from __future__ import annotations
 

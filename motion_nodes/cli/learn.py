@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from motion_nodes.learning.trainer import Evaluation, TrainingProgress
 
 _EVALUATION_SEED, _SELECTION_SEED = 1_000_003, 2_000_003
-"""Seeds of evaluations, at the end and in between: their initial states are those of no training
-run with a small seed."""
+"""Seeds of evaluations, final and intermediate: large, so that initial states differ from those of
+training runs with small seeds."""
 _SELECTION_EPISODES = 40
 """Episodes of an evaluation that selects the best policy of a run."""
 
@@ -40,7 +40,7 @@ def learn(
     envs: Annotated[
         int | None, typer.Option(help="Number of environments; default: that of the task.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Threads that simulate.")] = 2,
+    workers: Annotated[int, typer.Option(help="Number of simulation threads.")] = 2,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="Directory of the run; default: learned/TASK."),
@@ -142,7 +142,7 @@ def _train(
 def _page(
     task: str, directory: Path, port: int | None
 ) -> Iterator[Callable[[TrainingProgress], None]]:
-    """Serve the curve of a run, also of what was before a resume; yield what adds to it."""
+    """Serve the curve of a run, including earlier updates; yield a function to extend it."""
     if port is None:
         yield lambda _: None
         return

@@ -84,7 +84,7 @@ def _prepare(context: typer.Context) -> None:
 def setup(
     force: Annotated[bool, typer.Option(help="Compile the message packages again.")] = False,
 ) -> None:
-    """Prepare what the ROS 2 wheels lack: message packages and a ros2 command."""
+    """Install message packages and a ros2 command, which the ROS 2 wheels do not contain."""
     from motion_nodes.cli.ros_setup import setup as prepare
 
     prepare(force)

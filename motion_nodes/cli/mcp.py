@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion mcp``: lets a language model drive a robot of a running suite."""
+"""``motion mcp``: MCP server through which a language model commands a robot of a suite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def mcp(
     """Serve functions for language models over MCP, on standard input and output.
 
     For MCP clients, which start this command themselves; it needs a running suite (`motion up`,
-    with --tasks for tasks). Motions need a dry run first, and its token to be carried out.
+    with --tasks for tasks). Execution of a motion requires the token of its dry run.
     """
     import importlib.util
 

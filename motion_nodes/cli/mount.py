@@ -37,7 +37,7 @@ def mount(
 ) -> None:
     """Create the folder of a mobile manipulator: an arm mounted on a wheeled base.
 
-    Prints what a trial in simulation showed; exit code 1 if a step of it failed.
+    Prints the results of a trial in simulation. Exit code 1: a step of it failed.
     """
     from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
     from motion_nodes.sim.robot_trial import try_robot

@@ -63,7 +63,7 @@ def new(
         bool, typer.Option("--force", help="Rename an existing folder of the same name.")
     ] = False,
     ask: Annotated[
-        bool, typer.Option("--ask", help="Ask where the file leaves tips, hands or wheels open.")
+        bool, typer.Option("--ask", help="Prompt if tips, hands or wheels are ambiguous.")
     ] = False,
     trial: Annotated[
         bool, typer.Option(help="Try the robot in simulation, and plan a motion for it.")
@@ -74,7 +74,7 @@ def new(
     """Create a robot folder from a URDF, xacro or MJCF: groups, limits, spheres, drives, RMPflow.
 
     Prints which values were measured and which were estimated, as in the folder's README.md, and
-    what a trial in simulation showed; exit code 1 if a step of it failed.
+    the results of a trial in simulation. Exit code 1: a step of it failed.
     """
     from motion_nodes.robot_setup.new_robot import new_robot
     from motion_nodes.robot_setup.questions import take_guess
@@ -109,7 +109,7 @@ def new(
 
 
 def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialStep]:
-    """Try a new robot in simulation; the separation of wheels that skid is measured first."""
+    """Try a new robot in simulation; for skid-steered wheels measure their separation first."""
     from motion_nodes.model.loader import load_robot
     from motion_nodes.robot_setup.folder_files import set_wheel_separation
     from motion_nodes.sim.robot_trial import effective_separation, try_robot
@@ -119,14 +119,14 @@ def _trial(made: NewRobot, progress: Callable[[str], None]) -> Sequence[TrialSte
     if separation is not None:
         set_wheel_separation(made.directory, separation)
         robot = load_robot(made.directory)
-        text = f"wheels skid in turns: the base turns as with a separation of {separation:.3g} m"
+        text = f"effective wheel separation with skidding wheels: {separation:.3g} m"
         made.findings.add("measured", "base.wheel_separation", text)
     return try_robot(robot, progress)
 
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Context manager without warnings of the simulation: of visual meshes that it cannot show."""
+    """Context manager that suppresses warnings of the simulation about visual meshes."""
     logger = logging.getLogger("motion_nodes.sim")
     before = logger.level
     logger.setLevel(logging.ERROR)
@@ -155,7 +155,7 @@ def _ask_user(question: Question) -> str:
 
 @contextlib.contextmanager
 def _progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """Context manager of a callback that shows progress on a terminal, unless it asks."""
+    """Context manager of a progress callback on a terminal; silent with --ask."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda text: None

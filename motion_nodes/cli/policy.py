@@ -40,11 +40,11 @@ def check(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Compare what a policy expects with what a robot has; exit code 1 at an error.
+    """Check the compatibility of a policy with a robot. Exit code 1: errors found.
 
-    Reported are orders of joints, missing joints, inputs and their frames, inputs without an
-    effect, scales that look like degrees, gains and rates. A recording is played through the
-    network, and its actions are compared.
+    Checks joint order, missing joints, inputs and their frames, inputs without effect, scales in
+    degrees, gains and rates. With a recording, the actions of the network are compared with the
+    recorded ones.
     """
     from motion_nodes.cli.printing import print_json
     from motion_nodes.policies.policy_check import check_policy

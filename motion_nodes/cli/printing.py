@@ -63,7 +63,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Show progress on a terminal while the context lasts."""
+    """Context manager that shows progress on a terminal."""
     console = Console(stderr=True)
     with console.status(text) if console.is_terminal else contextlib.nullcontext():
         yield

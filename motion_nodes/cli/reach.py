@@ -23,7 +23,7 @@ def reach(
     offset: Annotated[
         float, typer.Option("--at", help="Position of the plane along the axis across it [m].")
     ] = 0.0,
-    step: Annotated[float, typer.Option(help="Distance of the points [m].")] = 0.1,
+    step: Annotated[float, typer.Option(help="Grid spacing [m].")] = 0.1,
     directions: Annotated[
         int, typer.Option(help="Number of approach directions (z axis of the tip) per point.")
     ] = 20,
@@ -31,14 +31,14 @@ def reach(
     group: GroupOption = None,
     world: WorldOption = None,
     free: Annotated[
-        bool, typer.Option("--free", help="Only collision-free configurations count.")
+        bool, typer.Option("--free", help="Only collision-free configurations.")
     ] = False,
     output: Annotated[str, typer.Option("--output", "-o", help="Output file: .svg.")] = "reach.svg",
     degrees: DegreesOption = False,
 ) -> None:
-    """Draw which approach directions an arm reaches at the points of a plane of its base.
+    """Plot the fraction of approach directions that an arm reaches in a plane of its base.
 
-    With --rpy only this orientation of the tip counts.
+    With --rpy, only this orientation of the tip.
     """
     from motion_nodes.api.joint_group import JointGroup
     from motion_nodes.api.reachability import reachability_map

@@ -18,8 +18,8 @@ def recover(
 ) -> None:
     """Move an arm slowly out of a shallow collision, or back inside its joint limits.
 
-    No penetration depth increases along the path. Exit code 1: refused or not completed; the reason
-    is printed.
+    No penetration depth increases along the path. Exit code 1: rejected or not completed; the
+    reason is printed.
     """
     import math
 
@@ -35,7 +35,7 @@ def recover(
     place = parse_placement(robot)
     known = load_robot(place.robot)
     if all(group.tip is None for group in known.groups.values()):
-        raise InvalidCommand(f"'{known.name}' has no arm that could be recovered.")
+        raise InvalidCommand(f"'{known.name}' has no arm to recover.")
     prefix = f"/{place.namespace}" if place.namespace else ""
     success, message = call(prefix, timeout, say)
     say(f"{message.rstrip('.')}.")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion ros``, and the ``ros2`` that ``motion setup`` writes where there is no real one.
+"""``motion ros``, and the ``ros2`` command that ``motion setup`` installs if there is none.
 
-Commands, options and their defaults are those of ros2cli; what is printed is not meant for parsing.
+Commands, options and defaults are those of ros2cli; the output format differs from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = {
     "service": (_CLIENTS + "service", "list, inspect and call services"),
     "topic": (_CLIENTS + "topic", "list, inspect, print and publish topics"),
 }
-"""Module of each command, imported when it is used, and what it does."""
+"""Module of each command, imported on use, and its help text."""
 
 
 def parser_of(command: str, prog: str = "ros2") -> argparse.ArgumentParser:
@@ -56,14 +56,14 @@ def run(arguments: Sequence[str], prog: str) -> int:
 
     Args:
         arguments: of the command line, without the program.
-        prog: how the user called it, for help and errors.
+        prog: name of the program, for help and errors.
     """
     command = arguments[0] if arguments else "--help"
     if command in ("-h", "--help"):
         print(usage(prog))
         return 0
     if command not in COMMANDS:
-        print(f"{prog}: '{command}' is no command here.\n{usage(prog)}", file=sys.stderr)
+        print(f"{prog}: unknown command '{command}'.\n{usage(prog)}", file=sys.stderr)
         return 2
     options = parser_of(command, prog).parse_args(list(arguments[1:]))
     try:
@@ -77,7 +77,7 @@ def run(arguments: Sequence[str], prog: str) -> int:
 
 
 def real_ros2() -> Path | None:
-    """Return a ros2 of a ROS installation that is on the PATH besides this environment's own."""
+    """Return the ros2 executable of a ROS installation on the PATH, outside this environment."""
     own = Path(sys.prefix, "bin").resolve()
     folders = os.environ.get("PATH", "").split(os.pathsep)
     others = os.pathsep.join(f for f in folders if f and Path(f).resolve() != own)
@@ -86,7 +86,7 @@ def real_ros2() -> Path | None:
 
 
 def main() -> int:
-    """Run ``ros2``: a real one where it was installed since, else this one."""
+    """Run ``ros2``: that of a ROS installation if there is one now, else this one."""
     real = real_ros2()
     if real is not None:
         os.execv(real, [str(real), *sys.argv[1:]])

@@ -16,7 +16,7 @@ from motion_nodes.nodes.clients.ros2.interface import share_folders
 
 PACKAGE = "motion_nodes"
 LAUNCH_FILES = {"bringup.launch.py": ARGUMENTS, "multi_robot.launch.py": CELL_ARGUMENTS}
-"""Launch files that need no other package, and their arguments."""
+"""Launch files without dependencies on other packages, and their arguments."""
 RVIZ_FILES = ("view.launch.py", "moveit_rviz.launch.py")
 
 
@@ -56,10 +56,10 @@ def _launch(options: argparse.Namespace) -> int:
 
 
 def _of_suite(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the arguments of the bring-up for those of the file for several robots.
+    """Return the arguments of the bring-up for those of the launch file for several robots.
 
     Raises:
-        InvalidConfig: RViz is asked for.
+        InvalidConfig: RViz is requested.
     """
     of_suite = dict(values)
     if "robots" in of_suite:
@@ -143,7 +143,7 @@ def _pkg_executables(options: argparse.Namespace) -> None:
 
 
 def add_daemon(parser: argparse.ArgumentParser) -> None:
-    """Add the verbs of ``ros2 daemon``, which change nothing."""
+    """Add the verbs of ``ros2 daemon``, which have no effect."""
     parser.add_argument("verb", choices=("start", "stop", "status"))
     parser.set_defaults(run=_daemon)
 

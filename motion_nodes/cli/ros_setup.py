@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion setup``: prepares what the ROS 2 wheels of PyPI lack; other commands do it on first use.
+"""``motion setup``: completes the ROS 2 wheels of PyPI; other commands do it on first use.
 
-These are the message packages (compiled once per kind of environment) and a ``ros2`` command.
+Installs the message packages (compiled once per kind of environment) and a ``ros2`` command.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def ensure_ros() -> None:
 
 
 def setup(force: bool) -> None:
-    """Prepare everything and report it; see :func:`ensure_ros`.
+    """Install everything and print the result; see :func:`ensure_ros`.
 
     Args:
         force: compile the message packages again.

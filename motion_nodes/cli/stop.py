@@ -11,7 +11,7 @@ Timeout = Annotated[float, typer.Option(help="Max time to wait for the nodes [s]
 
 
 def stop(timeout: Timeout = 10.0) -> None:
-    """Bring all robots to rest; they refuse commands until `motion resume`.
+    """Stop all robots; they reject commands until `motion resume`.
 
     A software stop, which depends on this computer and the network: not an emergency stop. Prints
     each robot's time to rest. Exit code 1: a robot is not confirmed to be at rest.
@@ -25,7 +25,7 @@ def stop(timeout: Timeout = 10.0) -> None:
 
 
 def resume(timeout: Timeout = 10.0) -> None:
-    """Let robots accept commands again after a stop; no motion is resumed.
+    """Accept commands again after a stop; interrupted motions are not resumed.
 
     Exit code 1: a node is still stopped.
     """

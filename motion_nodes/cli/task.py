@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion task``: give a running suite a task in words."""
+"""``motion task``: execute a task in words with a running suite."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def task(
         bool, typer.Option("--dry-run", help="Plan and check the task without executing it.")
     ] = False,
 ) -> None:
-    """Let an arm execute a task, and wait for its end (needs `motion up ROBOT --tasks`).
+    """Execute a task with an arm, and wait for its end (needs `motion up ROBOT --tasks`).
 
     English and Chinese sentences with the names of objects. Prints the plan and its steps; Ctrl-C
-    cancels. Exit code 1: refused or failed; the reason is printed.
+    cancels. Exit code 1: rejected or failed; the reason is printed.
     """
     import math
 

@@ -22,7 +22,7 @@ from motion_nodes.robot_setup.derived_robot import load_description
 _MAX_RMPS = 4
 _LEGEND = (
     "Columns: success rate and median time; max final errors; max overshoot of the tool after it\n"
-    "came near the target; root mean square of joint jerk [rad/s^3]; min distances to obstacles\n"
+    "was near the target; root mean square of joint jerk [rad/s^3]; min distances to obstacles\n"
     "and between links."
 )
 

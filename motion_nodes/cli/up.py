@@ -42,7 +42,7 @@ def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
     """Run a show with its suite; return the exit code.
 
     Args:
-        show: to run.
+        show: the show.
         headless: whether to run it once and exit.
         port: TCP port of the page.
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules common to all real robots, between a stream of references and a driver.
+"""Session between a stream of references and a driver, with rules common to all real robots.
 
-- Drives are enabled only while the references agree with the measured positions.
-- References are resampled by their stamps at the period of the bus, and limited there in position,
+- Drives are enabled only if the references agree with the measured positions.
+- References are resampled by their stamps at the period of the bus, within limits of position,
   velocity, acceleration and jerk.
-- Without references the robot is braked; it resumes when references arrive that begin at its
+- After a timeout of the references the robot brakes; it resumes with references that begin at its
   position.
-- A jump of the references, a fault or a lost link brings it to rest; it moves again only after
+- After a jump of the references, a fault or a lost link it stops until
   :meth:`DriverSession.reset`.
 """
 
@@ -45,7 +45,7 @@ class SessionState(enum.Enum):
 
     DISCONNECTED = "disconnected"
     MONITORING = "monitoring"
-    """Connected and read; the drives are off, or as they were found."""
+    """Connected and read; the state of the drives is unchanged."""
     ENABLED = "enabled"
     """The robot follows the references."""
     HOLDING = "holding"
@@ -84,7 +84,7 @@ class DriverSession:
         longest = max(MAX_PERIODS * period, driver.extrapolation)
         self._cycles = LateCycles(self.limits, period, longest, self.config.max_delay)
         self._speed, self._acceleration = np.zeros(self._n), np.zeros(self._n)
-        """Of the references in the last cycle [rad/s or m/s, per s]."""
+        """Velocities and accelerations of the references in the last cycle."""
         self._followed: tuple[int, Array] | None = None
         """Time [ns] and positions of the reference in the previous cycle."""
         self._missed = 0
@@ -92,29 +92,29 @@ class DriverSession:
         self.fault = ""
         """Why the robot is held until a reset; empty if it is not."""
         self.waiting = "not connected yet"
-        """Condition that the session waits for; empty while the robot follows the references."""
+        """Condition for motion that is not met; empty while the robot follows the references."""
         self.reading: RobotReading | None = None
-        """Newest measured state; None while there is none."""
+        """Newest measured state; None before the first."""
         self.failed_reads = 0
-        """Number of reads that failed since the start."""
+        """Number of failed reads since the start."""
         self.max_deviation = 0.0
         """Max distance of references and measured positions since the last report [rad or m]."""
 
     @property
     def reference(self) -> Array:
-        """Positions that were sent last [rad or m], shape (n,)."""
+        """Last sent positions [rad or m], shape (n,)."""
         return self._limiter.position.copy()
 
     @property
     def reference_velocity(self) -> Array:
-        """Velocities that were sent last [rad/s or m/s], shape (n,)."""
+        """Last sent velocities [rad/s or m/s], shape (n,)."""
         return self._limiter.velocity.copy()
 
     def command(self, now_ns: int, stamp_ns: int, sample: StreamSample) -> None:
         """Add a reference.
 
         Args:
-            now_ns: time of arrival [ns], on the clock of the stamps.
+            now_ns: reception time [ns], on the clock of the stamps.
             stamp_ns: its stamp [ns].
             sample: NaN where it does not command a channel; shape (n,) each.
 
@@ -123,12 +123,12 @@ class DriverSession:
         """
         named = np.isfinite(sample.position) | np.isfinite(sample.velocity)
         if np.isfinite(sample.effort[~named]).any() and "effort" not in self.driver.modes:
-            raise InvalidCommand("efforts alone are commanded, but the driver has no effort mode")
+            raise InvalidCommand("effort command without positions: the driver has no effort mode")
         by_velocity = named & ~np.isfinite(sample.position)
         if by_velocity.any() and "velocity" not in self.driver.modes:
             joint = self.driver.joint_names[int(np.argmax(by_velocity))]
             raise InvalidCommand(
-                f"{joint} is commanded by velocity alone, but the driver has no velocity mode"
+                f"velocity command without a position of {joint}: the driver has no velocity mode"
             )
         age = (now_ns - stamp_ns) * 1e-9
         if not abs(age) <= 0.5:
@@ -143,7 +143,7 @@ class DriverSession:
             self._tracks.push(stamp_ns, sample, named)
 
     def step(self, now_ns: int) -> RobotReading | None:
-        """Run one cycle at the driver's rate: read, decide, write.
+        """Run one cycle at the driver's rate: read, update the state, write.
 
         Args:
             now_ns: time on the clock of the stamps [ns].
@@ -178,10 +178,10 @@ class DriverSession:
         self._wanted = True
 
     def disable(self) -> None:
-        """Switch the drives off. An arm without brakes sinks.
+        """Disable the drives. An arm without brakes sinks.
 
         Raises:
-            DriverFault: the robot does not accept it.
+            DriverFault: the robot rejects the request.
         """
         self._wanted = False
         if self.state is not SessionState.DISCONNECTED and not self.config.dry_run:
@@ -189,31 +189,31 @@ class DriverSession:
             self.state, self.waiting = SessionState.MONITORING, "disabled"
 
     def reset(self) -> str:
-        """Acknowledge a fault; the robot is enabled again from where it stands.
+        """Acknowledge a fault; the robot is enabled again at its current position.
 
         Returns:
             The next step, as text.
 
         Raises:
-            DriverFault: the fault is still there.
+            DriverFault: the fault is still present.
         """
         if self.state is not SessionState.DISCONNECTED:
             self.driver.clear_faults()
             reading = self.driver.read()
             if reading.faults:
-                raise DriverFault(f"the fault is still there: {', '.join(reading.faults)}")
+                raise DriverFault(f"the fault is still present: {', '.join(reading.faults)}")
             self.state = SessionState.MONITORING
         self.fault, self._missed, self._tried_ns = "", 0, None
         self._wanted = self._wanted or self.config.auto_enable
         self._tracks.clear()
         self._command_ns = None
-        return "reset; the robot follows as soon as the references are where it stands"
+        return "reset; motion resumes when the references agree with the measured positions"
 
     def close(self, *, release: bool = False) -> None:
-        """Bring the robot to rest and close the connection.
+        """Stop the robot and close the connection.
 
         Args:
-            release: switch the drives off; else they hold the last position.
+            release: disable the drives; else they hold the last position.
         """
         if self.state is SessionState.DISCONNECTED:
             return
@@ -223,11 +223,11 @@ class DriverSession:
             if release and not self.config.dry_run:
                 self.driver.disable()
         except DriverFault:
-            pass  # Nothing more can be done for a robot that does not answer.
+            pass  # An unresponsive robot cannot be stopped by software.
         self.driver.close()
         self.state, self.waiting = SessionState.DISCONNECTED, "closed"
 
-    # ---- inside
+    # ---- internal
 
     def _connect(self, now_ns: int) -> bool:
         if self._tried_ns is not None and now_ns - self._tried_ns < RECONNECT_PERIOD * 1e9:
@@ -289,11 +289,11 @@ class DriverSession:
         i = int(np.argmax(apart))
         if apart[i] > self.config.enable_tolerance:
             return (
-                f"references where the robot stands: {self.driver.joint_names[i]} is at "
+                f"references at the measured positions: {self.driver.joint_names[i]} is at "
                 f"{reading.position[i]:.4f}, its reference at {sample.position[i]:.4f}"
             )
         if self.config.dry_run:
-            return "nothing: dry run, the robot is only read"
+            return "nothing: dry run, read only"
         return "" if self._wanted else "a request to enable the drives"
 
     def _fresh(self, now_ns: int) -> bool:
@@ -347,7 +347,7 @@ class DriverSession:
     ) -> str:
         """Return a description of a jump of the references, empty if there is none.
 
-        A cycle that is late is no jump: the references have moved on meanwhile.
+        In a late cycle the references advance further, which is not a jump.
         """
         longest = self.config.command_timeout
         before, elapsed = self._limiter.position, dt
@@ -360,7 +360,7 @@ class DriverSession:
         )
 
     def _beyond(self, verb: str, before: Array, after: Array, duration: float) -> str:
-        """Return the reference that is farther away than it can move within a duration [s]."""
+        """Return the reference that is farther than reachable within a duration [s], as text."""
         apart = np.abs(np.nan_to_num(after - before))
         velocity = np.where(np.isfinite(self.limits.velocity), self.limits.velocity, 0.0)
         allowed = self.config.max_jump + velocity * duration
@@ -373,7 +373,7 @@ class DriverSession:
         )
 
     def _hold(self, why: str) -> None:
-        """Bring the robot to rest until a reset; a robot that does not follow only waits."""
+        """Stop the robot until a reset; if it is not enabled, only set the waiting condition."""
         if self.state is not SessionState.ENABLED:
             self.waiting = self.waiting if self.fault else why
             return

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers by name: those of the suite, and those that other packages register.
+"""Driver registry: drivers of the suite and of other packages.
 
-Other packages add an entry point to the group ``motion_nodes.drivers``, whose value is a subclass
+Other packages register a driver by an entry point in the group ``motion_nodes.drivers``: a subclass
 of :class:`~motion_nodes.hardware.robot_driver.RobotDriver` (docs/extending.md).
 """
 
@@ -32,7 +32,7 @@ def available_drivers() -> tuple[str, ...]:
 
 
 def driver_name(robot: Robot) -> str | None:
-    """Return the driver that a robot's robot.yaml names, None if it names none."""
+    """Return the driver name in a robot's robot.yaml, None if there is none."""
     hardware = robot.description.hardware
     return None if hardware is None else hardware.driver
 
@@ -49,7 +49,7 @@ def make_driver(
         calibration: calibration file, for drivers that use one.
 
     Raises:
-        InvalidConfig: there is no such driver, or the robot names none.
+        InvalidConfig: no such driver, or no driver in robot.yaml.
         InvalidDescription: unusable settings in robot.yaml.
     """
     hardware = robot.description.hardware
@@ -86,5 +86,5 @@ def _driver_class(name: str) -> type[RobotDriver]:
     except ImportError as error:
         raise InvalidConfig(f"driver '{name}' cannot be loaded: {error}") from None
     if not (isinstance(found, type) and issubclass(found, RobotDriver)):
-        raise InvalidConfig(f"entry point '{name}' of {GROUP} is no subclass of RobotDriver")
+        raise InvalidConfig(f"entry point '{name}' of {GROUP} is not a subclass of RobotDriver")
     return found

@@ -14,11 +14,11 @@ from motion_nodes.model.limits import JointLimits
 READS = 50
 """Number of reads for the loop rate."""
 MOVED = 0.05
-"""Motion of a joint that is shown [rad or m]."""
+"""Min joint displacement that is shown [rad or m]."""
 
 
 def check_robot(driver: RobotDriver, limits: JointLimits) -> list[CheckResult]:
-    """Connect and check; the driver stays connected if the first result is good.
+    """Connect and check; the driver stays connected if the first check passes.
 
     Args:
         driver: not connected.

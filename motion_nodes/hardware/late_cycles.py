@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time of the references of a driver's loop whose cycles may be late.
+"""Reference time of a driver's loop with late cycles.
 
-A robot holds its last command while a cycle is late. Afterwards the references would be as far
-ahead as they moved meanwhile, and a robot at its limits could not catch up before it has to brake:
-it would overshoot. So the time of the references advances by a few periods at most in one cycle,
-and the rest becomes a delay, along the path. The delay is caught up where the references leave room
-below the limits of velocity and acceleration, and at rest.
+During a late cycle a robot holds its last command while the references advance. A robot at its
+limits could not catch up before it has to brake, and would overshoot. So the reference time
+advances by at most a few periods per cycle; the rest is a delay along the path. The delay is
+reduced where the references are below the limits of velocity and acceleration, and at rest.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class LateCycles:
         self.delay, self.rate = 0.0, 1.0
 
     def note(self, now_ns: int, *, moves: bool) -> None:
-        """Note a message; references that have rested for the max delay are taken at their time.
+        """Process a message; the delay is reset after the references were at rest long enough.
 
         Args:
             now_ns: time of arrival [ns].
@@ -87,7 +86,7 @@ class LateCycles:
         if self.delay > self._max_delay:
             self.reset()
             raise DriverFault(
-                f"the driver's cycles were late by more than {self._max_delay:g} s in all "
+                f"the accumulated delay of the driver's cycles exceeds {self._max_delay:g} s "
                 "(max_delay); the computer is too busy for the rate of this robot"
             )
         if self.delay > 0.0:

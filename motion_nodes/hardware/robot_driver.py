@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interface of drivers of real robots.
 
-A driver translates between SI units by joint name and its bus; it contains no rules of motion. When
-to enable, what to send and when to hold is decided by
+A driver converts between SI units by joint name and its bus, without rules of motion. Enabling,
+references and holding are managed by
 :class:`~motion_nodes.hardware.driver_session.DriverSession`, the same for all drivers.
 """
 
@@ -25,11 +25,11 @@ Array = NDArray[np.float64]
 
 
 class DriverFault(MotionError):
-    """The robot or its bus reports a fault; the text contains the vendor's words."""
+    """The robot or its bus reports a fault; the text is the vendor's."""
 
 
 class LinkLost(DriverFault):
-    """The robot does not answer any more, or its connection was closed."""
+    """The robot no longer responds, or its connection was closed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class RobotReading:
     effort: Array
     """[N m or N], shape (n,); NaN if not measured."""
     faults: tuple[str, ...] = ()
-    """Faults that the robot reports itself, in the vendor's words; empty if it works."""
+    """Faults reported by the robot, in the vendor's text; empty if there are none."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class CheckResult:
     what: str
     """Subject of the check."""
     ok: bool
-    """Whether it is as required."""
+    """Whether the check passed."""
     text: str
-    """The finding; what to do if it is not as required."""
+    """Result, with a remedy if the check failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DriverOptions:
-    """Connection of a robot; options that a driver does not use must be empty."""
+    """Connection of a robot; options not supported by a driver must be empty."""
 
     device: str = ""
     """Serial port, or host name or address."""
@@ -71,7 +71,7 @@ class DriverOptions:
 
 
 class RobotDriver(ABC):
-    """Connection to one robot; all methods are called from one thread, in the order of their use.
+    """Connection to one robot; all methods are called from one thread.
 
     Subclasses are found by the entry point group ``motion_nodes.drivers``.
     """
@@ -93,7 +93,7 @@ class RobotDriver(ABC):
 
         Raises:
             InvalidDescription: unusable settings.
-            InvalidConfig: options that the driver does not understand.
+            InvalidConfig: unsupported options.
         """
 
     @abstractmethod
@@ -101,7 +101,7 @@ class RobotDriver(ABC):
         """Open the connection; the robot does not move and its drives stay as they are.
 
         Raises:
-            DriverFault: with what to do.
+            DriverFault: with a remedy.
         """
 
     @abstractmethod
@@ -109,13 +109,13 @@ class RobotDriver(ABC):
         """Return the measured state.
 
         Raises:
-            LinkLost: the robot does not answer.
-            DriverFault: the answer is unusable.
+            LinkLost: the robot does not respond.
+            DriverFault: the response is invalid.
         """
 
     @abstractmethod
     def enable(self, position: Array) -> None:
-        """Switch the drives on, holding a position.
+        """Enable the drives, holding a position.
 
         Args:
             position: the measured positions [rad or m], shape (n,); the first reference.
@@ -137,11 +137,11 @@ class RobotDriver(ABC):
         """
 
     def hold(self) -> None:  # noqa: B027
-        """Hold the robot by its own means after a fault; called once. Default: nothing is sent."""
+        """Hold the robot after a fault; called once. Default: no command is sent."""
 
     @abstractmethod
     def disable(self) -> None:
-        """Switch the drives off."""
+        """Disable the drives."""
 
     def clear_faults(self) -> None:  # noqa: B027
         """Acknowledge the robot's faults before it is enabled again.

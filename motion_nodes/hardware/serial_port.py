@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The serial port of a servo bus: opened exclusively, with errors that name the remedy."""
+"""Serial port of a servo bus, opened exclusively; errors contain a remedy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SerialPort:
         """Open the port.
 
         Raises:
-            DriverFault: names the reason and what to do.
+            DriverFault: with the reason and a remedy.
         """
         try:
             import serial
@@ -65,7 +65,7 @@ class SerialPort:
             ) from None
 
     def read(self, timeout: float) -> bytes:
-        """Return received bytes as soon as there are some; empty after a timeout [s].
+        """Wait for bytes and return them; empty after a timeout [s].
 
         Raises:
             LinkLost: the port is disconnected.

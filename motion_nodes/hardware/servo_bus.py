@@ -12,8 +12,8 @@ from motion_nodes.hardware.robot_driver import CheckResult, DriverFault, LinkLos
 from motion_nodes.hardware.serial_port import SerialPort
 
 REPLY_TIMEOUT = 0.02
-"""Max time to wait for the next bytes of an answer [s]; USB adapters collect for up to 16 ms. A
-request with its answers takes five times as long at most, however many bytes arrive."""
+"""Max time to wait for the next bytes of an answer [s]; USB adapters buffer for up to 16 ms. The
+timeout of a request with all its answers is five times as long."""
 MAX_ID = 252
 
 
@@ -21,7 +21,7 @@ def check_servo_ids(ids: Mapping[str, int]) -> None:
     """Check the ids of servos by joint.
 
     Raises:
-        InvalidConfig: an id that no servo can have.
+        InvalidConfig: an id out of range.
     """
     for joint, servo in ids.items():
         if not 0 <= servo <= MAX_ID:
@@ -35,7 +35,7 @@ def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list
         joint: name.
         volts: supply [V].
         celsius: temperature [degrees C].
-        hot: temperature from which it is not as required [degrees C].
+        hot: temperature at which the check fails [degrees C].
     """
     return [
         CheckResult(f"{joint}: supply", volts > 4.0, f"{volts:.1f} V"),
@@ -44,7 +44,7 @@ def supply_results(joint: str, volts: float, celsius: float, hot: float) -> list
 
 
 class ServoPackets(Protocol):
-    """Functions of a module for the packet format of a bus."""
+    """Functions that a module for a packet format provides."""
 
     def ping(self, servo: int, /) -> bytes:
         """Return a packet that a servo answers."""
@@ -73,7 +73,7 @@ class ServoAnswer:
         self.error, self.data = error, data
 
     def number(self, offset: int, length: int = 2) -> int:
-        """Return an unsigned register, by its offset from the first one that was read."""
+        """Return an unsigned register, by its offset from the first read one."""
         return int.from_bytes(self.data[offset : offset + length], "little")
 
     def signed(self, offset: int, length: int) -> int:
@@ -101,7 +101,7 @@ class ServoBus:
         """Open the port.
 
         Raises:
-            DriverFault: with what to do.
+            DriverFault: with a remedy.
         """
         self._port.open()
         self._buffer.clear()
@@ -129,10 +129,10 @@ class ServoBus:
 
         Args:
             servos: joint and id of each.
-            advice: what to do if one does not.
+            advice: remedy if one does not.
 
         Raises:
-            DriverFault: names those that do not, or the port is disconnected.
+            DriverFault: names unresponsive servos; or the port is disconnected.
         """
         missing = [f"{joint} (servo {servo})" for joint, servo in servos if not self.ping(servo)]
         if missing:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection to a robot's controller, with errors that name the remedy."""
+"""A TCP connection to a robot's controller; errors contain a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motion_nodes.hardware.robot_driver import DriverFault, LinkLost
 CONNECT_TIMEOUT = 1.0
 """[s]"""
 SEND_TIMEOUT = 0.1
-"""Max time for which a controller that does not read delays a cycle [s]."""
+"""Timeout of writes to a controller that does not read, which delays a cycle [s]."""
 
 
 class TcpLink:
@@ -34,7 +34,7 @@ class TcpLink:
         """Connect.
 
         Raises:
-            DriverFault: names the reason and what to do.
+            DriverFault: with the reason and a remedy.
         """
         if not self._host:
             raise DriverFault("no address was given; name one, such as --device 192.168.0.10")
@@ -64,7 +64,7 @@ class TcpLink:
             raise self._lost(error) from None
 
     def read(self, timeout: float) -> bytes:
-        """Return received bytes as soon as there are some; empty after a timeout [s].
+        """Wait for bytes and return them; empty after a timeout [s].
 
         Raises:
             LinkLost: the connection is lost.
@@ -84,12 +84,12 @@ class TcpLink:
         """Return one line, without its end.
 
         Args:
-            buffer: bytes that were received after the previous line.
+            buffer: bytes received after the previous line.
             timeout: max time to wait [s].
 
         Raises:
             LinkLost: the connection is lost.
-            DriverFault: no line arrives.
+            DriverFault: timeout.
         """
         end = time.monotonic() + timeout
         while (found := buffer.find(b"\n")) < 0:

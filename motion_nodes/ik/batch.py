@@ -154,7 +154,7 @@ def _run(work: Callable[[], None], threads: int) -> None:
     def guarded() -> None:
         try:
             work()
-        except BaseException as error:  # raised again in the caller's thread
+        except BaseException as error:  # re-raised in the caller's thread
             failures.append(error)
 
     others = [threading.Thread(target=guarded, daemon=True) for _ in range(threads - 1)]

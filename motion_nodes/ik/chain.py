@@ -37,7 +37,7 @@ class IkChain:
     upper: Array
     """Upper limits, shape (n,)."""
     kinematics: Kinematics
-    """Of these joints, relative to the base."""
+    """Kinematics of these joints, relative to the base."""
     length: float
     """Upper bound of the distance between tip and first joint [m]; inf with an unlimited prismatic
     joint."""
@@ -64,8 +64,8 @@ class IkChain:
 
         Args:
             tree: the robot.
-            base: frame that poses are relative to.
-            tip: frame to be moved to a target.
+            base: reference frame of poses.
+            tip: controlled frame.
             joints: movable joints, in this order; default: all, base to tip.
             limits: limits of at least these joints; default: those of the tree.
             fixed: positions of the other joints [rad or m]; default 0.
@@ -73,7 +73,7 @@ class IkChain:
         Raises:
             UnknownFrame: base or tip is not a frame.
             UnknownJoint: a joint does not exist, or does not move the tip.
-            InvalidConfig: no joint moves the tip, or the limits leave no range.
+            InvalidConfig: no joint moves the tip, or a joint range is empty.
         """
         for frame in (base, tip):
             if frame not in tree.frame_names:
@@ -220,7 +220,7 @@ def _limits(
     for name, low, high in zip(joints, lower, upper, strict=True):
         if not low <= high:
             raise InvalidConfig(
-                f"{tree.name}: joint '{name}' has no room: {low:.6g} to {high:.6g}."
+                f"{tree.name}: the range of joint '{name}' is empty: {low:.6g} to {high:.6g}."
             )
     return lower, upper
 
@@ -256,7 +256,7 @@ def _origin(arrays: PackedArrays, row: int) -> Array:
 
 
 def _periodic(arrays: PackedArrays, row: int) -> NDArray[np.bool_]:
-    """Return for which joints a full turn does not change any pose, shape (n,), bool."""
+    """Return which joints can make a full turn, which changes no pose, shape (n,), bool."""
     periodic = np.ones(arrays.joint_count, dtype=bool)
     for r in _path(arrays, row):
         if arrays.kind[r] == PRISMATIC or arrays.multiplier[r] != round(arrays.multiplier[r]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision-free solutions of batches: spheres during the search, exact geometry in the end."""
+"""Collision checks of batches: spheres during the search, then exact geometry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CollisionFree:
 
         Args:
             checker: of the joints of the chain, in its scene.
-            chain: whose solutions are checked.
+            chain: the chain of the solutions.
 
         Raises:
             InvalidConfig: the checker has other joints than the chain.

@@ -97,7 +97,7 @@ class VelocityIk:
             q: joint positions [rad or m], shape (n,).
             twist: commanded velocity of the tip's origin [m/s] and angular velocity [rad/s], (6,).
             period: time until the next step [s].
-            axes: frame whose axes the twist is given in.
+            axes: frame in whose axes the twist is expressed.
             secondary: preferred joint velocities in the null space [rad/s or m/s], shape (n,).
 
         Raises:

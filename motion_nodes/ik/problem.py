@@ -39,12 +39,12 @@ class IkTolerance:
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
                 raise InvalidConfig(
                     f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
-                    "(1e-6 takes little longer than 1e-3; infinity leaves an axis free)."
+                    "(infinity: unconstrained axis)."
                 )
             kept = float(numbers[0]) if numbers.size == 1 else tuple(map(float, numbers))
             object.__setattr__(self, name, kept)
         if not np.isfinite(self.axes).any() and not np.isfinite(self.lengths).any():
-            raise InvalidConfig("all axes are free: at least one tolerance must be finite.")
+            raise InvalidConfig("all axes are free; at least one tolerance must be finite.")
 
     @classmethod
     def position_only(cls, position: float | tuple[float, float, float] = 1e-3) -> IkTolerance:
@@ -169,7 +169,7 @@ class IkRequest(NamedTuple):
     validity: Validity | None = None
     """Further condition on a solution, such as being collision-free."""
     settings: IkSettings | None = None
-    """None: those of the solver."""
+    """Settings of this request; None: those of the solver."""
 
 
 class IkStatus(enum.Enum):
@@ -179,7 +179,7 @@ class IkStatus(enum.Enum):
     NOT_FOUND = "not found"
     """No seed converged to the target."""
     OUT_OF_REACH = "out of reach"
-    """The same, and the target is farther away than the chain is long."""
+    """No seed converged, and the distance of the target exceeds the length of the chain."""
     TIMED_OUT = "timed out"
     ITERATION_LIMIT = "iteration limit"
     REFUSED = "refused"
@@ -207,7 +207,7 @@ class IkResult(NamedTuple):
     time: float
     """Duration of the search [s]."""
     reason: str = ""
-    """Why there is no solution; of one, which part of the pose was left free; else empty."""
+    """Why there is no solution; for a solution, which part of the pose is free; else empty."""
 
     @property
     def success(self) -> bool:

@@ -52,7 +52,7 @@ def motion_to_posture(
         if size < 1e-6:
             break
         moved = keeper.corrected(rows[-1] + desired * min(1.0, length / size))
-        # The correction counts as displacement, too.
+        # Includes the displacement of the correction.
         near = moved is not None and float(np.abs(moved - rows[-1]).max()) <= step
         if moved is None or not near or objective.value(moved) >= value:
             length = min(length, size) / 2.0
@@ -92,8 +92,8 @@ def self_motion(
     direction = keeper.null_direction(now)
     if direction is None:
         raise InvalidConfig(
-            f"{chain.robot_name}: the joints to '{chain.tip}' have no freedom left that keeps it "
-            "still; free an axis by an infinite tolerance, or take a chain with more joints."
+            f"{chain.robot_name}: the joints to '{chain.tip}' have no redundant degree of freedom; "
+            "free an axis by an infinite tolerance, or use a chain with more joints."
         )
     direction *= np.sign(direction[np.argmax(np.abs(direction))]) * np.sign(step)
     for _ in range(count):
@@ -127,5 +127,5 @@ def _inside(chain: IkChain, q: ArrayLike) -> Array:
 
 def _checked_step(step: float) -> float:
     if not 0.0 < abs(step) <= 0.5:
-        raise InvalidConfig(f"step is {step}; allowed is more than 0 up to 0.5.", field="step")
+        raise InvalidConfig(f"step is {step}; it must be above 0 and at most 0.5.", field="step")
     return step

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random configurations of a chain, with the features needed to find those close to a target."""
+"""Random configurations of a chain, with features to find those close to a target."""
 
 from __future__ import annotations
 

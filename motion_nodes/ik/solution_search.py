@@ -127,7 +127,7 @@ class SolutionSearch:
                 if not isinstance(answer, str) and answer:
                     self._take(IkStatus.SOLVED, candidate)
                     return True
-                self.refusals[answer if isinstance(answer, str) else "refused as not valid"] += 1
+                self.refusals[answer if isinstance(answer, str) else "rejected as invalid"] += 1
         return False
 
     def _candidates(self, q: Array, deadline: float) -> list[Array]:

@@ -47,7 +47,7 @@ class LeastSquaresIk:
         Raises:
             CodeGenerationError: code cannot be generated on this machine.
         """
-        # Imported on demand: LLVM is loaded only where something is solved.
+        # Imported on demand, because it loads LLVM.
         from motion_nodes.kernels.ik.ik_codegen import GeneratedIk
 
         self.chain = chain
@@ -71,8 +71,7 @@ class LeastSquaresIk:
             A solution, or the closest configuration and the reason of the failure.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose.
             UnknownJoint: a locked joint is not in the chain.
         """
         began = compute_time()

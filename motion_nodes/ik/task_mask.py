@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics of chains with fewer than six joints: what of a pose they can reach.
+"""Inverse kinematics of chains with fewer than six joints: relaxation of unreachable poses.
 
-A chain with five joints reaches few orientations at a position. A pose that it does not reach is
-solved again with an orientation that is nearly the same, then with the rotation about the approach
-axis free, which is what a grasp needs; one of fewer than five joints then with a free orientation.
+A chain with five joints reaches few orientations at a position. An unreachable pose is solved again
+with a relaxed orientation tolerance, then with a free rotation about the approach axis, as grasps
+permit; chains with fewer than five joints also with a free orientation.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkSolver, IkTolerance
 
 FULL = 6
-"""Number of joints from which on a chain reaches poses."""
+"""Min number of joints of a chain that reaches arbitrary poses."""
 _GRASP = 5
 _NEAR = 0.05
-"""Tolerance of an orientation that is nearly reached [rad]."""
+"""Relaxed orientation tolerance [rad]."""
 _ALIGNED = 0.95
 """Min cosine of the angle between a joint's axis and an axis of the tip that it turns about."""
 
@@ -41,7 +41,7 @@ def approach_axis(chain: IkChain) -> int:
 
 
 def relaxed_tolerances(chain: IkChain, tolerance: IkTolerance) -> tuple[IkTolerance, ...]:
-    """Return weaker tolerances for poses that a chain does not reach, in order.
+    """Return relaxed tolerances for unreachable poses, in order.
 
     Args:
         chain: the chain; with six joints or more there are none.
@@ -67,7 +67,7 @@ def _turned(axes: list[float], approach: int, angle: float) -> tuple[float, floa
 
 
 def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkResult:
-    """Solve a request; if a chain with fewer than six joints does not reach the pose, a weaker one.
+    """Solve a request; with relaxed tolerances if fewer than six joints do not reach the pose.
 
     Args:
         solver: of the chain.
@@ -75,7 +75,7 @@ def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkR
         chain: the chain.
 
     Returns:
-        The result; its reason names the axes of the pose that were left free.
+        The result; its reason names the axes of the pose that are free.
     """
     result = solver.solve(request)
     if result.success:
@@ -89,7 +89,7 @@ def solve_reachable(solver: IkSolver, request: IkRequest, chain: IkChain) -> IkR
 
 
 def what_is_free(chain: IkChain, tolerance: IkTolerance) -> str:
-    """Return a note on what a weaker tolerance of a pose leaves free."""
+    """Return a note on the axes that a relaxed tolerance leaves free."""
     count, free = len(chain.joint_names), tolerance.free.sum()
     if not free:
         return f"with {count} joints the tip's orientation is up to {_NEAR:g} rad off"

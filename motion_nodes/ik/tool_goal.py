@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a tool pose to a joint command, starting at the current joint positions."""
+"""Conversion of tool poses to joint commands, starting at the current joint positions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ToolGoalResult(NamedTuple):
     names: tuple[str, ...]
     """Joints, from base to tip."""
     positions: Array
-    """[rad or m], shape (n,). Without success: the current positions, so that nothing moves."""
+    """Target positions [rad or m], shape (n,); without a solution the current ones: no motion."""
     success: bool
     """Whether the positions move the tool to the pose."""
     result: IkResult
@@ -43,8 +43,8 @@ class ArticulationIk:
     """Inverse kinematics of a controlled robot.
 
     Each search starts at the current joint positions, so the joints move no more than necessary.
-    Counterpart of Isaac Sim's ``ArticulationKinematicsSolver``, but with error reasons: an
-    unreachable target moves nothing.
+    Counterpart of Isaac Sim's ``ArticulationKinematicsSolver``, but with error reasons; an
+    unreachable target causes no motion.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class ArticulationIk:
             missing = [name for name in self.joint_names if name not in present]
             if missing:
                 raise InvalidCommand(
-                    f"the present value of {', '.join(missing)} is not known; "
+                    f"the current position of {', '.join(missing)} is unknown; "
                     f"'{self.chain.tip}' is moved by {', '.join(self.joint_names)}."
                 )
             present = [present[name] for name in self.joint_names]

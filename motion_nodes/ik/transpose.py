@@ -95,8 +95,8 @@ class JacobianTransposeIk:
         Without any, from the middle of the ranges.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose; or it has objectives, which this solver does not support.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose; or the
+                request has objectives, which this solver does not support.
             UnknownJoint: a locked joint is not in the chain.
         """
         began = compute_time()
@@ -248,8 +248,8 @@ class JacobianTransposeIk:
 
 _ENDED = {
     IkStatus.NOT_FOUND: "stalled",
-    IkStatus.TIMED_OUT: "out of time",
-    IkStatus.ITERATION_LIMIT: "not there",
+    IkStatus.TIMED_OUT: "timed out",
+    IkStatus.ITERATION_LIMIT: "not converged",
 }
 
 

@@ -83,7 +83,7 @@ class SolverMemory:
         Args:
             given: number of given seeds.
             address: of the first of them.
-            wait: whether the first of them has preference.
+            wait: whether the first of them is preferred.
         """
         if self._begun == (given, address, wait):
             return

@@ -22,8 +22,8 @@ def gae(
     """Return advantages and returns of consecutive steps.
 
     ``delta_t = r_t + gamma (1 - terminated_t) V'_t - V_t`` and
-    ``A_t = delta_t + gamma lam (1 - ended_t) A_{t+1}``. A terminated episode has no future; a
-    truncated one (time limit, end of the rollout) has one, which ``V'`` estimates.
+    ``A_t = delta_t + gamma lam (1 - ended_t) A_{t+1}``. A terminated episode has no future
+    rewards; those of a truncated one (time limit, end of the rollout) are estimated by ``V'``.
 
     Args:
         rewards: shape (steps, ...).

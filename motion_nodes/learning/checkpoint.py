@@ -29,11 +29,11 @@ _FORMAT = 1
 
 
 class InvalidCheckpoint(InvalidConfig):
-    """A file that is no checkpoint, or one of another task or format."""
+    """Not a checkpoint, or one of another task or format."""
 
 
 def save_checkpoint(trainer: Trainer, file: Path) -> None:
-    """Write the state of a training run; an existing file is replaced at once.
+    """Write the state of a training run; an existing file is replaced atomically.
 
     Args:
         trainer: the run.
@@ -117,7 +117,7 @@ def load_policy(file: Path, task: str | None = None) -> Policy:
 
 
 def load_trainer(file: Path, make_env: MakeEnv, task: str) -> Trainer:
-    """Return the training run of a checkpoint, to be continued.
+    """Return the training run of a checkpoint, to resume it.
 
     Args:
         file: a checkpoint.
@@ -182,7 +182,7 @@ def _read(file: Path, task: str | None) -> tuple[dict[str, Any], dict[str, Float
         raise InvalidCheckpoint(f"checkpoint {file}: there is no such file.") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise InvalidCheckpoint(
-            f"{file} is no checkpoint of motion_nodes, which is a .npz archive without pickled "
+            f"{file} is not a checkpoint of motion_nodes, a .npz archive without pickled "
             f"objects ({type(error).__name__}: {error})."
         ) from None
     if kind != _FORMAT:

@@ -28,7 +28,7 @@ class EnvStep:
     truncated: Floats
     """Whether the time limit was reached, shape (n,)."""
     success: Floats
-    """Whether the task is achieved in the state after the step, shape (n,)."""
+    """Whether the state after the step is a success, shape (n,)."""
 
 
 class VectorEnvironment(Protocol):
@@ -69,7 +69,7 @@ def checked_actions(actions: Floats, n: int, size: int) -> Floats:
 
 
 def check_step(env: VectorEnvironment, step: EnvStep) -> None:
-    """Check shapes and values before they reach the learner.
+    """Validate shapes and values for the learner.
 
     Raises:
         TrainingDiverged: a wrong shape, or a value that is not finite; names the environment.

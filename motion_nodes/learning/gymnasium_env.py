@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments behind Gymnasium's vector interface, for other learners; needs gymnasium."""
+"""Adapter to Gymnasium's vector interface, for other learners; requires gymnasium."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GymnasiumVectorEnv(VectorEnv[Any, Any, Any]):  # type: ignore[misc]
         """Wrap environments.
 
         Args:
-            env: the environments; not to be used beside this object.
+            env: the environments; owned by this object.
         """
         self.env, self.num_envs = env, env.num_envs
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multilayer perceptrons with gradients by hand: one flat vector of parameters, no autograd."""
+"""Multilayer perceptrons with analytic gradients: one flat vector of parameters, no autograd."""
 
 from __future__ import annotations
 

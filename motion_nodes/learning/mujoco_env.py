@@ -36,9 +36,9 @@ class MujocoEnv:
             task: the task.
             num_envs: number of environments, n.
             seed: of initial states.
-            assisted: share of episodes that begin on the way to the goal, for training; the first
-                episodes are then also cut at random lengths, so that later ones do not all end in
-                the same step.
+            assisted: fraction of episodes that begin close to success, for training; the first
+                episodes are then also truncated at random lengths, to desynchronize the
+                environments.
 
         Raises:
             InvalidConfig: ``num_envs`` is less than 1, or ``assisted`` not 0 to 1.
@@ -135,7 +135,7 @@ class MujocoEnv:
         return self._data
 
     def _view(self) -> TaskState:
-        """Return the current states, as views that later steps do not change."""
+        """Return the current states, unaffected by later steps."""
         nq, nv = self.task.model.nq, self.task.model.nv
         return TaskState(
             q=self._physics[:, 1 : 1 + nq],
@@ -163,7 +163,7 @@ class MujocoEnv:
             self._memory[key][rows] = value
 
     def _revert_diverged(self, before: TaskState) -> Floats:
-        """Put environments whose simulation diverged back; return which, shape (n,)."""
+        """Reset environments whose simulation diverged; return which, shape (n,)."""
         with np.errstate(invalid="ignore"):
             speed = np.abs(self._view().v[:, self.task.joint_v]).max(axis=1)
             diverged: Floats = ~(np.isfinite(self._physics).all(axis=1) & (speed < _MAX_SPEED))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rewards of picking and placing: the usual sum of terms, and a corrected form without exploits.
 
-The plain sum pays for holding the object in every step, so that endless hovering is better than
-placing it; its torque term dominates (75.69 per step for one joint at 87 N m); and its placing term
-is active before the object is held. The corrected form pays progress and events once.
+The plain sum rewards holding the object in every step, so that hovering yields more than placing;
+its torque term dominates (75.69 per step for one joint at 87 N m); and its placing term is active
+before the object is held. The corrected form rewards progress and events once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PickState:
 def plain_pick_reward(state: PickState, torques: Floats) -> Floats:
     """Return ``-|g - o| + 10 grasped - |o - t| + 50 placed - 0.01 sum tau^2``, shape (m,).
 
-    Kept as a reference; it pays for hovering with the object (see the module's text).
+    For reference only; it rewards hovering with the object (see the module docstring).
 
     Args:
         state: the state after the step.
@@ -87,7 +87,7 @@ class PickReward:
         """Return ``Phi``, shape (m,).
 
         While the object is not held, the largest placing distance counts instead of the current
-        one: pushing it towards the target earns nothing, and grasping costs nothing.
+        one: pushing it towards the target is not rewarded, and grasping is not penalized.
         """
         place = np.minimum(_distance(state.item, state.target), self.reach)
         remaining = np.where(state.grasped, place, self.reach)
@@ -110,8 +110,8 @@ class PickReward:
             after: state after it.
             torques: of the joints [N m], shape (m, n).
             torque_limits: shape (n,).
-            grasp_due: whether the bonus of grasping is still unpaid in this episode, shape (m,).
-            place_due: likewise of placing.
+            grasp_due: whether the grasp bonus is still due in this episode, shape (m,).
+            place_due: likewise for placing.
         """
         shaping = self.gamma * self.potential(after) - self.potential(before)
         bonus = self.grasp * (after.grasped & grasp_due) + self.place * (after.placed & place_due)

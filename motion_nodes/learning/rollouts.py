@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts of a policy in shards of environments, by any executor of the concurrent.futures kind.
+"""Rollouts of a policy in shards of environments, by any ``concurrent.futures`` executor.
 
-A shard is independent of the others and can be pickled: threads, processes, or the executors of
-Dask and Ray can carry it. Results do not depend on which worker runs it, or when.
+Shards are independent and can be pickled, for threads, processes, or the executors of Dask and Ray.
+Results do not depend on the worker or the order of execution.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def roll_out(
     values = net.value(flat, normal.reshape(steps * n, -1)).reshape(steps, n)
     next_values = np.empty_like(values)
     next_values[:-1] = values[1:]
-    # Values after the last step, and after episodes that ended, are of states no row starts from.
+    # States after the last step and after ended episodes are evaluated separately: no row has them.
     other = ended > 0
     other[-1] = True
     next_values[other] = net.value(flat, norm(following[other]))

@@ -35,8 +35,8 @@ _SAVE_EVERY = 30.0
 def single_threaded_blas() -> Iterator[None]:
     """Run NumPy's matrix products in the calling thread.
 
-    Products of minibatches are small: on a busy machine waiting for a second thread made an update
-    twenty times slower. Results also do not depend on the number of cores.
+    Products of minibatches are small: on a busy machine multithreading made an update twenty times
+    slower. Results are also independent of the number of cores.
     """
     with threadpool_limits(limits=1, user_api="blas"):
         yield
@@ -44,14 +44,14 @@ def single_threaded_blas() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Budget:
-    """When a training run ends: the first of the two.
+    """Budget of a training run, which ends at the first limit.
 
     Raises:
         InvalidConfig: neither is given, or one is not positive.
     """
 
     seconds: float = math.inf
-    """Duration of training, those before a resume included [s]."""
+    """Duration of training, including runs before a resume [s]."""
     steps: float = math.inf
     """Steps of all environments, likewise."""
 
@@ -63,7 +63,7 @@ class Budget:
             raise InvalidConfig("a training run needs a duration or a number of steps.")
 
     def spent(self, seconds: float, steps: int) -> float:
-        """Return the share of the budget that is spent; 1 and above: the end."""
+        """Return the used fraction of the budget; 1 or above: exhausted."""
         return max(seconds / self.seconds, steps / self.steps)
 
 
@@ -80,7 +80,7 @@ def open_run(
         resume: continue the run of the directory.
 
     Raises:
-        InvalidConfig: there is a run to be resumed or none, contrary to ``resume``.
+        InvalidConfig: the directory contains a run and ``resume`` is False, or vice versa.
         InvalidCheckpoint: its checkpoint is not usable.
     """
     file = directory / CHECKPOINT
@@ -98,14 +98,14 @@ def open_run(
 
 
 class BestPolicy:
-    """Keeps the best policy of a run, by deterministic episodes: the last one may be worse.
+    """Keeps the best policy of a run, by deterministic evaluations.
 
-    The best one has the largest share of successes, then the largest mean return. Evaluations after
-    fixed numbers of updates keep runs repeatable.
+    The best one has the highest success rate, then the highest mean return. Evaluations at
+    fixed numbers of updates keep runs reproducible.
     """
 
     def __init__(self, directory: Path, evaluate: Callable[[Policy], Evaluation]) -> None:
-        """Begin with the best policy of a run that is resumed.
+        """Create; a resumed run starts with its best policy.
 
         Args:
             directory: of the run's files; the best policy is its ``best.npz``.
@@ -140,14 +140,14 @@ def run(
     report: Callable[[TrainingProgress, float], None] = lambda progress, spent: None,
     best: BestPolicy | None = None,
 ) -> None:
-    """Train until the budget is spent; an interrupted run leaves a checkpoint.
+    """Train until the budget is exhausted; an interrupted run writes a checkpoint.
 
     Args:
         trainer: the run.
         directory: of its files.
         budget: when it ends.
         executor: runs the environments.
-        report: called after each update with figures and the spent share of the budget.
+        report: called after each update with its figures and the used fraction of the budget.
         best: keeps the best policy; its evaluations are not part of the duration. None: none is
             kept.
 

@@ -79,7 +79,7 @@ class AnytimeRrtConnect:
         """Create a planner.
 
         Args:
-            settings: of the search, and its duration.
+            settings: search settings and duration.
             improved: called with each improved path, including the first one.
         """
         self.settings = settings or AnytimeSettings()

@@ -91,7 +91,7 @@ class CartesianOptions:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
                 raise InvalidConfig(
-                    f"{name} is {value}; it must be finite, 0 for no such check.", field=name
+                    f"{name} is {value}; it must be finite; 0 disables it.", field=name
                 )
 
 
@@ -220,7 +220,7 @@ class _Follower:
             k = int(np.argmax(far))
             name = self._checker.joint_names[k]
             return CartesianStop.JUMP, (
-                f"{name} would have to move by {moved[k]:.3g} at once, allowed is {limits[k]:.3g}"
+                f"{name} would jump by {moved[k]:.3g}; the max is {limits[k]:.3g}"
             )
         if self._options.avoid_collisions:
             found = sweep_path(self._checker, np.stack([now, q]))
@@ -246,7 +246,7 @@ class _Follower:
         held = [name for name, x in zip(chain, near, strict=True) if x]
         if held:
             return f"{', '.join(held)} at the limit"
-        return "no joint values near to the last ones lead on: out of reach, or a singular posture"
+        return "no IK solution close to the last configuration: out of reach, or a singularity"
 
     def _first_jump(self, path: Array) -> int | None:
         """Return the index of the first waypoint that is too far from the previous one."""
@@ -340,7 +340,7 @@ def with_tool_speed(
 
     Args:
         motion: of the checker's joints.
-        checker: whose robot it is.
+        checker: robot and joints of the motion.
         link: whose origin is considered.
         max_speed: max velocity of the origin [m/s].
 

@@ -62,9 +62,7 @@ class CompositePathSpec:
             InvalidCommand: other joints than before, or a mode for task-space parts only.
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
-            raise InvalidCommand(
-                "a straight line of the tool leads only to a path of the tool; use FREE or SKIP"
-            )
+            raise InvalidCommand("LINEAR_TASK_SPACE needs a path of the tool; use FREE or SKIP")
         if spec.waypoints.shape[1] != len(self.initial):
             raise InvalidCommand(
                 f"waypoints have {spec.waypoints.shape[1]} joints; the path has {len(self.initial)}"
@@ -78,7 +76,7 @@ class CompositePathSpec:
             InvalidCommand: it has no segments.
         """
         if not len(spec):
-            raise InvalidCommand("the path has no pieces; add one at least")
+            raise InvalidCommand("the path has no segments; add at least one")
         self.parts.append((spec, mode))
 
     def convert(self, converter: PathConverter) -> ConvertedPath:
@@ -91,7 +89,7 @@ class CompositePathSpec:
         names = converter.chain.joint_names
         checked_waypoints(self.initial, names)
         if not self.parts:
-            raise InvalidCommand("the path has no parts; add one at least")
+            raise InvalidCommand("the path has no parts; add at least one")
         q, done = self.initial, _Progress(names)
         for i, (spec, mode) in enumerate(self.parts):
             if isinstance(spec, CSpacePathSpec):

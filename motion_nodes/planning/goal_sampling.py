@@ -168,7 +168,7 @@ def _of_joint_goal(
         found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.fault
         return found
     nominal, wide = room.nominal, room.wide
-    narrow = bool((room.high - room.low).max() < _SAME)  # its whole range counts as one goal
+    narrow = bool((room.high - room.low).max() < _SAME)  # treated as one goal
     tries = min(options.samples, 200) if wide else 0
     for sample in _samples(nominal, room.low, room.high, rng, tries):
         if checker.is_free(sample) and checker.exact.is_free(sample):
@@ -178,7 +178,7 @@ def _of_joint_goal(
         if compute_time() > end:
             break
     if not found.Q:
-        tried = f", nor is any other of {tries} within the tolerances free" if wide else ""
+        tried = f"; none of {tries} samples within the tolerances is free" if wide else ""
         found.status = PlanStatus.GOAL_IN_COLLISION
         found.reason = f"the goal is in collision: {in_words(checker, nominal)}{tried}"
     return found

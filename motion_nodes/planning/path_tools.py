@@ -183,7 +183,7 @@ def interpolate_joint_waypoints(
     Args:
         space: the joints.
         waypoints: shape (k, n).
-        is_free: see the module.
+        is_free: collision check, see the module.
         resolutions: as for :func:`extend`.
     """
     path = interpolate(space, waypoints, resolutions)

@@ -37,7 +37,7 @@ class PathWatch:
         n = len(checker.joint_names)
         if self._path.ndim != 2 or self._path.shape != (len(self._times), n) or not len(self._path):
             raise InvalidCommand(
-                f"a path to watch needs points of {n} joints; got {self._path.shape} and "
+                f"a monitored path needs points of {n} joints; got {self._path.shape} and "
                 f"{len(self._times)} times"
             )
         self._revision: int | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the drives can hold a payload at the start, at the goals and along a motion."""
+"""Payload checks: drive efforts at the start, at the goals and along a motion."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
-    """Return the rejection of a request whose start, or whose only joint goal, is overloaded.
+    """Return the rejection of a request if the payload overloads its start or only joint goal.
 
     Raises:
         UnknownFrame: the payload is at a link that the robot does not have.
@@ -26,7 +26,7 @@ def overloaded(request: PlanRequest, options: PlanOptions) -> PlanResult | None:
     efforts = _efforts(request, options)
     if efforts is None:
         return None
-    # Not a status of starts: those are recovered from where possible.
+    # Not a start status: recovery is attempted for those.
     ends = [(PlanStatus.INVALID_PATH, "the start", request.start)]
     if len(request.goals) == 1 and isinstance(request.goals[0], JointGoal):
         goal = request.goals[0]

@@ -78,7 +78,7 @@ class PlanOptions:
         le=1.0,
     )
     payload: Payload | None = None
-    """Load for the effort limits; motions whose configurations it overloads are rejected."""
+    """Payload for the effort limits; motions with overloaded drives are rejected."""
     blend: float = 0.01
     """Max deviation of the motion at the corners of the path [rad or m]."""
     time_step: float = 0.01
@@ -151,7 +151,7 @@ class MotionPlan:
 
     @property
     def success(self) -> bool:
-        """Whether there is a motion."""
+        """Whether a motion was found."""
         return self.result.success
 
     @property
@@ -186,7 +186,7 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
     if rejected is not None:
         return MotionPlan(rejected, None, None, (), (), 0.0)
     if request.constraints:
-        # Imported where needed: most processes never plan with constraints.
+        # Imported on use: most processes never plan with constraints.
         from motion_nodes.planning.constrained.constrained_plan import ConstrainedRun
 
         return bearable(ConstrainedRun(request, options).run(), request, options)
@@ -234,13 +234,13 @@ class PlanRun:
             checker.set_sphere_margin(margin)
             again = replace(self._request, checker=checker, timeout=self._left())
             more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
-            self._notes.append(f"searched again with a finer resolution{more}, for {found.refused}")
+            self._notes.append(f"searched again with a finer resolution{more}: {found.refused}")
             other = self._once(again, replace(self._options, attempts=1))
             if other.result.path is None and margin:
                 break  # no path exists with larger spheres
             found = other
         if found.refused:
-            words = f"the path that was found is refused by verification: {found.refused}"
+            words = f"verification rejected the path: {found.refused}"
             status = PlanStatus.INVALID_PATH
             found = FoundMotion(replace(found.result, status=status, path=None, reason=words))
         spent = compute_time() - self._began

@@ -140,7 +140,7 @@ def make_planner(name: str = "", settings: Any = None) -> Planner:
         if hasattr(settings, field) and not hasattr(getattr(default, field), "__dataclass_fields__")
     }
     if not shared:
-        raise InvalidConfig(f"{type(settings).__name__} holds no settings of planner '{name}'.")
+        raise InvalidConfig(f"{type(settings).__name__} has no settings of planner '{name}'.")
     return maker(replace(default, **shared))
 
 

@@ -51,7 +51,7 @@ class PosesGoal:
     """Poses of several links at once, such as of the tools of two arms."""
 
     poses: tuple[PoseGoal, ...]
-    """All of which are reached; their own joint constraints are not used."""
+    """The poses, all reached at once; their own joint constraints are not used."""
     joints: JointGoal | None = None
     """Additional joint constraints."""
 
@@ -110,7 +110,7 @@ class PlanRequest:
     cancelled: Callable[[], bool] = lambda: False
     """Polled every few milliseconds; True cancels planning."""
     constraints: tuple[PathConstraint, ...] = ()
-    """All of which each configuration of the path satisfies."""
+    """Path constraints; every configuration of the path satisfies all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ class PlanResult:
     goal_index: int | None = None
     """Index of the goal that was reached."""
     curve: JointPath | None = None
-    """A smooth curve to be followed instead of the path; the path then holds points on it."""
+    """A smooth curve to execute instead of the path; the path then consists of points on it."""
 
     @property
     def success(self) -> bool:

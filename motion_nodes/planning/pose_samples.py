@@ -144,7 +144,7 @@ class PoseSampler:
         if self._collision:
             return PlanStatus.GOAL_IN_COLLISION, f"{where} is in collision: {self._collision}"
         if self._statuses <= {IkStatus.TIMED_OUT}:
-            return PlanStatus.TIMED_OUT, f"{where}: no joint values were found in the time given"
+            return PlanStatus.TIMED_OUT, f"{where}: no IK solution within the timeout"
         return PlanStatus.GOAL_UNREACHABLE, f"{where} cannot be reached: {self._why_not()}"
 
     def _why_not(self) -> str:
@@ -157,7 +157,7 @@ class PoseSampler:
         seed = self._start[columns]
         if not solver.solve(IkRequest(X_BL, seed=seed, settings=settings)).success:
             return self._reason
-        return "with other joint values it can, so the constraints contradict each other"
+        return "pose and joint constraints contradict each other"
 
     def _validity(self, q: Array) -> bool | str:
         whole = self._whole(q, self._start)

@@ -20,7 +20,7 @@ _TIMEOUT = 0.2
 
 
 def reachable_form(request: PlanRequest) -> tuple[PlanRequest, str]:
-    """Return a request whose poses an arm with fewer than six joints reaches, and a note.
+    """Return a request with poses reachable by fewer than six joints, and a note.
 
     Orientations that it does not reach are relaxed, see :mod:`motion_nodes.ik.task_mask`;
     collisions are not considered.

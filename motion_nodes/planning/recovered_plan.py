@@ -92,10 +92,10 @@ def recovery_trajectory(
     """Return the slow motion along a recovery, from rest to rest; it stops at corners.
 
     Args:
-        checker: whose joints move.
+        checker: robot and joints.
         out: a successful recovery.
         settings: velocity and acceleration scaling.
-        options: even lower scaling factors here are respected.
+        options: lower scaling factors here take precedence.
 
     Raises:
         InvalidConfig: limits that permit no motion.
@@ -145,7 +145,7 @@ def _joined(
     stage: PlanStage,
     began: float,
 ) -> MotionPlan:
-    note = f"recovery: the start is not valid ({out.note}); it is left slowly"
+    note = f"recovery: the start is invalid ({out.note}); slow motion to a valid state"
     stages, notes = (stage, *rest.stages), (note, *rest.notes)
     spent = compute_time() - began
     result, trajectory = rest.result, rest.trajectory

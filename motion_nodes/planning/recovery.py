@@ -187,12 +187,12 @@ class _RecoverySearch:
     def run(self, start: Array) -> Recovery:
         checker, limits = self._checker, self._limits
         if not np.isfinite(start).all():
-            return self._failed(start, "the start is not known: joint values are not finite")
+            return self._failed(start, "the start is unknown: joint values are not finite")
         if limits.within(start) and checker.is_free(start):
             if checker.exact.is_free(start):
                 return self._result(start[np.newaxis], "", np.zeros(1))
             note = in_words(checker, start)
-            return self._failed(start, f"collision spheres do not see the collision: {note}", note)
+            return self._failed(start, f"the collision spheres are collision-free: {note}", note)
         self._pairs: SpherePairs = checker.sphere_pairs()
         note = in_words(checker, start)
         excess = float(limit_excess(limits, start).max(initial=0.0))
@@ -203,8 +203,7 @@ class _RecoverySearch:
         if deepest > self._settings.max_depth:
             return self._failed(
                 start,
-                f"too deep in collision, at most {1e3 * self._settings.max_depth:g} mm is "
-                f"recovered from: {note}",
+                f"too deep in collision (max_depth {1e3 * self._settings.max_depth:g} mm): {note}",
                 note,
             )
         found = self._found(start)
@@ -353,7 +352,7 @@ class _RecoverySearch:
         if self._cancelled():
             return "cancelled"
         spent = f" in {self._settings.timeout:.3g} s" if self._over() else ""
-        return f"no path out of it was found{spent}: {note}"
+        return f"no path to a valid state was found{spent}: {note}"
 
     def _failed(self, start: Array, reason: str, note: str = "") -> Recovery:
         spent = compute_time() - self._began

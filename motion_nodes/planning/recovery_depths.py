@@ -33,7 +33,7 @@ class MonotonePath:
         self.depths: dict[object, float] = {}
         """Violations at the end of the path, with their min depths [m or rad]."""
         self.offender = ""
-        """The violation whose depth increased, if :meth:`extend` was False."""
+        """The violation with an increased depth, if :meth:`extend` was False."""
 
     def begin(self, q: Array) -> None:
         """Start a path at a configuration, shape (n,)."""

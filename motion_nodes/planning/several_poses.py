@@ -122,9 +122,9 @@ class PosesSampler:
             if part.impossible or part.solve(self._start, first=False, timeout=_ALONE) is None:
                 return part.why_none()
         if self._timed_out:
-            words = f"{self._goal.label}: no joint values were found in the time given"
+            words = f"{self._goal.label}: no IK solution within the timeout"
             return PlanStatus.TIMED_OUT, words
-        words = f"{self._goal.label}: each pose can be reached alone, but not all of them at once"
+        words = f"{self._goal.label}: each pose is reachable alone, but not all of them at once"
         return PlanStatus.GOAL_UNREACHABLE, words
 
     def _collision_free(self, q: Array) -> bool | str:
@@ -135,7 +135,7 @@ class PosesSampler:
 
     @cached_property
     def _together(self) -> ConstraintSet:
-        # Imported where needed: most processes have no such goals.
+        # Imported on use: most processes have no such goals.
         from motion_nodes.planning.constrained.constraint_set import ConstraintSet
 
         n = len(self._start)
@@ -187,7 +187,7 @@ def solve_poses(
     start = checker.limits.clip(seed)
     validity = validity or (lambda q: True)
     sampler = PosesSampler(checker, goal, start, rng, validity=validity)
-    validity(start)  # prepares what it checks with, which may take longer than the search
+    validity(start)  # its preparation may take longer than the search
     began = compute_time()
     q, tries = None, 0
     while q is None and tries < settings.attempts and not sampler.impossible:

@@ -72,7 +72,7 @@ def shorten_rows(
     room = 2 * count + settings.jumps
     rows, checked = np.empty((2 * room + 2, n)), np.empty((2, room), np.int8)
     rows[:count] = path
-    # For a short path all rounds take less time than one check of the timeout.
+    # For a short path all rounds are faster than one check of the timeout.
     at_once = settings.rounds if count <= _LONG else 1
     for done in range(0, settings.rounds, max(1, at_once)):
         rounds = min(at_once, settings.rounds - done)

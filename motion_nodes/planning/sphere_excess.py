@@ -51,7 +51,8 @@ class ExcessEnds:
         names = [name for name, x in (("start", self.start is not None), ("goal", self.goals)) if x]
         if not names:
             return ""
-        return f"only collision spheres touch at the {' and the '.join(names)}, true shapes do not"
+        ends = " and the ".join(names)
+        return f"only collision spheres collide at the {ends}, not the exact shapes"
 
 
 def searchable(request: PlanRequest) -> ExcessEnds:
@@ -84,9 +85,9 @@ def searchable(request: PlanRequest) -> ExcessEnds:
 
 
 def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:
-    """Return a request with joint goals for its poses, by exact geometry; None without any.
+    """Return a request with joint goals for its poses, by exact geometry; None if there are none.
 
-    For poses at which spheres are always in collision.
+    Used for poses at which the spheres are always in collision.
 
     Args:
         request: with poses among its goals.

@@ -48,7 +48,7 @@ def check_start(
     if not checker.limits.within(q):
         if not np.isfinite(q).all():
             bad = [n for n, x in zip(checker.joint_names, q, strict=True) if not np.isfinite(x)]
-            reason = f"the start is not known: no finite value of {', '.join(bad)}"
+            reason = f"the start is unknown: no finite value of {', '.join(bad)}"
             return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
         wrong = checker.limits.violations(q, tolerance)
         if wrong:

@@ -316,7 +316,7 @@ class PathConverter:
                 )
             distances = np.insert(distances, bad + 1, middles)
             points = np.insert(points, bad + 1, added, axis=0)
-        return None, "no smooth motion of the joints stays near enough to the tool's path"
+        return None, "no smooth joint path stays within the tolerance of the tool's path"
 
     def _free_part(self, spline: JointPath, local: Array, Q: Array) -> tuple[JointPath | None, str]:
         """Return the spline up to its first collision."""

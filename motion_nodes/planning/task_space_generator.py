@@ -61,7 +61,7 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         self._config = config or PathConversionConfig()
         self._options = options or WaypointOptions()
         self.last: ConvertedPath | None = None
-        """Result of the last conversion: how far the path was followed, and why no further."""
+        """Result of the last conversion: converted fraction, and why it ended early."""
 
     def get_all_frame_names(self) -> tuple[str, ...]:
         """Return the frames of the robot; those moved by the group can follow a path."""

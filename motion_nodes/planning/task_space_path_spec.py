@@ -165,7 +165,7 @@ class TaskSpacePathSpec:
             InvalidCommand: there is no segment.
         """
         if not self._segments:
-            raise InvalidCommand("the path has no pieces; add one at least")
+            raise InvalidCommand("the path has no segments; add at least one")
         cut = [0.0] * (len(self._segments) + 1)
         arcs: list[Arc | None] = [None] * (len(self._segments) + 1)
         for i in range(1, len(self._segments)):
@@ -199,8 +199,8 @@ class TaskSpacePathSpec:
     def _tangent(self) -> Array:
         if not self._segments or not self._segments[-1].translates:
             raise InvalidCommand(
-                "a tangent arc continues in the direction of the piece before it; there must be "
-                "one that moves the tool",
+                "a tangent arc continues in the direction of the previous segment, which must "
+                "move the tool",
                 field="arc",
             )
         return self._segments[-1].direction(1.0)

@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segments of a tool path: straight lines, rotations on the spot, circular arcs.
-
-And their chain.
-"""
+"""Segments of a tool path: lines, rotations on the spot, circular arcs, and their chain."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ from motion_nodes.model.rotation_vectors import rotation_vector
 from motion_nodes.model.tree import Array
 
 NO_WAY = 1e-6
-"""Shorter translations count as none [m]."""
+"""Shorter translations are ignored [m]."""
 NO_TURN = 1e-6
-"""Smaller rotations count as none [rad]."""
+"""Smaller rotations are ignored [rad]."""
 _SMOOTH = 1e-4
 """Changes of direction below this are not corners [rad]."""
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compile everything that planning needs, in a separate process.
+"""Compiles the kernels of planning in a separate process.
 
 The kernels are compiled once per machine, which takes half a minute and holds Python's global lock:
-in a process that controls a robot nothing else would run. A node therefore starts another process
-for it, and then loads the cached code.
+a process that controls a robot would be blocked. A node therefore compiles in another process
+and then loads the cached code.
 
 ``python -m motion_nodes.planning.warm_up ROBOT`` is that process.
 """
@@ -79,12 +79,12 @@ def _time_a_bend(checker: CollisionChecker) -> None:
 
 
 def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
-    """Compile or load what planning needs, so that no request has to wait for it.
+    """Compile or load the kernels of planning, so that no request has to wait for it.
 
     The first time on a machine this takes some seconds per planner; later starts load the code.
 
     Args:
-        checker: of a robot that motions will be planned for.
+        checker: robot and joints of later requests.
         planners: names of planners; empty: the default one.
     """
     _time_a_bend(checker)
@@ -96,7 +96,7 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
 
 @contextlib.contextmanager
 def announced_compilation() -> Iterator[None]:
-    """Context manager of a plan: logs first where the planner has to be compiled for it."""
+    """Context manager of a plan: logs a message first if the planner has to be compiled."""
     first = not any(jit.is_compiled(name) is not False for name in (_DEFAULT, _USED))
     if first:
         _LOG.warning(
@@ -109,7 +109,7 @@ def announced_compilation() -> Iterator[None]:
 
 
 def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
-    """Compile or load what planning with path constraints needs.
+    """Compile or load the kernels of planning with path constraints.
 
     Args:
         checker: of a robot that motions will be planned for.
@@ -121,7 +121,7 @@ def warm_up_constraints(checker: CollisionChecker, tip: str) -> None:
 
 
 def load_planning(robot: Robot) -> None:
-    """Load, or compile, what the default planner needs, for each group with tips."""
+    """Load or compile the kernels of the default planner, for each group with tips."""
     for group in robot.groups.values():
         if group.tips:
             checker = CollisionChecker(robot, group.joints)
@@ -136,7 +136,7 @@ def is_prepared() -> bool:
 
 
 def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
-    """Compile what planning needs in another process, unless already done on this machine.
+    """Compile the kernels of planning in another process, unless cached on this machine.
 
     Without a cache the code is compiled where it is used.
 

@@ -47,7 +47,7 @@ class ActuatorNetworkSettings:
 
 
 class Actuators(Protocol):
-    """Turns position errors and velocities into efforts, at each step of the physics."""
+    """Computes efforts from position errors and velocities, at each physics step."""
 
     def reset(self) -> None:
         """Reset the state."""
@@ -73,7 +73,7 @@ class PdActuators:
     """Effort limits [N m or N], shape (n,), may be inf."""
 
     def reset(self) -> None:
-        """Do nothing: there is no state."""
+        """No effect: stateless."""
 
     def efforts(self, error: ArrayLike, velocity: ArrayLike) -> Array:
         """Return the efforts; see :class:`Actuators`."""
@@ -112,7 +112,7 @@ class ActuatorNetwork:
         try:
             out = self._run(np.zeros((joints, self._width)))
         except NetworkFault as error:
-            raise InvalidDescription(f"{file}: is no actuator network: {error}") from None
+            raise InvalidDescription(f"{file}: not an actuator network: {error}") from None
         if out.shape != (joints,):
             raise InvalidDescription(
                 f"{file}: the actuator network returns {out.size} efforts for {joints} joints.",

@@ -28,7 +28,7 @@ class CommandShaper:
         if self._max.ndim != 1 or self._max.shape != self._rate.shape:
             raise InvalidConfig(
                 f"max_command has {self._max.size} values, max_command_rate {self._rate.size}; "
-                "they must be as many as the command has",
+                "both must have the size of the command",
                 field="max_command",
             )
         if not (self._max > 0.0).all() or not (self._rate > 0.0).all():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads Isaac Lab's IO_descriptors.yaml (``export_io_descriptors=true``) into a PolicySpec.
 
-The schema is described in docs/policies.md. Other fields are ignored; a field of this package,
-``motion_nodes``, adds information that Isaac Lab does not write.
+The schema is described in docs/policies.md. Other fields are ignored; the field ``motion_nodes``
+contains additional information that Isaac Lab does not export.
 """
 
 from __future__ import annotations
@@ -112,8 +112,7 @@ def action_kind(path: Any, where: str) -> ActionKind:
     name = str(path).replace(":", ".").rpartition(".")[2].removesuffix("Cfg")
     if name not in ACTION_CLASSES:
         raise InvalidDescription(
-            f"{where}: actions of the class '{name}' cannot be played."
-            f"{did_you_mean(name, ACTION_CLASSES)}"
+            f"{where}: unsupported action class '{name}'.{did_you_mean(name, ACTION_CLASSES)}"
         )
     return ACTION_CLASSES[name]
 

@@ -139,7 +139,7 @@ def _joints(robot: Mapping[str, Any], names: tuple[str, ...], where: str) -> Tra
             )
         own = tuple(names[i] for i in found)
         for word, column in values.items():
-            # A limit that is not given is not limited.
+            # Missing limits are infinite.
             default = INF if word.endswith("limit") else NAN
             column[found] = per_joint(actuator.get(word), own, default, f"{place}.{word}")
     return TrainedJoints(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from motion_nodes.model.tree import Array
 
 STANDING = 0.01
-"""Command below which both feet stand [m/s, rad/s]."""
+"""Command below which the robot stands on both feet [m/s, rad/s]."""
 
 
 class GaitPhase:

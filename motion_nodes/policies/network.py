@@ -53,11 +53,11 @@ class OnnxModel:
 
         Args:
             file: the file.
-            batch: length of dimensions that the file leaves open.
+            batch: length of dynamic dimensions.
 
         Raises:
-            InvalidDescription: not an ONNX model, inputs that are not understood, or ONNX Runtime
-                is not installed.
+            InvalidDescription: not an ONNX model, unsupported inputs, or ONNX Runtime is not
+                installed.
         """
         content = _content(file)
         try:
@@ -67,7 +67,7 @@ class OnnxModel:
                 f"{file}: ONNX Runtime is not installed: pip install 'motion_nodes[policy]'"
             ) from None
         options = onnxruntime.SessionOptions()
-        # One thread: the networks are small, and others would spin beside the control loops.
+        # One thread: networks are small, and worker threads would compete with control loops.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
         try:
@@ -75,8 +75,8 @@ class OnnxModel:
             self._session = onnxruntime.InferenceSession(
                 content, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # Its errors have no common base but Exception.
-            raise InvalidDescription(f"{file}: is no usable ONNX model: {_line(error)}") from None
+        except Exception as error:  # its errors have no common base class
+            raise InvalidDescription(f"{file}: unusable ONNX model: {_line(error)}") from None
         inputs, outputs = list(self._session.get_inputs()), list(self._session.get_outputs())
         chosen = next((i for i in inputs if i.name in OBSERVATION_NAMES), inputs[0])
         inputs.remove(chosen)
@@ -94,7 +94,7 @@ class OnnxModel:
         self._outputs = [output.name for output in outputs[: 1 + len(inputs)]]
         if len(self._outputs) != 1 + len(inputs):
             raise InvalidDescription(
-                f"{file}: has {len(inputs)} inputs beside the observation ("
+                f"{file}: has {len(inputs)} inputs in addition to the observation ("
                 f"{', '.join(i.name for i in inputs)}), but {len(outputs) - 1} outputs with their "
                 "next values."
             )
@@ -147,7 +147,7 @@ class TorchScriptNetwork:
         try:
             self._module = self._torch.jit.load(str(file), map_location="cpu").eval()
         except Exception as error:
-            raise InvalidDescription(f"{file}: is no usable TorchScript: {_line(error)}") from None
+            raise InvalidDescription(f"{file}: unusable TorchScript: {_line(error)}") from None
         self.metadata: Mapping[str, str] = {}
 
     def __call__(self, observation: Array) -> Array:
@@ -167,10 +167,10 @@ class TorchScriptNetwork:
 
 
 def load_network(file: str | Path) -> OnnxNetwork | TorchScriptNetwork:
-    """Load the network of a policy by the ending of its file: .onnx, or .pt and .jit.
+    """Load the network of a policy by the suffix of its file: .onnx, or .pt and .jit.
 
     Raises:
-        InvalidDescription: no such file, another ending, or a file that is no such network.
+        InvalidDescription: no such file, another suffix, or not such a network.
     """
     path = Path(file)
     if path.suffix in (".pt", ".pth", ".jit"):
@@ -184,7 +184,7 @@ def load_network(file: str | Path) -> OnnxNetwork | TorchScriptNetwork:
 
 
 def check_widths(network: PolicyNetwork, inputs: int, outputs: int, file: str) -> None:
-    """Check that a network fits its description, by its file and by a run on zeros.
+    """Check that a network matches its description, by its file and an inference on zeros.
 
     Args:
         network: the network; its state is reset.
@@ -220,7 +220,7 @@ def check_widths(network: PolicyNetwork, inputs: int, outputs: int, file: str) -
 
 
 def _content(file: Path) -> bytes:
-    """Return the bytes of a file that may be a network."""
+    """Return the content of a network file, after checks of size and format."""
     try:
         size = file.stat().st_size
         if size > MAX_SIZE:
@@ -237,7 +237,7 @@ def _content(file: Path) -> bytes:
 
 
 def _check_torch_script(file: Path) -> None:
-    """Reject a checkpoint: it is a zip file, too, but has no code of a scripted module."""
+    """Reject a checkpoint: a zip file without the code of a scripted module."""
     try:
         with zipfile.ZipFile(file) as archive:
             scripted = any("/code/" in name for name in archive.namelist())
@@ -247,7 +247,7 @@ def _check_torch_script(file: Path) -> None:
         scripted = False
     if not scripted:
         raise InvalidDescription(
-            f"{file}: is no TorchScript; checkpoints are pickled, can execute code and are never "
+            f"{file}: not TorchScript; checkpoints are pickled, can execute code and are never "
             "loaded. Export the policy as ONNX."
         )
 

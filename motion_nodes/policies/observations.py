@@ -29,7 +29,7 @@ GRAVITY_W = np.array([0.0, 0.0, -1.0])
 
 @dataclass(eq=False)
 class PolicyInputs:
-    """Measurements and command at one time; only what the policy observes must be given."""
+    """Measurements and command at one time; only observed ones are required."""
 
     position: ArrayLike
     """Joint positions [rad or m], shape (n,), in the order of the runner's joints."""
@@ -152,7 +152,7 @@ class BoundTerm:
         raw = self._read(inputs, previous)
         if raw is None:
             raise InvalidCommand(
-                f"the policy observes {term.name}, which is not given ({source_of(term.name)})",
+                f"missing observation {term.name} ({source_of(term.name)})",
                 field=term.name,
             )
         values = np.asarray(raw, dtype=np.float64).reshape(-1)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes small ONNX files without a library: multilayer perceptrons, and graphs node by node.
 
-Only the part of the format that such networks need; field numbers are those of onnx.proto
+Supports only the part of the format for such networks; field numbers are those of onnx.proto
 (ONNX IR version 8, operator set 17).
 """
 
@@ -32,7 +32,7 @@ _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _STRING_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 2, 3, 
 """AttributeProto.AttributeType."""
 
 Shape = Sequence[int | str]
-"""Lengths of the dimensions; a name stands for any length."""
+"""Lengths of the dimensions; a name is a dynamic length."""
 Attribute = float | int | str | Sequence[int]
 
 
@@ -93,7 +93,7 @@ class OnnxGraph:
         Args:
             operator: as in the ONNX standard, such as ``Gemm``.
             inputs: names of its inputs.
-            outputs: names of its outputs; empty: one, whose name is made up.
+            outputs: names of its outputs; empty: one with a generated name.
             attributes: its attributes.
 
         Returns:
@@ -196,7 +196,7 @@ def write_mlp(
 def _operator(activation: str) -> str:
     if activation not in ACTIVATIONS:
         raise InvalidConfig(
-            f"activation '{activation}' is not known; known are {', '.join(ACTIVATIONS)}"
+            f"activation '{activation}' is not known; allowed: {', '.join(ACTIVATIONS)}"
         )
     return ACTIVATIONS[activation]
 
@@ -243,7 +243,7 @@ def _attribute(name: str, value: Attribute) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number in protobuf's variable length, seven bits a byte."""
+    """Return a number as protobuf varint, seven bits per byte."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:

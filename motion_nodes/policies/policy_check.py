@@ -16,7 +16,7 @@ from motion_nodes.policies.observations import TERMS, source_of
 from motion_nodes.policies.runner import PolicyRunner
 
 PROBES, PROBE_SIZE = 8, 0.5
-"""Number and size of the random changes by which inputs without an effect are found."""
+"""Number and size of random perturbations to detect inputs without effect."""
 GAIN_RATIO = 2.0
 """Ratio of gains above which they are reported."""
 FULL_TURN = 2.0 * math.pi
@@ -99,7 +99,7 @@ def _inputs(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
         found.append(CheckFinding("note", "command", text))
     needs = runner.sources
     if "odometry" in needs:
-        text = "linear velocities come from odometry, which real legged robots rarely measure well"
+        text = "linear velocities are from odometry, which is inaccurate on most legged robots"
         found.append(CheckFinding("warning", "inputs", text))
     if "imu" in needs and robot.kind == "arm":
         found.append(CheckFinding("warning", "inputs", "an arm has no IMU"))
@@ -107,7 +107,7 @@ def _inputs(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
 
 
 def _dead_inputs(runner: PolicyRunner) -> list[CheckFinding]:
-    """Find terms that change no action around a few random observations."""
+    """Find terms without effect on the actions, at a few random observations."""
     rng = np.random.default_rng(0)
     network, width = runner.network, runner.spec.observation_width
     effect = np.zeros(width)
@@ -132,7 +132,7 @@ def _dead_inputs(runner: PolicyRunner) -> list[CheckFinding]:
             text = f"{term.name}: values {dead.tolist()} have no effect on the actions"
             found.append(CheckFinding("warning", "dead inputs", text))
         begin += term.full_width
-    return found or [CheckFinding("ok", "dead inputs", "every input changes the actions")]
+    return found or [CheckFinding("ok", "dead inputs", "every input affects the actions")]
 
 
 def _scales(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
@@ -165,14 +165,14 @@ def _scales(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
 def _gains(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
     trained = runner.gains()
     if np.isnan(np.array(trained)[:, runner.commanded]).any():
-        text = "not in the description: the drives keep their own, which the policy may not know"
+        text = "not in the description: the drives use their own, which may differ from training"
         return [CheckFinding("warning", "gains", text)]
     found = []
     for word, values in zip(("stiffness", "damping"), trained, strict=True):
         own = np.array([getattr(drive, word) for drive in robot.drives])
         mask = runner.commanded
         if not values[mask].any():
-            text = f"{word} of training is zero: an actuator network, or efforts"
+            text = f"{word} of training is zero: actuator network or effort commands"
             found.append(CheckFinding("note", "gains", text))
             continue
         ratio = own[mask] / np.maximum(values[mask], 1e-9)
@@ -183,7 +183,7 @@ def _gains(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:
                 "joint_gains, or use command_interface effort"
             )
             found.append(CheckFinding("note", "gains", text))
-    return found or [CheckFinding("ok", "gains", "those of the drives are similar")]
+    return found or [CheckFinding("ok", "gains", "gains of training and drives are similar")]
 
 
 def _timing(runner: PolicyRunner, robot: Robot) -> list[CheckFinding]:

@@ -18,7 +18,7 @@ from motion_nodes.policies.runner import PolicyRunner
 
 NETWORK_ENDINGS = (".onnx", ".pt", ".jit")
 DESCRIPTIONS = ("IO_descriptors.yaml", "env.yaml", "params/env.yaml", "../params/env.yaml")
-"""Descriptions that are looked for beside a network, in this order, after those of its name."""
+"""File names of descriptions next to a network, in order, after those with its name."""
 
 
 def load_policy(
@@ -86,7 +86,7 @@ def policy_files(policy: str | Path, description: str | Path | None = None) -> t
         path = networks[0]
     if not path.is_file():
         raise InvalidDescription(
-            f"policy '{policy}' is not a file, a folder or a known policy. Known are: "
+            f"policy '{policy}' is not a file, a folder or a known policy. Known policies: "
             f"{', '.join((*PUBLISHED, *SHIPPED))}."
         )
     return path, Path(description) if description else _description_beside(path)
@@ -103,6 +103,6 @@ def _description_beside(network: Path) -> Path:
     if len(others) == 1:
         return others[0]
     raise InvalidDescription(
-        f"{network}: no description beside it; looked for {', '.join(names)}. Export it with "
+        f"{network}: no description next to it; expected one of {', '.join(names)}. Export it with "
         "env.export_io_descriptors=true, or write one (docs/policies.md)."
     )

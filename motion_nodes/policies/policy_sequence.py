@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy and the motions around it: standing up, holding, sitting down, damping after faults.
+"""A policy with its transitions: standing up, holding, sitting down, damping after faults.
 
 Modes: damped -> standing up -> holding <-> running, and back by sitting down. Where the policy does
 not run, joints are held by the drives' own gains. Faults of the policy or of its inputs
@@ -25,7 +25,7 @@ from motion_nodes.policies.observations import PolicyInputs, gravity_direction
 from motion_nodes.policies.runner import PolicyRunner, PolicyTargets
 
 CLOSE = 0.5
-"""Deviation from the default positions below which standing up needs no folding [rad or m]."""
+"""Deviation from the default positions below which the robot stands up directly [rad or m]."""
 
 
 STOP_TIME = 1.0
@@ -36,15 +36,15 @@ class PolicyMode(enum.Enum):
     """Mode of the joints."""
 
     DAMPED = "damped"
-    """No position is held; the motors brake."""
+    """Damping only, without position control."""
     STANDING_UP = "standing up"
     HOLDING = "holding"
-    """At the policy's default positions."""
+    """The default positions of the policy are held."""
     RUNNING = "running"
     """The policy commands the joints."""
     SITTING_DOWN = "sitting down"
     STOPPED = "stopped"
-    """Standing up or sitting down was stopped; the joints are held where they were."""
+    """Standing up or sitting down was stopped; the current positions are held."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +95,9 @@ class SequenceOutput(NamedTuple):
 
     targets: PolicyTargets
     trained_stiffness: float
-    """Fraction of the stiffness of training in that of the drives, 0 (their own) to 1."""
+    """Interpolation of the stiffness from that of the drives, 0, to that of training, 1."""
     trained_damping: float
-    """Fraction of the damping of training in that of the drives, 0 (their own) to 1."""
+    """Interpolation of the damping from that of the drives, 0, to that of training, 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class _Motion:
     points: list[Array]
     begin: float
     duration: float
-    """Of each piece."""
+    """Duration of each piece."""
 
     def at(self, now: float) -> tuple[Array, bool]:
         """Return the positions, and whether the end is reached."""
@@ -121,7 +121,7 @@ class _Motion:
 
 
 class PolicySequence:
-    """Plays a policy safely: call :meth:`step` at a fixed rate."""
+    """Executes a policy safely; call :meth:`step` at a fixed rate."""
 
     def __init__(
         self,
@@ -141,9 +141,9 @@ class PolicySequence:
             dt: period of the steps [s]; the policy's period is a multiple of it.
             lower: lower position limits [rad or m], shape (n,).
             upper: upper position limits [rad or m], shape (n,).
-            sitting: positions of the sitting posture, shape (n,); None: there is none, and the
-                motors are damped where the robot stands.
-            actuators: turns position targets into efforts at each step; None: the drives do.
+            sitting: positions of the sitting posture, shape (n,); None: none, the motors are damped
+                in the standing posture.
+            actuators: compute efforts from position targets; None: position control of the drives.
             settings: None: defaults.
 
         Raises:
@@ -161,7 +161,7 @@ class PolicySequence:
         self._now = 0.0
         self.mode = PolicyMode.DAMPED
         self.reason = "not started"
-        """Why the motors are damped, or what faults the policy has now; empty if none."""
+        """Why the motors are damped, or the current fault of the policy; empty if none."""
         self.inference_time = 0.0
         """Duration of the last evaluation of the policy [s]."""
         self.evaluations = 0
@@ -179,14 +179,14 @@ class PolicySequence:
         """Move to the default positions and hold them.
 
         Raises:
-            InvalidCommand: the joint positions are not known, or the robot lies on its side.
+            InvalidCommand: joint positions unknown, or the robot has fallen over.
         """
         position = np.asarray(inputs.position, dtype=np.float64)
         if not np.isfinite(position).all():
             raise InvalidCommand("the joint positions are not known")
         if self._fallen(inputs):
             raise InvalidCommand(
-                "the robot is tilted too far to stand up; put it on its feet first"
+                "the inclination of the base is too large to stand up; place the robot on its feet"
             )
         default = self._clipped(self._runner.default_position(position))
         points = [position, default]
@@ -262,9 +262,8 @@ class PolicySequence:
         Args:
             inputs: measurements and command.
             moving: whether the command is not zero; starts the policy, and keeps it running.
-            fault: why the measurements cannot be used, as text; empty: they can.
-            evaluate: whether the policy may be evaluated now if it is due; else its last targets
-                hold on.
+            fault: why the measurements are unusable; empty: they are usable.
+            evaluate: whether the policy may be evaluated if due; else its last targets are held.
 
         Returns:
             The reference of the joints.
@@ -294,8 +293,8 @@ class PolicySequence:
     def _blend_gains(self) -> None:
         """Follow the gains of the mode; they increase gradually.
 
-        Drives receive gains and targets through different channels: stiff gains must not act on the
-        targets of soft ones, which are far from the joints.
+        Drives receive gains and targets on different channels: stiff gains must not be applied to
+        targets for soft gains, which are far from the joints.
         """
         if self.mode is PolicyMode.RUNNING:
             self._stiffness = self._damping = 1.0
@@ -323,7 +322,7 @@ class PolicySequence:
             self._hold_fault(str(error))
             return
         self._faulty, self.reason = 0.0, ""
-        # A command that still decays at a stop is no new one.
+        # A command that decays during a stop is not a new command.
         self._stopping = self._stopping and not (moving and self._idle > 0.0)
         self._idle = 0.0 if moving else self._idle + self._dt
         idle_time = self.settings.idle_time or (STOP_TIME if self._stopping else math.inf)

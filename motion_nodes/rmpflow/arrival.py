@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a policy has arrived at its target, or is stuck short of it."""
+"""Arrival check of a policy: at its target, or stuck short of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 
 
 class ArrivalCheck:
-    """Compares the state that a policy has seen with a target."""
+    """Compares the last state of a policy with a target."""
 
     def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings) -> None:
         self._policy, self._settings = policy, settings
@@ -52,7 +52,7 @@ class ArrivalCheck:
 
         Args:
             speed: of the fastest joint [rad/s or m/s].
-            before: whether it had arrived: a small disturbance does not restart the motion.
+            before: whether it had arrived, for hysteresis: small disturbances restart no motion.
         """
         slow = speed < _SLOW and self.behind < _BEHIND
         found = slow and is_near(self.errors, self._settings, 2.0 if before else 1.0)

@@ -86,5 +86,5 @@ def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
     if sum(map(len, bodies)) > CARRIED:
         bodies = [bounding_sphere(body)[None] for body in bodies]
     if len(bodies) > CARRIED:
-        raise InvalidCommand(f"{len(bodies)} bodies are carried; RMPflow takes at most {CARRIED}.")
+        raise InvalidCommand(f"{len(bodies)} bodies are attached; the max is {CARRIED}.")
     return np.concatenate(bodies)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops a policy before the robot's links touch each other, or an obstacle at rest.
+"""Stops a policy before a self-collision, or a collision with an obstacle at rest.
 
-RMPs weigh the avoidance of collisions against the target; a strong target may win. A reference is
-sent only if the robot can come to rest from it without a collision of its exact geometry; otherwise
-it brakes along the path that the reference before it has proven.
+RMPs weigh collision avoidance against the target, which may dominate. A reference is sent only if
+the robot can stop from it without a collision of its exact geometry; otherwise it brakes along the
+stopping path of the previous reference, which is proven collision-free.
 
 Source: D. Fox, W. Burgard, S. Thrun, The dynamic window approach to collision avoidance, IEEE
 Robotics & Automation Magazine 4(1), 1997, for admissible velocities: those that can be stopped.
@@ -23,19 +23,19 @@ from motion_nodes.scene.checker import CollisionChecker
 _HOLD = 0.2
 """Time at rest after which the policy may move again [s]."""
 _FINEST = 1.0 / 64.0
-"""Shorter parts of a stopping path count as collision-free if their middles are."""
+"""Shorter parts of a stopping path are collision-free if their midpoints are."""
 
 
 class _Proof(NamedTuple):
-    """Of a path to rest."""
+    """Proven properties of a stopping path."""
 
     links: bool
-    """It is free of self-collisions."""
+    """No self-collisions."""
     obstacles: bool
-    """It is free of collisions with obstacles, too."""
+    """No collisions with obstacles."""
 
     def covers(self, other: _Proof) -> bool:
-        """Return whether it proves all that another one does."""
+        """Return whether it includes all properties of another one."""
         return self.links >= other.links and self.obstacles >= other.obstacles
 
 
@@ -70,10 +70,10 @@ class BrakingGuard:
         self._proven, self._braking, self._rested = self._stops(q, qd), False, 0.0
 
     def admitted(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
-        """Return a reference, or the next one of braking.
+        """Return a reference, or the next one of a braking motion.
 
-        A robot that is in collision already, or could not stop when the motion began or obstacles
-        changed, is not stopped: it would not get out.
+        If the robot is in collision, or could not stop when the motion began or obstacles changed,
+        references pass unchanged: braking would keep it there.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -96,12 +96,12 @@ class BrakingGuard:
         return self._last
 
     def _braked(self, q: Array, qd: Array, dt: float) -> tuple[Array, Array]:
-        """Return a state after a period of braking along its straight line, not past limits."""
+        """Return the state after one period of straight-line braking, within limits."""
         duration = self._time_to_rest(qd)
         passed = min(dt, duration)
         slower = qd * (1.0 - passed / duration) if duration > 0.0 else np.zeros(len(qd))
         ahead = q + 0.5 * (qd + slower) * passed
-        # All joints take as long as the slowest; one that is close to its limit would pass it.
+        # Synchronized with the slowest joint, a joint close to its limit could exceed it.
         within = np.clip(ahead, np.minimum(self._lower, q), np.maximum(self._upper, q))
         return within, np.where(within == ahead, slower, 0.0)
 
@@ -109,7 +109,7 @@ class BrakingGuard:
         return float((np.abs(qd) / self._policy.max_acceleration).max(initial=0.0))
 
     def _stops(self, q: Array, qd: Array) -> _Proof:
-        """Return without which collisions the robot can brake to rest from a state."""
+        """Return the proven properties of the stopping path from a state."""
         state = self._policy.get_internal_robot_joint_states()
         watched = np.zeros(0) if state is None else state[2]
         ends = np.array([q, q + 0.5 * self._time_to_rest(qd) * qd])

@@ -72,7 +72,7 @@ class Evaluator:
             settings: parameters.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidConfig: settings that do not fit the robot.
         """
         robot.indices(active)
@@ -92,7 +92,7 @@ class Evaluator:
             self._memory[self._at[x] :].ctypes.data for x in ("q", "qd", "qdd", "least_pivot")
         ]
         self.addresses = (entry, self._memory.ctypes.data, *fields)
-        """Of the generated code, of its memory and of four of its fields, for the integration."""
+        """Addresses of the code, its memory and four fields, for the integration."""
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))

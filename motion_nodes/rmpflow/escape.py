@@ -39,7 +39,7 @@ class EscapeAttempts:
         self.fault = ""
         """Why the planner failed; empty if it did not."""
         self.brought = False
-        """Whether a planner has just brought the arm to the target."""
+        """Whether a planner has just moved the arm to the target."""
 
     def retreat(self, settings: FollowerSettings) -> bool:
         """Begin a retreat, unless already tried or disabled; return whether it begins."""

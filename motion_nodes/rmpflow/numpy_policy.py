@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One evaluation of the policy in plain NumPy, RMP by RMP.
 
-It reports the contribution of each RMP. Its formulas are those of the generated code; what the
-tests compare is how they are combined: by Jacobians of points, not as rigid bodies.
+It reports the contribution of each RMP. Formulas are those of the generated code, but combined by
+point Jacobians instead of rigid bodies, for comparison in tests.
 """
 
 from __future__ import annotations

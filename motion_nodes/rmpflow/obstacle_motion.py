@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates the twists of obstacles from successive scenes, and predicts their poses in between.
 
-Without twists, a policy that retreats from a moving obstacle mistakes its own retreat for safety,
-and stops again. Without prediction, it avoids where the obstacle was at the last update, which is
-closer by speed times update period.
+Without twists, the retreat from a moving obstacle looks like increasing clearance, and the policy
+stops again. Without prediction, it avoids the obstacle's pose at the last update, which is wrong by
+speed times update period.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Seen:
 
     @property
     def until(self) -> float:
-        """Return the time at which the object counts as at rest: after two intervals unseen."""
+        """Return the time after which the object is at rest: two intervals without an update."""
         return self.received + max(2.0 * self.interval, _LEAST_HOLD)
 
     def pose(self, now: float) -> Array:

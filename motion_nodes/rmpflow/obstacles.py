@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles of a scene in the robot's base frame, repacked only where something changed."""
+"""Obstacles of a scene in the robot's base frame, repacked incrementally."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class RmpflowPolicy(TargetedPolicy):
             stuck: criteria for a stuck policy.
 
         Raises:
-            UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownGroup, UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidDescription: the robot has no settings, or they cannot be read.
             InvalidConfig: settings that do not fit the robot.
         """
@@ -82,7 +82,7 @@ class RmpflowPolicy(TargetedPolicy):
         frame = tool or robot.tool_frame
         if frame is None:
             raise InvalidConfig(
-                f"{robot.name} names no tool frame; give the frame that targets refer to."
+                f"{robot.name} has no tool frame; specify the frame of the targets."
             )
         self.robot, self.tool = robot, frame
         self.maximum_substep_size = maximum_substep_size
@@ -244,8 +244,8 @@ class RmpflowPolicy(TargetedPolicy):
             watched_q: likewise.
             watched_qd: likewise.
             frame_duration: frame duration [s].
-            most_ahead: max distance between reference and joint, e.g. when something holds or moves
-                the joint; beyond it the reference moves along with the joint [rad or m].
+            most_ahead: max distance between reference and joint, e.g. if the joint is blocked;
+                beyond it the reference moves along with the joint [rad or m].
 
         Raises:
             InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
@@ -310,7 +310,7 @@ class RmpflowPolicy(TargetedPolicy):
 
     @property
     def _rmps_alone(self) -> bool:
-        """Whether nothing but the RMPs decides about the steps of a frame."""
+        """Whether the steps of a frame depend on the RMPs alone."""
         return self._smoothing is None and not self._stopping
 
     def _step(self, state: JointMotion, dt: float) -> None:

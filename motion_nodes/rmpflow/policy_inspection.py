@@ -116,7 +116,7 @@ class PolicyInspector:
 
     @property
     def _seen(self) -> PolicyView:
-        assert self._view is not None, "look at a view first"
+        assert self._view is not None, "no view is set"
         return self._view
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion of a policy: from the robot's reference, step by step, to the references to send."""
+"""A motion of a policy: from the robot's reference to the references to send."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class MotionStep(NamedTuple):
 
 
 class PolicyMotion:
-    """Computes the references of one policy from the begin of a motion to its end."""
+    """Computes the references of one policy from the start to the end of a motion."""
 
     def __init__(self, policy: RmpflowPolicy) -> None:
         self._policy = policy
         self._sent = SentReference()
         self._guard = BrakingGuard(policy)
         self._pending = 0.0
-        """Time that no step has covered yet [s]."""
+        """Time that is not integrated yet [s]."""
         self._time = 0.0
         self._recent: deque[tuple[float, Array]] = deque()
-        """References of the last moments, each with its time in the motion [s]."""
+        """Recent references, each with its time in the motion [s]."""
 
     @property
     def positions(self) -> Array | None:
@@ -51,7 +51,7 @@ class PolicyMotion:
     @property
     def obstruction(self) -> str:
         """Why the robot brakes, as text; empty if it does not."""
-        return "a link would touch another, or an obstacle" if self._guard.braking else ""
+        return "self-collision or obstacle ahead" if self._guard.braking else ""
 
     def end(self) -> None:
         """End the motion."""
@@ -124,7 +124,7 @@ class PolicyMotion:
         return self._sent.is_superseded(robot, now)
 
     def tracking_fault(self, robot: RobotMotion, tolerance: float) -> str:
-        """Return which joint is too far from its recent references, empty if none is.
+        """Return the joint beyond the tracking tolerance, as text; empty if none is.
 
         Args:
             robot: the measured state.

@@ -23,7 +23,7 @@ _LOOKS = 3  # evaluations of the RMP weights per trial
 # [m] min distances of links, and of obstacles, where a task begins and ends
 _APART, _CLEAR = 0.03, 0.04
 _TRIES = 2000
-_NOTHING = "no {} were found for {}: its posture is too near to itself or to its limits."
+_NOTHING = "no {} were found for {}: its posture is too close to self-collision or to its limits."
 _APART_EVERY = 5  # frames between checks of link distances
 
 
@@ -123,7 +123,7 @@ def run_trial(
 
 
 def _first_for_good(arrived: Sequence[bool]) -> float | None:
-    """Return the time from which on it was continuously true [s]."""
+    """Return the time since which it is continuously true [s]."""
     count = 0
     for there in reversed(arrived):
         if not there:

@@ -21,9 +21,9 @@ class PolicyView:
     qd: Array
     """Velocities of all joints [rad/s or m/s], shape (m,)."""
     goal: Goal
-    """In the base frame."""
+    """Goal of the policy, in the base frame."""
     scene: Scene
-    """In the world."""
+    """Obstacles and attached bodies, in the world."""
     twists: Mapping[str, Array]
     """Twists of its objects in the world, shape (6,) each."""
     X_WB: Array

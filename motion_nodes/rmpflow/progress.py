@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress check: a policy is stuck if the distance to the target no longer decreases.
 
-A reactive policy is local: a U-shaped obstacle traps it. With this check a planner can be called.
+A reactive policy is local and gets stuck in U-shaped obstacles. This check triggers a planner.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _rows(solid: Solid, X: Array) -> list[tuple[str, Array]]:
 
 
 def _few_boxes(solid: Voxels) -> Array:
-    """Return the boxes of voxels, of a multiple of their size where there are too many."""
+    """Return the boxes of voxels, at a coarser resolution if there are too many."""
     factor, boxes = 1, solid.boxes
     while len(boxes) > _MAX_BOXES:
         factor += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The newest reference that a policy has sent, and when another controller supersedes it."""
+"""The newest reference sent by a policy, and detection of other controllers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SAME = 0.01
 _LET_GO = 0.3
 """Time after the last command at rest from which motion by another controller is accepted [s]."""
 _ELSEWHERE, _MOVED = 0.02, 0.01
-"""Distance [rad or m] and velocity [rad/s or m/s] that show such motion."""
+"""Distance [rad or m] and velocity [rad/s or m/s] above which such motion is detected."""
 
 
 class SentReference:
-    """The reference that was sent, and since when it is at rest."""
+    """The last sent reference, and the time since which it is at rest."""
 
     def __init__(self) -> None:
         self.positions: Array | None = None
@@ -28,7 +28,7 @@ class SentReference:
         self._quiet_since: float | None = None
 
     def clear(self) -> None:
-        """Forget it: no motion has begun."""
+        """Clear it: no motion is active."""
         self.positions = self._quiet_since = None
 
     def update(
@@ -61,10 +61,10 @@ class SentReference:
 
 
 def stop_positions(policy: RmpflowPolicy, q: Array, dt: float, longest: float) -> Array:
-    """Return where a policy comes to rest if it is stopped at once.
+    """Return the rest positions of an immediate stop.
 
     Args:
-        policy: it computes the stop, and is stopped then.
+        policy: computes the stop, and is stopped afterwards.
         q: positions of the newest reference [rad or m], shape (n,).
         dt: steps of the computation [s].
         longest: max duration of the stop [s].

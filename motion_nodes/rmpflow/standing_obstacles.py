@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact checks of a policy's motion against the obstacles that stand still.
+"""Exact collision checks of a policy's motion against static obstacles.
 
-Objects that move are left to the RMPs, which retreat from them: to brake before something that
-approaches would be no help. Voxels seen by cameras change with each image and are left to them,
-too.
+Moving objects are handled by the RMPs, which retreat: braking would not avoid them. Voxels of
+cameras, which change with each image, are handled by the RMPs, too.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ ENDS = np.array([0.0, 1.0])
 
 
 def prepare(scene: Scene) -> None:
-    """Compute what is needed of a scene's new meshes, outside the loop: it may take seconds."""
+    """Prepare the new meshes of a scene outside the control loop; may take seconds."""
     solids = (part.solid for item in scene.objects.values() for part in item.parts)
     pieces_of([solid for solid in solids if isinstance(solid, TriangleMesh)])
 
@@ -41,8 +40,8 @@ class StandingObstacles:
         """Create without obstacles.
 
         Args:
-            policy: whose scene and twists of objects are used.
-            joints: of configurations: the policy's active and watched ones.
+            policy: provides the scene and the twists of objects.
+            joints: joints of configurations, the policy's active and watched ones.
         """
         self._policy = policy
         self._checker = CollisionChecker(policy.robot, joints)
@@ -56,7 +55,7 @@ class StandingObstacles:
         """Read the policy's scene; return whether objects at rest have changed."""
         policy = self._policy
         if policy.base_pose is not self._base and not np.array_equal(policy.base_pose, self._base):
-            # All obstacles move relative to a base that drives.
+            # Relative to a moving base all obstacles move.
             self._base, self._scene, self._exact = policy.base_pose, None, None
             return True
         scene, moving = policy.scene, frozenset(policy.obstacle_twists)
@@ -81,7 +80,7 @@ class StandingObstacles:
 
         Args:
             path: its ends.
-            finest: shorter parts, as a fraction, count as free if their middles are.
+            finest: shorter parts, as a fraction, are free if their midpoints are.
         """
         return self._exact is None or self._exact.sweep(path, ENDS, 1, finest).free
 

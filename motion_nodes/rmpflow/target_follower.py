@@ -79,7 +79,7 @@ class Follower:
             self._take(PoseCommand(X, at, oriented=oriented, posture=self._posture))
             return
         tried = self._escape_attempts.X_WT
-        # Many small steps add up to a new target, too.
+        # Relative to the target of the last plan: small steps accumulate.
         if apart(X, self.command.X_WT if tried is None else tried) > _NEW_TARGET:
             self._escape_attempts.forget()
             self.command.posture = self._posture
@@ -152,10 +152,10 @@ class Follower:
         self._rest(Phase.STOPPED, reason)
 
     def give_way(self, reason: str, *, blocked: bool = False) -> None:
-        """Stop commanding immediately: a newer command has the joints, or they are blocked.
+        """Stop commanding immediately: preempted by a newer command, or blocked.
 
         Args:
-            reason: who commands them, or what stopped them.
+            reason: the preempting command, or the cause of the stop.
             blocked: whether the joints were stopped by a contact.
         """
         self.command = None
@@ -227,7 +227,7 @@ class Follower:
                 tried again until the target moves or :meth:`scene_changed`.
 
         The final configuration of the plan is the posture until the next target: the path back to
-        the default posture may be blocked, and attraction to it would keep the tool off its target.
+        the default posture may be blocked, and its attraction would pull the tool off the target.
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
@@ -392,7 +392,7 @@ class Follower:
         X_WT = self.command.X_WT
         if self._escape_attempts.may_ask_planner(self.settings, now):
             self._escape_attempts.X_WT = X_WT
-            self._stop(Phase.ESCAPING, "stuck; a planner brings the arm to the target", keep=True)
+            self._stop(Phase.ESCAPING, "stuck; a planner moves the arm to the target", keep=True)
         elif self._escape_attempts.retreat(self.settings):
             self._escape_attempts.X_WT = X_WT
             self.policy.forget_progress()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands of a follower, and the policy goals they lead to.
+"""Commands of a follower, and their conversion to policy goals.
 
 Poses and velocities are in the policy's world frame, times [s] are those of one clock.
 """
@@ -22,7 +22,7 @@ class FollowerCommand(Protocol):
     """A command that defines the policy's goal."""
 
     servo: bool
-    """Whether it is a velocity command, which must be renewed continuously, and has no place."""
+    """Whether it is a velocity command, which must be renewed continuously and has no goal."""
     at: float
     """Time when it was given or last renewed [s]."""
 

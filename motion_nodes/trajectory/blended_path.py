@@ -25,7 +25,7 @@ FreeCheck = Callable[[Array], NDArray[np.bool_]]
 _HALVINGS = 5
 """Max number of halvings of a blend in collision before the path stops at its corner."""
 _STRAIGHT = 1e-9
-"""Relative change of direction below which a corner counts as straight."""
+"""Relative change of direction below which a corner is straight."""
 _MOST = 0.475
 """Max fraction of a line used by a blend: a short straight part remains, because adjacent pieces of
 very different lengths are difficult to time-parameterize."""

@@ -27,7 +27,7 @@ METHODS = ("time_optimal", "saturation")
 
 
 class JointTrajectoryGenerator:
-    """Generates trajectories for some joints of a robot; it does not move them.
+    """Generates trajectories for some joints of a robot, without executing them.
 
     Malformed requests raise an error; infeasible ones return None, with the reason in
     :attr:`failure`.

@@ -37,7 +37,7 @@ _LEAST_OF_PART = 50
 """Min number of intervals between two stops."""
 _NEWTON_STEPS = 8
 _UNLIMITED = 1e9
-"""Limit of velocity and jerk where there is none."""
+"""Replacement of missing velocity and jerk limits."""
 
 
 def jerk_limited(
@@ -57,8 +57,8 @@ def jerk_limited(
     if len(path.coefficients) > MOST_PIECES:
         raise Infeasible(
             f"the path consists of {len(path.coefficients)} pieces; with jerk limits at most "
-            f"{MOST_PIECES} are timed. Thin the waypoints out, time them in parts, or leave jerk "
-            "limits out"
+            f"{MOST_PIECES} are timed. Thin the waypoints, time them in parts, or omit jerk "
+            "limits"
         )
     besides = _LEAST * len(path.coefficients)
     intervals = max(intervals // 2, intervals - besides) // (len(path.stops) + 1)

@@ -108,7 +108,7 @@ class JointTrajectory(Trajectory):
         """
         if self.times[0] <= 0.0:
             return self
-        # The points are shared: there may be many, and this runs in a control loop.
+        # Points are shared, not copied: this runs in a control loop.
         joined = copy.copy(self)
         object.__setattr__(joined, "begin", start)
         return joined

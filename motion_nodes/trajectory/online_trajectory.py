@@ -4,8 +4,8 @@
 Each joint moves independently, as fast as its limits allow, from its current state to its target.
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
 arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig does
-not support position limits; they are satisfied by choosing targets without overshoot. (This file is
-longer than most, to keep the cases of that choice together.)
+not support position limits; they are satisfied by choosing targets without overshoot. (The cases of
+that choice are kept in one file.)
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _HORIZON = 1000.0
 _UNLIMITED_VELOCITY = 1e6
 """Replaces an infinite velocity limit, which Ruckig does not support [rad/s or m/s]."""
 _CHASE = 0.999
-"""Max fraction of the velocity limit for a moving goal, so that it can be caught up with."""
+"""Max fraction of the velocity limit for a moving goal; the rest is for catching up."""
 _GOAL_ACCELERATION = 0.9
 """Max fraction of the acceleration limit of a moving goal that is taken into account."""
 _STANDING = 1e-6
-"""Velocity towards a position limit below which a joint counts as at rest [rad/s or m/s]."""
+"""Velocity towards a position limit below which a joint is at rest [rad/s or m/s]."""
 _EXCESS = 1e-3
 """Relative tolerance of limits for samples of a trajectory, for rounding."""
 _ACCELERATION_EXCESS = 0.04
@@ -161,7 +161,7 @@ class OnlineLimiter:
             & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
             & (change <= reach * dt)
             & (np.abs(sample.position - self.position - mean * dt) <= most)
-            # A reference outside its limits may move back as slowly as the trajectory does.
+            # A reference outside its limits may return at the speed of the trajectory.
             & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
             & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
         )
@@ -328,7 +328,7 @@ class OnlineLimiter:
         return stopping_speed(room - min(wanted, stopping_speed(room, *limits)) * dt, *limits)
 
     def _round_off(self) -> None:
-        """Set joints that have arrived exactly to their targets, so that nothing creeps."""
+        """Set joints that have arrived exactly to their targets, to avoid creep."""
         by_velocity, goal, speed = self._targets
         near = (
             (np.abs(self.velocity) < _ROUNDING)

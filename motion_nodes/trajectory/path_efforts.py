@@ -27,13 +27,13 @@ from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import TimedPath
 
 EFFORT_SHARE = 0.9
-"""Fraction of the effort limits that motions may use; the rest is left to feedback."""
+"""Fraction of the effort limits that motions may use; the rest is reserved for feedback."""
 _LEAST_ROOM = 0.1
-"""Min fraction of an effort limit that is left for motion, however much gravity needs."""
+"""Min fraction of an effort limit available for motion, in addition to gravity."""
 
 
 class PathEfforts:
-    """Effort limits of some joints of a robot; the others stand still."""
+    """Effort limits of some joints of a robot; the others are at rest."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PathEfforts:
         self._kinematics = None
         if self._payload is not None:
             self._kinematics = _kinematics(robot)
-            self._kinematics.pose(robot.home, self._payload.link)  # raises if there is no such link
+            self._kinematics.pose(robot.home, self._payload.link)  # raises UnknownFrame
         self._dynamics = _dynamics(robot)
         self._viscous = any(joint.damping for joint in robot.tree.joints.values())
         self._names, self._columns = joints, robot.indices(joints)
@@ -76,7 +76,7 @@ class PathEfforts:
         return len(self._limited)
 
     def strips(self, path: JointPath, distance: Array, piece: IndexArray) -> Array:
-        """Return A and B with respect to the distance, divided by the room of each joint.
+        """Return A and B with respect to the distance, divided by the margin of each joint.
 
         Args:
             path: geometry.
@@ -97,13 +97,13 @@ class PathEfforts:
         return np.stack([inertial, curved], axis=1) / self._room(gravity)[:, None]
 
     def stretch(self, motion: TimedPath) -> float:
-        """Return the factor by which a motion must be slowed down for the limits; 1: not at all."""
+        """Return the factor by which a motion must be slowed down for the limits; 1: none."""
         times = np.union1d(motion.times, 0.5 * (motion.times[1:] + motion.times[:-1]))
         q, v, a, _ = motion.states(times[:-1])
         return math.sqrt(max(self.usage(q, v, a), 1.0))
 
     def usage(self, q: Array, v: Array, a: Array) -> float:
-        """Return the largest share of the room beside gravity that some states need.
+        """Return the max utilization of the effort margin, after gravity, by some states.
 
         Args:
             q: positions [rad or m], shape (k, n).
@@ -133,7 +133,7 @@ class PathEfforts:
         i = int(np.argmax(excess[k]))
         name = self._names[self._limited[i]]
         return k, (
-            f"{name} needs {needed[k, i]:.4g} N m (or N) to hold still, its limit is "
+            f"{name} needs {needed[k, i]:.4g} N m (or N) to hold against gravity; its limit is "
             f"{self._limits[i]:.4g}"
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-optimal, jerk-limited motion from one joint state to another, along no given path.
+"""Time-optimal, jerk-limited motion from one joint state to another, without a given path.
 
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
 arbitrary target states", RSS 2021) from state to state, without intermediate waypoints.

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transition from a running motion to a new one without a stop, within all limits.
 
-The new motion is planned from rest at the position that the robot will have; the robot is moving
-there. A bridge, the fastest jerk-limited motion between two states (Ruckig), leaves the running
-motion with its position, velocity and acceleration and joins the new one at a later point with
-those of the new one. Of several points of joining the one with the earliest arrival is used whose
-bridge is collision-free.
+The new motion is planned from rest at the predicted position of the robot, which is still moving
+there. A bridge, the fastest jerk-limited motion between two states (Ruckig), connects the state
+(position, velocity, acceleration) of the running motion with a later state of the new one. Of
+several such states the one with a collision-free bridge and the earliest arrival is used.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _EFFORT_USAGE = 1.05
 _CHECKED_STEP = 0.01
 """Time between two configurations of a bridge that is checked [s]."""
 _EXCESS = 1e-3
-"""Relative excess of a limit that counts as rounding: states are clipped to the limit."""
+"""Relative rounding tolerance of limits; states within it are clipped to the limit."""
 _NO_ACCELERATION = 1e-9
 """Accelerations below are rounding, with which Ruckig finds no motion [rad/s^2 or m/s^2]."""
 _NEAREST = 1e-4
@@ -115,8 +114,8 @@ def splice(
 
     Args:
         running: the motion that is executed, of the same joints.
-        time: of the running motion at which it is left [s]; later than now by the time that
-            planning and sending take.
+        time: time of the running motion at which the bridge begins [s]; later than now by the
+            latency of planning and sending.
         following: the new motion, ending at rest at the goal; usually planned from rest at the
             position of the running one at ``time``.
         limits: of the joints; velocities and accelerations must be finite.
@@ -139,7 +138,7 @@ def splice(
         )
     if not running.start_time <= time <= running.end_time:
         raise InvalidCommand(
-            f"a motion from {running.start_time:g} to {running.end_time:g} s cannot be left at "
+            f"a motion from {running.start_time:g} to {running.end_time:g} s has no transition at "
             f"{time:g} s"
         )
     state = running.sample(time)
@@ -156,13 +155,13 @@ def splice(
         for join, bridge in bridges:
             states = _checked_states(bridge)
             if efforts is not None and efforts.usage(*states) > _EFFORT_USAGE:
-                why, cause = "every bridge needs too large efforts", "efforts"
+                why, cause = "every bridge exceeds the effort limits", "efforts"
             elif is_free is not None and not is_free(states[0]):
                 why, cause = "every bridge is in collision", "collision"
             else:
                 return SplicedMotion(bridge, following, join)
         why = why or reasons[-1]
-    raise Infeasible(f"the running motion cannot be continued by the new one: {why}", field=cause)
+    raise Infeasible(f"no transition from the running motion to the new one: {why}", field=cause)
 
 
 def replacement(
@@ -170,8 +169,8 @@ def replacement(
 ) -> JointTrajectory:
     """Return the trajectory that a controller executes in place of the running one.
 
-    It begins on the running motion, so that it may arrive at any moment until that is left: the
-    controller is at the same state in both.
+    It begins with the running motion, so it may arrive at any time before the transition: both have
+    the same state there.
 
     Args:
         running: trajectory that the controller executes, with velocities and accelerations.
@@ -184,7 +183,7 @@ def replacement(
         InvalidCommand: the running motion has no accelerations, or times are out of order.
     """
     if running.velocities is None or running.accelerations is None:
-        raise InvalidCommand("a trajectory without velocities and accelerations is not continued")
+        raise InvalidCommand("the running trajectory has no velocities and accelerations")
     if not running.start_time <= now < leave <= running.end_time:
         raise InvalidCommand(
             f"times {now:g} and {leave:g} s are not within the running motion, from "
@@ -228,7 +227,7 @@ def _checked_states(bridge: PointToPoint) -> tuple[Array, Array, Array]:
 
 
 def _within(state: TrajectorySample, limits: JointLimits) -> TrajectorySample:
-    """Return a state without rounding: accelerations of 0, nothing just beyond the limits."""
+    """Return a state without rounding errors: small accelerations are 0, limits are respected."""
     acceleration = np.where(np.abs(state.acceleration) < _NO_ACCELERATION, 0.0, state.acceleration)
     return TrajectorySample(
         state.position,

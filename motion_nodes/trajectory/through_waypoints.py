@@ -94,5 +94,5 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
         motion = time_optimal(path, scaled, efforts=options.efforts)
     problem = position_excess(motion.path, limits)
     if problem is not None:
-        raise Infeasible(problem + "; give waypoints nearer to each other there")
+        raise Infeasible(problem + "; use more closely spaced waypoints there")
     return motion

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A joint path with a clock: the distance along the path as a function of time."""
+"""A time-parameterized joint path: distance along the path as a function of time."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ class TimedPath(Trajectory):
     def points(self, time_step: float) -> JointTrajectory:
         """Return the motion as points in time, the last one at its end, at rest.
 
-        Points are the bounds of the clock's intervals at which the jerk changes, for polynomials
-        across them would exceed the limits, and parts of longer intervals. On lines, which chords
-        do not leave, points may be three times as far from each other. Where the acceleration
-        jumps, one more point holds the one before.
+        Points are at changes of the jerk, because polynomials across them would exceed the limits,
+        and within longer intervals. On lines, which interpolation does not leave, the spacing may
+        be three times as large. At a jump of the acceleration, a further point has the previous
+        acceleration.
 
         Args:
             time_step: max time between two points on curves [s].

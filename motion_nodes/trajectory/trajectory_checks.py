@@ -26,7 +26,7 @@ POSITION_TOLERANCE = 1e-6
 """Tolerance of position limits [rad or m]."""
 
 MAX_OUTSIDE = 0.1
-"""Max violation of its limits from which a joint may be moved back inside [rad or m]."""
+"""Max limit violation from which a joint may return inside [rad or m]."""
 
 OUTSIDE_START = 0.01
 """Max distance between the start of such a motion and the joint [rad or m]."""
@@ -35,7 +35,7 @@ LIMIT_TOLERANCE = 1e-3
 """Relative tolerance of velocity and acceleration limits."""
 
 START_TOO_FAR = "the trajectory starts with joint"
-"""Begin of the problem of a trajectory that starts too far from the reference of its joints."""
+"""First words of the error if a trajectory starts too far from the reference of its joints."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def validate_joined_speeds(
     Args:
         trajectory: connected to the current state; otherwise it passes.
         limits: of its joints.
-        slack: tolerance of the distance [rad or m]. A client knows the measured positions, not the
-            reference, and may have timed its first point by them alone.
+        slack: tolerance of the distance [rad or m]. Clients have the measured positions, not the
+            reference, and may have timed the first point by them.
     """
     if trajectory.begin is None:
         return None
@@ -97,9 +97,9 @@ def validate_start(
     """Check that a trajectory that begins at time 0 begins at the current reference.
 
     Args:
-        trajectory: to be executed.
-        first: positions where it is entered [rad or m], shape (n,): its first point, or a later one
-            if it began before now.
+        trajectory: the trajectory.
+        first: positions at which it is entered [rad or m], shape (n,): its first point, or a later
+            one if it began before now.
         reference: current reference positions of its joints [rad or m], shape (n,).
         tolerance: max distance [rad or m]; 0 for any.
 
@@ -141,7 +141,7 @@ def validate_return(
         "return",
         f"the trajectory starts with joint {trajectory.joint_names[j]} at {first[j]:.6g}, outside "
         f"its limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}, but it is at "
-        f"{reference[j]:.6g}; from outside only a joint that is there may be moved back",
+        f"{reference[j]:.6g}; a trajectory may start outside limits only at the reference",
     )
 
 
@@ -154,7 +154,7 @@ def check_point_count(count: int) -> None:
     if count == 0:
         raise InvalidCommand("the trajectory has no points")
     if count > MAX_POINTS:
-        raise InvalidCommand(f"the trajectory has {count} points; at most {MAX_POINTS} are taken")
+        raise InvalidCommand(f"the trajectory has {count} points; the max is {MAX_POINTS}")
 
 
 def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
@@ -162,7 +162,7 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     excess = _excess(q, limits)
     outside = excess > POSITION_TOLERANCE
     if outside[0].any() and trajectory.times[0] <= 0.0:
-        # Joints outside may move back, never further outside, nor outside again.
+        # Joints outside their limits may return, but not move further outside or leave again.
         inwards = (np.diff(excess, axis=0) <= POSITION_TOLERANCE).all(axis=0)
         outside &= ~(inwards & ~outside[-1] & (excess[0] <= MAX_OUTSIDE))
     at = _first(outside)

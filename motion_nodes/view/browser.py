@@ -156,7 +156,7 @@ class BrowserViewer(ViewerUpdates):
         """Close the viewer."""
         self.close()
 
-    # ---- inside
+    # ---- internal
 
     def _add_panels(
         self, robots: Sequence[ViewedRobot], dark: bool, shadows: bool, stops: bool

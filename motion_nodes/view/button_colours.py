@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Colours of buttons on the page; those that move a robot have the page's own, stops are red."""
+"""Colours of buttons: motion buttons have the colour of the theme, stop buttons are red."""
 
 from __future__ import annotations
 
 from typing import Final
 
 SECONDARY: Final = "gray"
-"""Buttons that move nothing, or are rarely needed."""
+"""For buttons that cause no motion or are rarely used."""

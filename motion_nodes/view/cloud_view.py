@@ -26,7 +26,7 @@ class Cloud:
     """Points of a sensor."""
 
     topic: str
-    """Of the sensor."""
+    """Topic of the sensor."""
     points: NDArray[np.float32]
     """In the frame of the sensor [m], shape (n, 3), finite."""
     rgb: NDArray[np.uint8]
@@ -41,8 +41,8 @@ def thinned_cloud(
     """Return a cloud of at most ``MAX_POINTS`` finite points.
 
     Args:
-        topic: of the sensor.
-        points: in its frame [m], shape (n, 3); NaN and infinite ones are left out.
+        topic: topic of the sensor.
+        points: in its frame [m], shape (n, 3); NaN and infinite ones are omitted.
         rgb: colours, shape (n, 3); None: by height, from blue to red.
         X_WF: pose of the frame in the world, shape (4, 4).
     """
@@ -96,7 +96,7 @@ class CloudView:
         """Send changes since the last call.
 
         Args:
-            topic: whose cloud is to be shown; others are removed.
+            topic: topic of the cloud to show; others are removed.
         """
         with self._lock:
             cloud, self._newest = self._newest, None

@@ -18,7 +18,7 @@ SETTLING_TIME = 0.5
 SMALL_CHANGE = 0.02
 """Changes up to this fraction of the slider's range are reported immediately."""
 HOLD_TIMEOUT = 1.0
-"""A slider counts as released if its page has not reported the hold for this time [s]."""
+"""Timeout of a slider's hold: without a report of its page it is released [s]."""
 
 
 class SliderHold:

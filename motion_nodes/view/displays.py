@@ -17,7 +17,7 @@ from motion_nodes.view.frame_view import FrameView
 
 
 class Displays:
-    """Shows what is selected on the page; updates may come from any thread.
+    """Shows the displays selected on the page; updates may come from any thread.
 
     Args:
         server: the viser server.

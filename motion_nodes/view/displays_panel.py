@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from motion_nodes.view.status_text import plain
 
 OFF = "(off)"
-"""The option of a display that is switched off."""
+"""Option of a disabled display."""
 MAX_WIDTH = 480
 """Max width of an image on the panel [pixels]; of larger ones every n-th pixel is sent."""
 JPEG_QUALITY = 80
@@ -21,12 +21,12 @@ JPEG_QUALITY = 80
 
 @dataclass(frozen=True)
 class Selection:
-    """What is to be shown."""
+    """Selected displays."""
 
     frames: bool = False
-    """Frames of /tf."""
+    """Whether to show frames of /tf."""
     names: bool = True
-    """Their names, too."""
+    """Whether to show frame names."""
     cloud: str = ""
     """Topic of a point cloud; empty: none."""
     image: str = ""
@@ -34,11 +34,11 @@ class Selection:
 
 
 class DisplaysPanel:
-    """Selects what is shown beside the robots.
+    """Selects the displays in addition to the robots.
 
     Args:
         gui: viser's panel.
-        redraw: called when something was switched.
+        redraw: called when the selection changes.
     """
 
     def __init__(self, gui: viser.GuiApi, redraw: Callable[[], None]) -> None:
@@ -79,7 +79,7 @@ class DisplaysPanel:
     def show_image(self, topic: str, pixels: NDArray[np.uint8]) -> None:
         """Show an image of a topic, shape (h, w, 3); on viser's event loop."""
         if topic != self.selected.image:
-            return  # another one was selected meanwhile
+            return  # another topic is selected
         small = np.ascontiguousarray(pixels[:: _step(pixels), :: _step(pixels)])
         if self.picture is None:
             with self._folder:

@@ -21,7 +21,7 @@ MIN_MOVE = 1e-7
 
 
 class DragHandles:
-    """Handles at a pose that both the user and the program set.
+    """Handles at a pose that is set by both user and program.
 
     Args:
         scene: the viser scene.

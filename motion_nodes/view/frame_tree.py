@@ -20,20 +20,20 @@ class FrameTree:
     """Trees of frames whose roots have a pose in the world."""
 
     transforms: Transforms
-    """Of all frames but roots."""
+    """Transforms of all frames except roots."""
     roots: Mapping[str, Array]
     """Pose of each root in the world X_WR, shape (4, 4)."""
     unplaced: tuple[str, ...] = ()
-    """Frames that no transform connects with a robot, sorted."""
+    """Frames without a transform chain to a robot, sorted."""
 
     @classmethod
     def of(cls, transforms: Transforms, anchors: Iterable[tuple[str, Array]]) -> FrameTree:
-        """Place frames by those whose pose is known.
+        """Create the trees from frames with known poses.
 
         Args:
-            transforms: by child frame; where they form a circle, the frames are not placed.
-            anchors: frames and their poses in the world X_WA, shape (4, 4). Where several are in
-                one tree, the first one counts.
+            transforms: by child frame; frames in a cycle are not placed.
+            anchors: frames and their poses in the world X_WA, shape (4, 4). If a tree
+                contains several, the first one is used.
         """
         names = {*transforms, *(parent for parent, _ in transforms.values())}
         roots: dict[str, Array] = {}
@@ -45,7 +45,7 @@ class FrameTree:
         return cls(transforms, roots, tuple(unplaced))
 
     def pose(self, frame: str) -> Array | None:
-        """Return the pose of a frame in the world X_WF, shape (4, 4); None: not known."""
+        """Return the pose of a frame in the world X_WF, shape (4, 4); None: unknown."""
         root, X_RF = _to_root(self.transforms, frame)
         return self.roots[root] @ X_RF if root in self.roots else None
 
@@ -66,7 +66,7 @@ class FrameTree:
 
 
 def _to_root(transforms: Transforms, frame: str) -> tuple[str, Array]:
-    """Return the root above a frame, "" in a circle, and the frame's pose in it, (4, 4)."""
+    """Return the root above a frame, "" in a cycle, and the frame's pose in it, (4, 4)."""
     X, seen = np.eye(4), {frame}
     while frame in transforms:
         frame, X_PC = transforms[frame]

@@ -2,8 +2,8 @@
 """Joint sliders and named states of one robot on the panel.
 
 All functions run on viser's event loop, so values from a page and values sent to it are processed
-in order. A value sent to a page overwrites what the user is typing: so a robot at rest sends none,
-and the first value from a page ends the updates.
+in order. A value sent to a page overwrites the user's input: so a robot at rest sends none, and the
+first value from a page ends the updates.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a training run: its learning curve while it grows."""
+"""The page of a training run: its learning curve, updated during training."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LearningPage:
             steps: steps of all environments after each update, shape (k,).
             returns: mean returns of the episodes that ended, NaN: none, shape (k,).
             success: shares of successful episodes likewise, 0 to 1, shape (k,).
-            status: the newest figures, as text.
+            status: the newest values, as text.
         """
         x = np.asarray(steps, dtype=np.float64)
         for plot, values in zip(self.plots, (returns, success), strict=True):

@@ -148,7 +148,7 @@ class LiveRobot:
             self._X_WB = pose
             self._trail_dirty |= self.trail.points.add(pose[:3, 3])
             self._state_dirty = True
-            # The rate shown is that of joint states; of base poses if there are no joint states.
+            # The displayed rate is that of joint states, else of base poses.
             self._freshness.arrived(time.monotonic(), counts=not self._has_joint_states)
 
     def set_reference(self, q: object | None) -> None:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A script in the page: Esc while something is typed, held sliders, notices.
+"""Script of the page: Esc in input fields, hold and release of sliders, notices.
 
-viser ignores hotkeys in input fields, in which the focus stays after a number was typed, sends the
-same messages for sliders that are dragged and for numbers that are typed, goes on showing the last
-state when the suite has ended, and shows no panel without WebGL: that notice has the buttons to
-stop and to resume.
+viser ignores hotkeys in input fields, which keep the focus after input; does not distinguish slider
+drags from number input; keeps the last state on the page after the suite has ended; and shows no
+panel without WebGL, so the WebGL notice contains the buttons to stop and to resume.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ STOP_PATH, RESUME_PATH = "/motion_nodes/stop", "/motion_nodes/resume"
 HOLD_PATH, RELEASE_PATH = "/motion_nodes/hold_slider", "/motion_nodes/release_slider"
 """Paths that report a slider that is held, twice a second, and its release."""
 ALIVE_PATH = "/motion_nodes/alive"
-"""Path that the page requests every few seconds, to notice the end of the suite."""
+"""Path that the page polls every few seconds to detect the end of the suite."""
 ACTION_HEADER = "X-Motion-Nodes"
 """Header of requests for them: browsers send it across sites only if the server allows it."""
 _HEAD = b"<head>"
@@ -44,7 +43,7 @@ const released = () => {
   if (!held) return;
   clearInterval(held);
   held = 0;
-  // The last value of the slider may follow after some hundredths of a second.
+  // The last value of the slider may arrive later, by some 10 ms.
   setTimeout(() => held || report("RELEASE_PATH"), 200);
 };
 addEventListener("pointerup", released, true);
@@ -56,7 +55,7 @@ addEventListener("DOMContentLoaded", () => {
   lost.hidden = true;
   lost.style = "position: fixed; inset: 0 0 auto 0; z-index: 9998; padding: 0.7em; " +
     "background: #ffd8d8; color: #222; font: 16px sans-serif";
-  lost.append("No connection to the suite: what is shown is old. " +
+  lost.append("No connection to the suite: the state shown is outdated. " +
     "After a restart, open the address that it prints.");
   document.body.append(lost);
   setInterval(async () => { lost.hidden = Boolean((await report("ALIVE_PATH"))?.ok); }, 3000);

@@ -2,7 +2,7 @@
 """A planned trajectory: a ghost with playback and time slider, and the path of the tool.
 
 During playback the time is shown as text and not by the slider: a value sent to a slider would
-overwrite what the user is typing there.
+overwrite the user's input.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PlannedPath:
         self._plan: tuple[Array, Array] | None = None
         self._new = self._shown_again = False
         self._pending = False
-        """The robot has not been at the end of the plan yet, nor was it there at first."""
+        """Whether the plan is not executed yet; False if it ends at the current state."""
         self._executed = self._hidden = False
         self._play_start = 0.0
         self.ghost: RobotView | None = None

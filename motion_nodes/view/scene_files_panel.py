@@ -82,13 +82,13 @@ def loaded_objects(content: bytes, name: str, scene: Scene) -> tuple[WorldObject
     """Return the objects of a file that are not attached to the robot.
 
     Args:
-        content: of the file.
-        name: of the file, for errors.
+        content: content of the file.
+        name: name of the file, for errors.
         scene: the planning scene.
 
     Raises:
-        InvalidDescription: the file is no scene file.
+        InvalidDescription: not a scene file.
     """
-    # What is not UTF-8 is no number and no keyword, and is refused with its line.
+    # Invalid UTF-8 is rejected by the parser, with its line.
     items = read_scene_text(content.decode(errors="replace"), name)
     return tuple(item for item in items if item.name not in scene.attached)

@@ -111,7 +111,7 @@ class SceneView:
             look = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
             parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
-            # Fixed parts of the cell, and what cameras see, cannot be selected.
+            # Fixed parts of the cell and voxels of cameras cannot be selected.
             if item.kind != SCENERY and item.name != OCTOMAP:
                 self._make_clickable(item.name, parts)
 

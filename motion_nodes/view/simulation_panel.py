@@ -34,7 +34,7 @@ class SimulationPanel:
             )
             self.reset = gui.add_button(
                 "Reset", color=SECONDARY, icon=viser.Icon.RESTORE,
-                hint="All robots are at their first places again, at rest, and time is 0. "
+                hint="Returns all robots to their initial poses, at rest, and time to 0. "
                 "Odometry continues.",
             )  # fmt: skip
             self._line = gui.add_markdown("", visible=False)
@@ -42,7 +42,7 @@ class SimulationPanel:
         self.reset.on_click(lambda _: reset())
 
     def set_state(self, paused: bool, text: str | None = None) -> bool:
-        """Store whether the simulation is paused, and a line below the buttons.
+        """Store the state of the simulation and the line below the buttons.
 
         Args:
             paused: whether simulated time is paused.

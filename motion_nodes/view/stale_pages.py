@@ -2,8 +2,8 @@
 """Detection of pages that are connected but unresponsive.
 
 A browser may keep the connection of a page that the user has left, or of a suspended tab. Such a
-page must not keep a latched drive going. So pages with a latched drive are polled periodically, and
-a page that does not respond in time is treated as disconnected.
+page must not keep a latched drive active. So pages with a latched drive are polled periodically;
+one that does not respond in time is treated as disconnected.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tasks on the panel: a sentence, or a skill with its arguments; the plan and its progress."""
+"""Tasks on the panel: a sentence or a skill with arguments; the plan and its progress."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class TaskPanel:
         }
         self.verbs = gui.add_button_group("Run", tuple(TASK_VERBS))
         self.confirm = gui.add_button(
-            "Confirm plan", color="green", visible=False, hint="The task server waits for it."
+            "Confirm plan", color="green", visible=False, hint="Executes the plan shown below."
         )
         self.status = gui.add_markdown("Waiting for the task server.")
         with gui.add_folder("Log", expand_by_default=False):
@@ -77,7 +77,7 @@ class TaskPanel:
         self._text = text
 
     async def picked(self, name: str) -> None:
-        """Use an object that was clicked in the scene; one that the task server knows.
+        """Use an object of the task server that was clicked in the scene.
 
         Its name is added to the sentence; with a skill, it is the next argument that is an object.
         """

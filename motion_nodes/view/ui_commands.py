@@ -91,7 +91,7 @@ class PanelEvents:
 
 
 class ViewerCallbacks:
-    """The callbacks of a viewer, all None initially.
+    """Callbacks of a viewer, None initially.
 
     They are called one at a time on a single thread of the viewer. If a callback is slow,
     superseded values are skipped. Exceptions in callbacks are logged.

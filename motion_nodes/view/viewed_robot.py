@@ -100,7 +100,7 @@ class ViewedRobot:
     edits_scene: bool = False
     """Whether the planning scene can be edited on the page."""
     tasks: bool = False
-    """Whether a task server may move it."""
+    """Whether to add the task panel."""
     navigates: bool = False
     """Whether a navigator drives its base to poses."""
     max_linear: float = 1.0
@@ -188,7 +188,7 @@ class ViewedRobot:
         )
 
     def driven_by_policy(self) -> ViewedRobot:
-        """Return the robot with a drive pad in place of what moves single joints and the tool."""
+        """Return the robot with a drive pad in place of joint sliders and tool target."""
         return dataclasses.replace(
             self, drive=True, sliders=(), named_states=(), followers=(), gripper={}, tool="",
             edits_scene=False, tasks=False, navigates=False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Updates of a running viewer: what its robots, their scenes and plans are."""
+"""Updates of a running viewer: robots, planning scenes and plans."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ class ViewerUpdates(ViewerCallbacks):
             held: names of the held objects.
 
         Raises:
-            RobotNotFound: for an unknown robot.
+            RobotNotFound: no such robot.
         """
         panel = self._robot(name).suction
         if panel is not None:
@@ -280,7 +280,7 @@ class ViewerUpdates(ViewerCallbacks):
         """Show the status of a motion to a click on the floor; ignored without one.
 
         Args:
-            name: of the robot.
+            name: the robot.
             text: the status; empty: none.
             driving: whether the motion continues; its goal is marked until it ends.
 

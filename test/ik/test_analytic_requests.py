@@ -132,7 +132,7 @@ def test_an_honest_no():
     X = narrow.chain.kinematics.pose(q, "tool0")
     result = narrow.solve(IkRequest(X, seed=np.zeros(6)))
     assert result.status is IkStatus.NOT_FOUND
-    assert "beyond the limits; what is nearest needs" in result.reason
+    assert "beyond the limits; the nearest needs" in result.reason
     assert "elbow_joint at" in result.reason
     assert "allowed -0.1 to 0.1" in result.reason
 

@@ -61,7 +61,7 @@ def test_what_would_take_minutes_is_refused_at_once():
         retime(many, limits)
     generator = JointTrajectoryGenerator(limits)
     assert generator.compute_c_space_trajectory(many) is None
-    assert "leave jerk limits out" in generator.failure
+    assert "omit jerk limits" in generator.failure
 
 
 @pytest.mark.parametrize("with_jerk", [False, True])

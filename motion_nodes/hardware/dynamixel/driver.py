@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of arms with Dynamixel servos of the X series, such as OpenManipulator-X.
 
-All servos are read by one request per cycle, goals are written by one packet. The servos stop by
-themselves if the bus is silent. Registers: control table of the X series, ROBOTIS e-Manual.
+All servos are read by one request per cycle, goals are written by one packet. A bus watchdog
+stops the servos. Registers: control table of the X series, ROBOTIS e-Manual.
 """
 
 from __future__ import annotations
@@ -40,17 +40,16 @@ RADIANS = 2.0 * math.pi / COUNTS
 SPEED = 0.229 * 2.0 * math.pi / 60.0
 """Unit of the velocity [rad/s]."""
 MAX_COUNTS = 256 * COUNTS - 1
-"""Of several turns."""
+"""Max goal position in extended position mode, several turns [counts]."""
 WATCHDOG_UNIT = 0.02
 """[s]"""
 REARM_SHARE = 0.5
-"""Time without goals after which the watchdogs may have stopped servos, as a fraction of their
-timeout.
-Such servos ignore goals without an answer."""
+"""Time without goals after which watchdogs may have stopped servos, as a fraction of their timeout.
+Stopped servos ignore goals silently."""
 REBOOT_TIME = 1.0
 """Max time until a servo answers after a restart [s]."""
 HOT = 70
-"""Temperature that the check reports [degrees C]; servos switch off at 80 as delivered."""
+"""Temperature reported by the check [degrees C]; servos switch off at 80 by default."""
 
 
 class DynamixelDriver(RobotDriver):
@@ -66,13 +65,13 @@ class DynamixelDriver(RobotDriver):
 
         Raises:
             UnknownJoint: the settings name a joint that the robot does not have.
-            InvalidDescription: two joints have the same servo, or there is none.
+            InvalidDescription: two joints with the same servo, or no servo.
         """
         for joint in settings.named_joints:
             if joint not in robot.joint_names:
                 raise UnknownJoint(joint, robot.joint_names, f"hardware of {robot.name}")
         if not settings.ids or len(set(settings.ids.values())) < len(settings.ids):
-            raise InvalidDescription(f"{robot.name}: each joint needs a servo id of its own")
+            raise InvalidDescription(f"{robot.name}: servo ids must be unique")
         self.joint_names = tuple(name for name in robot.joint_names if name in settings.ids)
         self.rate = settings.rate
         self._bus, self._settings = bus, settings
@@ -81,7 +80,7 @@ class DynamixelDriver(RobotDriver):
         zero, scale, torque = np.array(columns, dtype=np.float64).reshape(-1, 3).T
         self._zero, self._scale, self._torque = zero, scale, torque
         self._wrote_at = 0.0
-        """Time of the last goals on ``time.monotonic()`` [s]."""
+        """Time of the last goals, of ``time.monotonic()`` [s]."""
         self._upper = np.full(len(columns), MAX_COUNTS, dtype=np.int64)
         self._lower = -self._upper
 
@@ -134,7 +133,7 @@ class DynamixelDriver(RobotDriver):
             error = self._bus.write(servo, TORQUE_ENABLE, b"\x01") & ~packets.ALERT
             if error:
                 raise DriverFault(f"{name}: {', '.join(packets.status_words(error))}")
-        # A servo that was switched on may have taken its present position as the goal.
+        # Enabling the torque may have set the goal to the present position.
         self._write_goals(position)
         self._set_watchdog()
 
@@ -150,7 +149,7 @@ class DynamixelDriver(RobotDriver):
         self._bus.write_all(TORQUE_ENABLE, dict.fromkeys(self._servos, b"\x00"))
 
     def clear_faults(self) -> None:
-        """Restart the servos that have hardware errors; until they are enabled they are limp."""
+        """Restart the servos with hardware errors; their torque is off until they are enabled."""
         answers = self._bus.read_all(self._servos, PRESENT_CURRENT, STATE_LENGTH)
         failed = [servo for servo in self._servos if answers[servo].error & packets.ALERT]
         for servo in failed:
@@ -162,7 +161,7 @@ class DynamixelDriver(RobotDriver):
                     raise DriverFault(f"servo {servo} does not answer after its restart")
 
     def close(self) -> None:
-        """Close the port; servos stop and hold where they are."""
+        """Close the port; servos stop and hold their positions."""
         self._bus.close()
 
     def check(self) -> list[CheckResult]:
@@ -174,7 +173,7 @@ class DynamixelDriver(RobotDriver):
             results += supply_results(name, volts, celsius, HOT)
         return results
 
-    # ---- inside
+    # ---- internal
 
     def _pairs(self) -> list[tuple[str, int]]:
         return list(zip(self.joint_names, self._servos, strict=True))
@@ -190,7 +189,7 @@ class DynamixelDriver(RobotDriver):
         return tuple(faults)
 
     def _set_watchdog(self) -> None:
-        """Start the watchdogs; servos that were stopped by theirs accept goals again."""
+        """Start the watchdogs; servos stopped by a watchdog accept goals again."""
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, b"\x00"))
         watchdog = bytes([math.ceil(self._settings.watchdog / WATCHDOG_UNIT)])
         self._bus.write_all(BUS_WATCHDOG, dict.fromkeys(self._servos, watchdog))

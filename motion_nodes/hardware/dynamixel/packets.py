@@ -106,7 +106,7 @@ def sync_write(address: int, values: Mapping[int, bytes]) -> bytes:
 
 
 def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
-    """Remove the first status packet from received bytes, and what precedes it.
+    """Remove the first status packet, and bytes before it, from received bytes.
 
     Args:
         buffer: received bytes; incomplete packets remain.
@@ -120,7 +120,7 @@ def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
     while True:
         begin = buffer.find(HEADER)
         if begin < 0:
-            # The last bytes may be the first of a header.
+            # The last bytes may be the start of a header.
             del buffer[: max(len(buffer) - len(HEADER) + 1, 0)]
             return None
         del buffer[:begin]
@@ -138,7 +138,7 @@ def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
             raise DriverFault(f"wrong CRC in an answer of servo {servo}")
         del buffer[: length + 7]
         body = whole[7:-2].replace(_STUFFED + b"\xfd", _STUFFED)
-        # On adapters that echo, our own requests are received too.
+        # Adapters with echo return the own requests.
         if body[0] == STATUS and len(body) >= 2:
             return servo, body[1], body[2:]
 

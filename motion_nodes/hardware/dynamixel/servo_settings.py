@@ -11,7 +11,7 @@ from motion_nodes.hardware.servo_bus import REPLY_TIMEOUT, check_servo_ids
 from motion_nodes.model.setting import check_settings, setting
 
 COUNTS = 4096
-"""Per revolution."""
+"""Counts per revolution."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,11 @@ class DynamixelSettings:
     ids: dict[str, int]
     """Id of each joint's servo."""
     zero: dict[str, int] = field(default_factory=dict)
-    """Position of a joint's zero [counts]; of others it is the middle, 2048."""
+    """Zero position of a joint [counts]; default: the middle, 2048."""
     scale: dict[str, float] = field(default_factory=dict)
-    """Motion of a joint per radian of its servo [rad or m]; -1 reverses it, gears and gripper
-    mechanisms have others."""
+    """Transmission: motion of a joint per radian of its servo [rad or m]; -1 reverses it."""
     torque_per_count: dict[str, float] = field(default_factory=dict)
-    """Effort of a joint per count of the servo's current [N m or N]; of others it is not
+    """Effort of a joint per count of the servo's current [N m or N]; without it the effort is not
     measured."""
     baud_rate: int = setting(
         1_000_000, doc="Baud rate of the bus.", unit="bit/s", ge=9600, le=4_500_000
@@ -49,11 +48,11 @@ class DynamixelSettings:
         check_servo_ids(self.ids)
         for joint, value in (*self.scale.items(), *self.torque_per_count.items()):
             if not math.isfinite(value) or (joint in self.scale and self.scale[joint] == 0.0):
-                raise InvalidConfig(f"{joint}: {value} is no usable factor")
+                raise InvalidConfig(f"{joint}: {value} is not a valid factor")
 
     @property
     def named_joints(self) -> tuple[str, ...]:
-        """All joints that are named."""
+        """All joints in the settings."""
         return (*self.ids, *self.zero, *self.scale, *self.torque_per_count)
 
     def column(self, joint: str) -> tuple[float, float, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration of Feetech arms: joint angles of servo positions.
+"""Calibration of Feetech arms: conversion of servo positions to joint angles.
 
 The format is that of LeRobot's calibration files: JSON with, by joint, ``id``, ``drive_mode``,
 ``homing_offset``, ``range_min`` and ``range_max``. LeRobot also writes offset and range into the
@@ -18,9 +18,9 @@ from pathlib import Path
 from motion_nodes.errors import InvalidConfig, UnknownJoint
 
 COUNTS = 4096
-"""Per revolution."""
+"""Counts per revolution."""
 RADIANS = 2.0 * math.pi / COUNTS
-"""Of one count."""
+"""Angle of one count [rad]."""
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,12 @@ def read_calibration(
 
     Args:
         file: path of the file.
-        joints: servo ids by joint, as the robot's description has them.
+        joints: servo ids by joint, of the robot's description.
         zero_at_min: joints whose zero is the lower end of their range.
 
     Raises:
-        InvalidConfig: the file cannot be read, or is of another arm.
-        UnknownJoint: a joint of the arm is not in it.
+        InvalidConfig: the file cannot be read, or belongs to another arm.
+        UnknownJoint: a joint of the arm is missing.
     """
     path = Path(file).expanduser()
     try:
@@ -82,7 +82,7 @@ def read_calibration(
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidConfig(f"calibration '{path}' cannot be read: {error}") from None
     if not isinstance(data, dict):
-        raise InvalidConfig(f"calibration '{path}' is no object of joints")
+        raise InvalidConfig(f"calibration '{path}' is not an object of joints")
     found = {}
     for joint, servo in joints.items():
         if joint not in data:
@@ -102,7 +102,7 @@ def _entry(where: str, joint: str, entry: object, zero_at_min: frozenset[str]) -
     values = [given.get(name) for name in fields]
     for name, value in zip(fields, values, strict=True):
         if not isinstance(value, int) or isinstance(value, bool) or not abs(value) < 1 << 16:
-            raise InvalidConfig(f"calibration '{where}': {joint}.{name} is no number of counts")
+            raise InvalidConfig(f"calibration '{where}': {joint}.{name} is not a number of counts")
     servo, offset, low, high = (int(value) for value in values if isinstance(value, int))
     if not low < high:
         raise InvalidConfig(

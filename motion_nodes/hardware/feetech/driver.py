@@ -46,7 +46,7 @@ OFFSET_SIGN, VALUE_SIGN, LOAD_SIGN = 11, 15, 10
 STATE_LENGTH = 8
 """Position, velocity, load (two bytes each), voltage, temperature."""
 HOT = 65
-"""Temperature that the check reports [degrees C]; servos switch off at 70 as delivered."""
+"""Temperature reported by the check [degrees C]; servos switch off at 70 by default."""
 
 
 @dataclass(frozen=True)
@@ -178,13 +178,13 @@ class FeetechDriver(RobotDriver):
             volts, celsius = 0.1 * answer.number(6, 1), answer.number(7, 1)
             results += supply_results(name, volts, celsius, HOT)
             low, high = sorted((mine.angle(mine.range_min), mine.angle(mine.range_max)))
-            # Connected arms have at most one such joint, as the wrist of the SO-101.
+            # Calibrated arms have at most one such joint, such as the wrist of the SO-101.
             note = " (a whole turn)" if mine.whole_turn else ""
             text = f"{low:.2f} to {high:.2f} rad{note}"
             results.append(CheckResult(f"{name}: calibrated range", True, text))
         return results
 
-    # ---- inside
+    # ---- internal
 
     def _pairs(self) -> list[tuple[str, int]]:
         return list(zip(self.joint_names, self._servos, strict=True))

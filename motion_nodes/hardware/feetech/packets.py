@@ -73,7 +73,7 @@ def sync_read(address: int, length: int, servos: Sequence[int]) -> bytes:
 
 
 def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
-    """Remove the first status packet from received bytes, and what precedes it.
+    """Remove the first status packet, and bytes before it, from received bytes.
 
     Args:
         buffer: received bytes; incomplete packets remain.
@@ -87,7 +87,7 @@ def take_status(buffer: bytearray) -> tuple[int, int, bytes] | None:
     while True:
         begin = buffer.find(HEADER)
         if begin < 0:
-            # The last byte may be the first of a header.
+            # The last byte may be the start of a header.
             del buffer[: max(len(buffer) - 1, 0)]
             return None
         del buffer[:begin]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm at its control interface (FCI), through franky.
+"""Interface to the arm's control interface (FCI), by franky.
 
-franky's own thread computes joint torques at 1 kHz from the last reference (a spring and a damper
-per joint, gravity and Coriolis torques compensated), and limits their change per cycle. A late
-reference therefore leaves the target unchanged; no reference can cause a discontinuity reflex.
+A thread of franky computes joint torques at 1 kHz from the last reference (joint impedance with
+compensation of gravity and Coriolis torques), and limits their rate of change. If a reference is
+late, the target is unchanged; no reference can cause a discontinuity reflex.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ARM_PORT = 1337
 MAX_TORQUE_STEP = 2.0
 """Max change of a torque per cycle of 1 ms before libfranka's low-pass filter of 100 Hz [N m].
 
-The filter passes 0.386 of it: 0.77 N m, where the robot permits 1. With less the torques follow so
-slowly that an arm swings about its goal after large steps."""
+The filter passes 0.386 of it: 0.77 N m; the robot permits 1. With lower values the torques lag and
+the arm oscillates after large steps."""
 CONNECT_TIMEOUT = 5.0
 """[s]"""
 STOP_TIMEOUT = 3.0
-"""Max time until the arm rests after it was stopped [s]."""
+"""Max time of a stop until the arm is at rest [s]."""
 CLOSE_TIMEOUT = 1.0
-"""Max time for which closing waits for that, if the robot answers [s]."""
+"""Max time for which closing waits for rest, if the robot responds [s]."""
 REALTIME_FLAG = Path("/sys/kernel/realtime")
 
 
 class FrankaArm:
-    """One robot; its methods are called from one thread and never block on a silent robot."""
+    """One robot; methods are called from one thread and never block on an unresponsive robot."""
 
     def __init__(self, franky: Any, host: str, settings: FrankaSettings) -> None:
         """Create it, not connected.
@@ -107,7 +107,7 @@ class FrankaArm:
         return reader.newest.state
 
     def give_up(self, why: str) -> LinkLost:
-        """Regard the link as lost; return the error to raise.
+        """Mark the link as lost; return the error to raise.
 
         Args:
             why: the symptom.
@@ -130,7 +130,7 @@ class FrankaArm:
 
     @property
     def end_of_control(self) -> str:
-        """Why the control has ended, unless this driver stopped it."""
+        """Why the control ended; empty if it was stopped by this driver."""
         reader = self._reader
         return (reader.end_of_control if reader is not None else "") or control_fault("")
 
@@ -161,24 +161,24 @@ class FrankaArm:
         Args:
             position: finite positions [rad], shape (7,).
             velocity: finite velocities [rad/s], shape (7,).
-            effort: finite torques beside those of spring, damper and gravity [N m], shape (7,).
+            effort: finite feed-forward torques, without gravity [N m], shape (7,).
         """
         if self._motion is not None:
             target = self._franky.JointReference(q=position, dq=velocity, tau_ff=effort)
             self._motion.set_reference(target)
 
     def stop(self) -> None:
-        """Bring the arm to rest and end the control, without waiting for it."""
+        """Stop the arm and end the control, without waiting."""
         if self.controlled:
             try:
                 self._robot.move(self._franky.TorqueStopMotion(), asynchronous=True)
             except (self._franky.Exception, RuntimeError):
-                pass  # It has ended just now.
+                pass  # it has just ended
         self._motion = None
 
     @property
     def recovering(self) -> bool:
-        """Whether the automatic error recovery is under way, or no state is newer than its end."""
+        """Whether the automatic error recovery is active, or no newer state was received."""
         if self._recovery is not None and self._recovery.is_alive():
             return True
         newest = None if self._reader is None else self._reader.newest
@@ -190,7 +190,7 @@ class FrankaArm:
         return self._recovery_fault
 
     def recover(self) -> None:
-        """Start the automatic error recovery, which takes up to some seconds."""
+        """Start the automatic error recovery, which takes up to several seconds."""
         if self.recovering:
             return
         self._recovery_fault = ""
@@ -208,16 +208,16 @@ class FrankaArm:
         self._recovery.start()
 
     def close(self) -> None:
-        """Bring the arm to rest and close the connection; never raises.
+        """Stop the arm and close the connection; never raises.
 
-        If the robot does not answer, this takes seconds, for which the caller does not wait.
+        If the robot is unresponsive, this takes seconds and continues in the background.
         """
         robot, self._robot = self._robot, None
         reader, self._reader = self._reader, None
         self._motion, self._recovery_fault, self._started_at = None, "", 0.0
         if robot is None:
             return
-        # The thread has the only reference to the connection, whose end closes it.
+        # Only the thread references the connection, whose deletion closes it.
         owned, franky = [robot], self._franky
         del robot
 
@@ -231,14 +231,14 @@ class FrankaArm:
                     last.move(franky.TorqueStopMotion(), asynchronous=True)
                     last.join_motion(STOP_TIMEOUT)
             except (franky.Exception, RuntimeError):
-                pass  # The robot brakes by itself when the connection ends.
+                pass  # The robot brakes when the connection ends.
 
         self._closing = threading.Thread(target=run, name="franka_closing", daemon=True)
         self._closing.start()
         if not self._lost:
             self._closing.join(CLOSE_TIMEOUT)
 
-    # ---- inside
+    # ---- internal
 
     def _connect(self) -> None:
         """Connect in a thread, because libfranka waits without a limit.

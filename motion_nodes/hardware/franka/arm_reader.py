@@ -14,7 +14,7 @@ class ArmSnapshot(NamedTuple):
     """State read at one time."""
 
     begin: float
-    """When reading began, on the monotonic clock [s]."""
+    """Start time of the read, on the monotonic clock [s]."""
     state: Any
     """franky's state of the robot."""
     controlled: bool
@@ -22,7 +22,7 @@ class ArmSnapshot(NamedTuple):
 
 
 class ArmReader:
-    """Thread of one connection; it alone asks the robot for its state."""
+    """Thread of one connection; the only reader of the robot's state."""
 
     def __init__(self, franky: Any, robot: Any, period: float) -> None:
         """Start reading.
@@ -39,11 +39,11 @@ class ArmReader:
         self.newest: ArmSnapshot | None = None
         """Newest snapshot; None before the first."""
         self.advanced = time.monotonic()
-        """When the robot's clock was seen to advance, on the monotonic clock [s]."""
+        """Time of the last advance of the robot's clock, on the monotonic clock [s]."""
         self.lost = ""
         """Why reading ended; empty while it runs."""
         self.end_of_control = ""
-        """Why the last control ended; empty if this driver stopped it or it runs."""
+        """Why the last control ended; empty if it is active or was stopped by this driver."""
         self._thread = threading.Thread(target=self._run, name="franka_reader", daemon=True)
         self._thread.start()
 
@@ -52,7 +52,7 @@ class ArmReader:
         return self._first.wait(timeout) and self.newest is not None
 
     def expect_control(self) -> None:
-        """Note that the control was started, which may end before the next reading."""
+        """Record the start of the control, which may end before the next reading."""
         self.end_of_control, self._was_controlled = "", True
 
     def stop(self) -> None:

@@ -31,7 +31,7 @@ JOINTS = 7
 GRIPPER = "gripper"
 """Group of the fingers."""
 SPRING_SHARE, INERTIAL_SHARE = 0.7, 0.5
-"""Max torques of the springs and of the inertia, as fractions of the effort limits."""
+"""Max torques of stiffness and of inertia, as fractions of the effort limits."""
 
 
 class FrankaDriver(RobotDriver):
@@ -57,8 +57,8 @@ class FrankaDriver(RobotDriver):
         limits = robot.limits.select(self.joint_names)
         effort, stiffness = limits.effort[:JOINTS], np.array(settings.stiffness)
         self._leash = SPRING_SHARE * effort / stiffness
-        # Inertia is not compensated by the robot: without it a fast arm lags by its inertial
-        # torques over the stiffness.
+        # Inertia is not compensated by the robot: a fast arm would lag by the inertial torques
+        # divided by the stiffness.
         armature = [robot.drive(joint).armature for joint in joints]
         self._dynamics = InverseDynamics(robot.tree, joints, armature=armature)
         self._max_acceleration = limits.acceleration[:JOINTS]
@@ -96,7 +96,7 @@ class FrankaDriver(RobotDriver):
         """Connect to arm and hand, and compare the model.
 
         Raises:
-            DriverFault: they do not answer, or an arm of another model.
+            DriverFault: no response, or an arm of another model.
         """
         self._following = self._starting = False
         self._ended = ""
@@ -160,14 +160,14 @@ class FrankaDriver(RobotDriver):
             self._hand.command(float(q[JOINTS:].sum()), float(qd[JOINTS:].sum()))
 
     def disable(self) -> None:
-        """End the control; the arm comes to rest and is held by the robot."""
+        """End the control; the arm stops and is held by the robot."""
         self._following = self._starting = False
         self._arm.stop()
         if self._hand is not None:
             self._hand.hold()
 
     def clear_faults(self) -> None:
-        """Start the automatic error recovery, if there is an error; it ends by itself."""
+        """Start the automatic error recovery, if there is an error, without waiting for its end."""
         self._following, self._ended = False, ""
         if self._hand is not None:
             self._hand.hold()
@@ -176,7 +176,7 @@ class FrankaDriver(RobotDriver):
             self._arm.recover()
 
     def close(self) -> None:
-        """Bring the arm to rest and close the connections; the robot holds the arm."""
+        """Stop the arm and close the connections; the robot holds the arm."""
         self._following = self._starting = False
         if self._hand is not None:
             self._hand.close()
@@ -199,7 +199,7 @@ class FrankaDriver(RobotDriver):
             results.append(CheckResult("hand", not self._hand.problem, text))
         return results
 
-    # ---- inside
+    # ---- internal
 
     def _inertial(self, q: Array, qd: Array) -> Array:
         """Return the torques of the references' acceleration [N m], shape (7,)."""
@@ -224,7 +224,7 @@ class FrankaDriver(RobotDriver):
 
     def _faults(self) -> tuple[str, ...]:
         if self._arm.recovering:
-            return ()  # It waits in enable().
+            return ()  # enable() waits for it
         if self._following and not self._arm.controlled:
             self._following = False
             self._ended = self._arm.end_of_control

@@ -21,7 +21,7 @@ class FrankaSettings:
     fingers: tuple[str, ...] = ()
     """The two joints of the hand; empty: those of the gripper, if there are two."""
     hand: bool = True
-    """Connect to the Franka Hand; false: there is none, and its joints are not reported."""
+    """Connect to the Franka Hand; false: no hand, its joints are not reported."""
     rate: float = setting(
         250.0,
         doc="Rate of the references; torques are computed from the last one at 1 kHz.",

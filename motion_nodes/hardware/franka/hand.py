@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Franka Hand, which executes single motions instead of a stream.
 
-A thread sends a motion when the commanded width rests: it opens with ``move`` and closes with
-``grasp``, so that an object is held with a force. The width is read by the same thread.
+A thread starts a motion when the commanded width is constant: ``move`` to open and ``grasp`` to
+close, so that objects are held with a force. The width is read by the same thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from motion_nodes.hardware.robot_driver import DriverFault
 
 PERIOD = 0.02
-"""Between two readings of the width [s]."""
+"""Period of readings of the width [s]."""
 REST = 15
 """Number of consecutive commands of constant width before the hand moves."""
 RESTING = 5e-5
@@ -53,7 +53,7 @@ class FrankaHand:
         self.width, self.velocity = 0.0, 0.0
         """Measured distance of the fingers [m] and its rate [m/s]."""
         self.problem = ""
-        """Why the hand does not follow the command; empty if it does."""
+        """Fault of the hand; empty if it follows the command."""
 
     def open(self) -> None:
         """Connect.
@@ -77,7 +77,7 @@ class FrankaHand:
 
     @property
     def lost(self) -> bool:
-        """Whether the width has not been read for a while."""
+        """Whether readings of the width have timed out."""
         return self._thread is not None and time.monotonic() - self._read_at > READ_TIMEOUT
 
     def command(self, width: float, speed: float) -> None:
@@ -107,7 +107,7 @@ class FrankaHand:
             thread.join(1.0)
         self._gripper = None
 
-    # ---- inside
+    # ---- internal
 
     def _run(self) -> None:
         gripper = self._gripper
@@ -134,7 +134,7 @@ class FrankaHand:
             if abs(wanted - before) <= STEP:
                 return
             if abs(wanted - self.width) <= STEP:
-                self._sent = wanted  # It is there; a motion would release what it holds.
+                self._sent = wanted  # at the target; a motion would release a held object
                 return
             speed = min(max(self._speed, MIN_SPEED), self._max_speed)
             self._sent, self._speed = wanted, 0.0
@@ -146,7 +146,7 @@ class FrankaHand:
         """Move; returns when the hand has come to rest."""
         try:
             if closes:
-                # Any width is a success: what is between the fingers is not known.
+                # Any width is a success: the width of the object is unknown.
                 gripper.grasp(width, speed, self._force, 1.0, 1.0)
             else:
                 gripper.move(width, speed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modes and errors that a Franka robot reports, and what to do about them.
+"""Modes and errors of a Franka robot, with remedies.
 
 Source: Franka Robotics, "Franka Control Interface documentation", libfranka ``errors.h``.
 """
@@ -43,7 +43,7 @@ def errors_in(text: object) -> tuple[str, ...]:
 
 
 def error_faults(errors: Iterable[str]) -> tuple[str, ...]:
-    """Return errors in words, with what to do.
+    """Return errors as text, with remedies.
 
     Args:
         errors: names of libfranka's errors.
@@ -52,7 +52,7 @@ def error_faults(errors: Iterable[str]) -> tuple[str, ...]:
 
 
 def mode_fault(mode: str) -> str:
-    """Return why a robot in a mode does not move; empty if it may.
+    """Return why a mode prevents motion; empty if it does not.
 
     Args:
         mode: name of libfranka's RobotMode.

@@ -34,7 +34,7 @@ from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.yaml_schema import decode
 
 BOOT_TIME = 2.5
-"""Max time until a board answers after the port was opened, which resets many of them [s]."""
+"""Timeout for the first answer of a board; opening the port resets many boards [s]."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class TwoWheelsDriver(RobotDriver):
         )
 
     def enable(self, position: Array) -> None:
-        """Switch the motors on, at rest."""
+        """Enable the motors, at rest."""
         self._ask("E 1")
 
     def write(self, reference: StreamSample) -> None:
@@ -131,7 +131,7 @@ class TwoWheelsDriver(RobotDriver):
         self._ask("W 0 0")
 
     def disable(self) -> None:
-        """Switch the motors off; the wheels turn freely."""
+        """Disable the motors; the wheels turn freely."""
         self._ask("E 0")
 
     def close(self) -> None:
@@ -139,7 +139,7 @@ class TwoWheelsDriver(RobotDriver):
         self._port.close()
 
     def check(self) -> list[CheckResult]:
-        """Return whether the board's watchdog works: without commands it must have stopped."""
+        """Check the board's watchdog: without commands the motors must be stopped."""
         time.sleep(0.3)
         stopped = bool(self._ask("Q").flags & WATCHDOG)
         text = "stops the motors" if stopped else "did not act within 0.3 s without commands"

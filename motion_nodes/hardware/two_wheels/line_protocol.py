@@ -6,8 +6,8 @@
     E 0|1*hh             motors off or on
     S left right vleft vright flags*hh      answer to each of them: counts, counts/s, flags
 
-``hh`` is the exclusive or of the bytes before ``*``, as two hexadecimal digits. The board stops the
-motors by itself if it has received no ``W`` for 0.2 s.
+``hh`` is the exclusive or of the bytes before ``*``, as two hexadecimal digits. A watchdog of
+the board stops the motors 0.2 s after the last ``W``.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import NamedTuple
 from motion_nodes.hardware.robot_driver import DriverFault
 
 FLAGS = {2: "a motor driver reports a fault", 4: "the battery is low", 8: "an encoder failed"}
-"""Faults by bit; bit 1 says that the board's watchdog has stopped the motors."""
+"""Faults by bit; bit 1: the board's watchdog has stopped the motors."""
 WATCHDOG = 1
 MAX_LINE = 100
-"""Max number of bytes in a line; a longer one is damaged."""
+"""Max number of bytes in a line; longer ones are invalid."""
 
 
 class WheelState(NamedTuple):
@@ -53,10 +53,10 @@ def take_line(buffer: bytearray) -> bytes | None:
 
 
 def state_in(data: bytes) -> WheelState:
-    """Return the state that a line contains.
+    """Return the state in a line.
 
     Raises:
-        DriverFault: a damaged line, or another one.
+        DriverFault: a damaged line, or one without a state.
     """
     text, star, given = data.strip().rpartition(b"*")
     if not star or b"%02x" % reduce(xor, text, 0) != given.lower():
@@ -72,5 +72,5 @@ def state_in(data: bytes) -> WheelState:
 
 
 def faults_in(flags: int) -> tuple[str, ...]:
-    """Return the faults that flags contain, in words."""
+    """Return the faults in the flags, as text."""
     return tuple(text for bit, text in FLAGS.items() if flags & bit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States that a controller of Universal Robots reports, and what to do about them.
+"""States of a controller of Universal Robots, with remedies.
 
 Source: Universal Robots, "Real-Time Data Exchange (RTDE) Guide" and the e-Series user manual.
 """
@@ -36,7 +36,7 @@ _SAFETY = {
 
 
 def safety_fault(status: int) -> str:
-    """Return a safety status in words; empty if the robot may move."""
+    """Return a safety status as text; empty if motion is permitted."""
     if status in _WORKING:
         return ""
     name, advice = _SAFETY.get(status, (f"safety status {status}", "see the pendant"))

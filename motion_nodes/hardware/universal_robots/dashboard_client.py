@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard server: text commands for what is otherwise done on the pendant.
+"""Client of the dashboard server: text commands for functions of the pendant.
 
 Source: Universal Robots, "Dashboard Server e-Series, port 29999".
 """
@@ -16,7 +16,7 @@ ANSWER_TIMEOUT = 1.0
 
 
 class DashboardClient:
-    """Connects at the first command, and again after a lost connection."""
+    """Connects on the first command, and reconnects after a lost connection."""
 
     def __init__(self, link: TcpLink) -> None:
         """Use a connection."""
@@ -33,30 +33,30 @@ class DashboardClient:
             if not self._link.is_open:
                 self._link.open()
                 self._buffer.clear()
-                self._link.read_line(self._buffer, ANSWER_TIMEOUT)  # Its greeting.
+                self._link.read_line(self._buffer, ANSWER_TIMEOUT)  # the greeting
             self._link.write(command.encode("ascii") + b"\n")
             return self._link.read_line(self._buffer, ANSWER_TIMEOUT)
         except DriverFault as error:
             self._link.close()
-            # The dashboard is no part of the control loop: its end is no lost robot.
+            # Not part of the control loop: a lost dashboard connection is not a lost robot.
             raise DriverFault(f"dashboard: {error}") from None
 
     def require_model(self, model: str) -> None:
-        """Check that the controller is that of a model, such as UR5e.
+        """Check the model of the controller, such as UR5e.
 
         Raises:
-            DriverFault: it is that of another one.
+            DriverFault: another model.
         """
         answer = self.ask("get robot model")
         found = model_in(answer)
-        # Controllers of the e-Series leave out the letter; old versions do not know the command.
+        # Controllers of the e-Series omit the letter; old versions do not support the command.
         if found and found.rstrip("E") != model.upper().rstrip("E"):
             raise DriverFault(
                 f"the controller is that of a {answer}, but the description is of a {model}"
             )
 
     def remote_fault(self) -> str:
-        """Return why external programs are not accepted; empty if they are (CB3: always).
+        """Return why external programs are rejected; empty if accepted (CB3: always).
 
         Raises:
             DriverFault: no answer.
@@ -69,7 +69,7 @@ class DashboardClient:
         )
 
     def release_brakes(self) -> None:
-        """Power the arm on, if it is not, and release its brakes; takes some seconds.
+        """Power the arm on, if needed, and release its brakes; takes several seconds.
 
         Raises:
             DriverFault: no answer.
@@ -77,10 +77,10 @@ class DashboardClient:
         self.ask("brake release")
 
     def leave_protective_stop(self) -> None:
-        """Acknowledge a protective stop, which must be 5 s old.
+        """Acknowledge a protective stop, at least 5 s after it.
 
         Raises:
-            DriverFault: the controller refuses, in its own words.
+            DriverFault: rejected by the controller, with its text.
         """
         self.ask("close safety popup")
         answer = self.ask("unlock protective stop")

@@ -39,13 +39,13 @@ from motion_nodes.model.yaml_schema import decode
 
 OUTPUTS = ("actual_q", "actual_qd", "robot_mode", "safety_status", "runtime_state", TAKEN, ENDED)
 TORQUES = "actual_current_as_torque"
-"""Only newer controllers have it."""
+"""Optional output of newer controllers."""
 START_TIMEOUT = 3.0
-"""Max time until the program runs after it was sent [s]."""
+"""Timeout for the start of the program after it was sent [s]."""
 RETRY_PERIOD = 1.0
 """Time between two attempts to enable a robot that is not ready [s]."""
 UNLOCK_TIMEOUT = 2.0
-"""Max time until a protective stop is left [s]."""
+"""Timeout for the release of a protective stop [s]."""
 CB3_RATE = 125.0
 """Max rate of controllers before the e-Series [Hz]."""
 
@@ -110,8 +110,8 @@ class UniversalRobotsDriver(RobotDriver):
         """Connect to RTDE, compare the model, and receive the first state.
 
         Raises:
-            DriverFault: another model, another program that controls it, a rate that the
-                controller does not have, or a service that is not enabled.
+            DriverFault: another model, another controlling program, an unsupported rate, or a
+                disabled service.
         """
         self._following, self._start_by, self._retry_at = False, None, 0.0
         self._rtde.open()
@@ -129,8 +129,8 @@ class UniversalRobotsDriver(RobotDriver):
         self._outputs, self._arrived = first, time.monotonic()
 
     def read(self) -> RobotReading:
-        """Return the newest state; waits for at most one period if it was returned before."""
-        # References are for the begin of a cycle, however long the controller is waited for.
+        """Return the newest state; if it was returned before, wait up to one period."""
+        # References are for the start of a cycle, regardless of the waiting time.
         self._cycle_time = time.monotonic()
         newest = self._rtde.newest(1.0 / self.rate)
         now = time.monotonic()
@@ -145,7 +145,7 @@ class UniversalRobotsDriver(RobotDriver):
         return RobotReading(position, velocity, self._array(TORQUES), self._faults())
 
     def enable(self, position: Array) -> None:
-        """Send the program and wait until it runs; it does not move before the first command."""
+        """Send the program and wait for its start; it does not move before the first command."""
         if self._start_by is None:
             self._require_ready()
             self._start_by = self._start(position)
@@ -171,7 +171,7 @@ class UniversalRobotsDriver(RobotDriver):
             self._send(reference.position, reference.velocity, FOLLOW)
 
     def hold(self) -> None:
-        """Stop the program: it brakes the arm, which the controller then holds."""
+        """Stop the program, which brakes the arm; the controller then holds it."""
         if self._following or self._start_by is not None:
             self._following, self._start_by = False, None
             self._send(self._array("actual_q"), np.zeros(JOINTS), STOP)
@@ -181,7 +181,7 @@ class UniversalRobotsDriver(RobotDriver):
         self.hold()
 
     def clear_faults(self) -> None:
-        """Leave a protective stop; everything else is cleared on the pendant."""
+        """Acknowledge a protective stop; other faults are cleared on the pendant."""
         self.read()
         if self._number("safety_status") != states.PROTECTIVE_STOP:
             return
@@ -197,7 +197,7 @@ class UniversalRobotsDriver(RobotDriver):
         try:
             self.hold()
         except DriverFault:
-            pass  # The program stops by itself without commands.
+            pass  # Without commands the program stops.
         self._following, self._start_by = False, None
         self._rtde.close()
         self._script.close()
@@ -218,7 +218,7 @@ class UniversalRobotsDriver(RobotDriver):
             results.append(CheckResult("programs from outside", not reason, reason or "accepted"))
         return results
 
-    # ---- inside
+    # ---- internal
 
     def _array(self, name: str) -> Array:
         return np.array(self._outputs.get(name, (np.nan,) * JOINTS), dtype=np.float64)
@@ -245,10 +245,10 @@ class UniversalRobotsDriver(RobotDriver):
         return tuple(faults)
 
     def _require_ready(self) -> None:
-        """Check what a start needs, at most once in a while: the dashboard is slow.
+        """Check the conditions of a start, at a limited rate: the dashboard is slow.
 
         Raises:
-            DriverFault: what is to be done first.
+            DriverFault: with the required action.
         """
         now = time.monotonic()
         if now >= self._retry_at:
@@ -275,7 +275,7 @@ class UniversalRobotsDriver(RobotDriver):
 
     def _start(self, position: Array) -> float:
         """Send the program; return the deadline of its start."""
-        # A number that the program has not taken shows that it is ours that runs.
+        # The counter identifies our program: it differs until the program accepts it.
         self._counter = self._number(TAKEN)
         self._send(position, np.zeros(JOINTS), FOLLOW)
         self._script.open()

@@ -15,7 +15,7 @@ class UniversalRobotsSettings:
     joints: tuple[str, ...] = ()
     """The six joints from the base on; empty: those of the arm."""
     model: str = ""
-    """Model that must answer, such as UR5e; empty: the robot's name, if it is such a model."""
+    """Required model of the controller, such as UR5e; empty: the robot's name, if it is a model."""
     rate: float = setting(
         250.0,
         doc="Rate of the commands; the program on the controller moves the arm at its own rate.",
@@ -46,8 +46,7 @@ class UniversalRobotsSettings:
         0.1, doc="Time without data after which the link is lost.", unit="s", ge=0.01, le=1.0
     )
     power_on: bool = False
-    """Power the arm on and release its brakes when it is enabled; else that is done on the
-    pendant."""
+    """Power the arm on and release its brakes when it is enabled; false: on the pendant."""
     rtde_port: int = setting(30004, doc="TCP port of RTDE.", ge=1, le=65535)
     script_port: int = setting(30002, doc="TCP port that accepts URScript.", ge=1, le=65535)
     dashboard_port: int = setting(

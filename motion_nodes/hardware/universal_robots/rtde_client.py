@@ -37,10 +37,10 @@ class RtdeClient:
         """Newest text message of the controller."""
 
     def open(self) -> None:
-        """Connect, agree on the protocol, and ask for the controller's version.
+        """Connect, negotiate the protocol, and request the controller's version.
 
         Raises:
-            DriverFault: with what to do.
+            DriverFault: with a remedy.
         """
         self._link.open()
         self._buffer.clear()
@@ -63,7 +63,7 @@ class RtdeClient:
 
         Args:
             outputs: fields to receive.
-            optional: further fields, all or none of which the controller has.
+            optional: further fields, used only if the controller has all of them.
             inputs: fields to send.
             rate: of the data packages [Hz].
 
@@ -86,17 +86,17 @@ class RtdeClient:
             raise DriverFault("the controller does not start the RTDE data packages")
 
     def newest(self, timeout: float) -> Outputs | None:
-        """Return the newest outputs that have arrived since the last call.
+        """Return the newest outputs received since the last call.
 
         Args:
-            timeout: max time to wait if there are none [s].
+            timeout: max time to wait for outputs [s].
 
         Returns:
-            None if none arrived.
+            The outputs; None if none were received.
 
         Raises:
             LinkLost: the connection is lost.
-            DriverFault: unusable bytes.
+            DriverFault: invalid data.
         """
         end = time.monotonic() + timeout
         found: Outputs | None = None
@@ -124,8 +124,8 @@ class RtdeClient:
     def close(self) -> None:
         """Stop the data packages and close the connection; never raises.
 
-        With the controller's answer everything that was sent before has arrived, which a connection
-        that is closed at once does not ensure.
+        Waits for the controller's answer, which acknowledges all data sent before; closing at once
+        could discard them.
         """
         try:
             if self._inputs is not None:
@@ -135,7 +135,7 @@ class RtdeClient:
         self._inputs = None
         self._link.close()
 
-    # ---- inside
+    # ---- internal
 
     def _setup_outputs(self, names: Sequence[str], rate: float) -> Recipe:
         payload = struct.pack(">d", rate) + rtde.names_payload(names)

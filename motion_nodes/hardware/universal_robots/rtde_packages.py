@@ -48,13 +48,13 @@ def take_package(buffer: bytearray) -> tuple[int, bytes] | None:
         Type and payload; None if no package is complete.
 
     Raises:
-        LinkLost: no package begins here, and no later one can be found: there are no marks.
+        LinkLost: invalid header; the stream has no markers to resynchronize.
     """
     if len(buffer) < _HEADER.size:
         return None
     size, kind = _HEADER.unpack_from(buffer)
     if size < _HEADER.size or kind not in TYPES:
-        raise LinkLost("the controller sent bytes that are no RTDE package; it is connected anew")
+        raise LinkLost("invalid RTDE package from the controller; reconnecting")
     if len(buffer) < size:
         return None
     payload = bytes(buffer[_HEADER.size : size])
@@ -63,7 +63,7 @@ def take_package(buffer: bytearray) -> tuple[int, bytes] | None:
 
 
 def names_payload(names: Sequence[str]) -> bytes:
-    """Return the names of a recipe's fields as they are sent."""
+    """Return the encoded names of a recipe's fields."""
     return ",".join(names).encode("ascii")
 
 
@@ -79,7 +79,7 @@ class Recipe:
 
         Raises:
             UnknownField: the controller does not have one of them.
-            DriverFault: an input is used by another client, or an unusable answer.
+            DriverFault: an input is used by another client, or an invalid answer.
         """
         types = answer[1:].decode("ascii", "replace").split(",")
         if not answer or len(types) != len(names):
@@ -124,6 +124,6 @@ class Recipe:
 
 
 def text_in(payload: bytes) -> str:
-    """Return the text of a text message; its level and source are left out."""
+    """Return the text of a text message, without level and source."""
     length = payload[0] if payload else 0
     return payload[1 : 1 + length].decode("utf-8", "replace").strip()

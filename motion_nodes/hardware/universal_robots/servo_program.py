@@ -11,11 +11,11 @@ Registers, all in the range that is reserved for external clients:
     output int     24         counter of the last accepted command
     output int     25         why the program ended: 0 (it did not), 2 silence, 3 jump, 4 no command
 
-The target of each period is the last command, moved by its velocity from the time of the command to
-the present, on a clock that follows the sender's slowly: commands may arrive early or late. The
-difference of a new command to the previous one decays, so that there is no step in the motion. If
-none arrives for a time, which is short while the arm moves, or one jumps, the program brakes the
-arm and ends, whatever happens to the computer or the cable.
+The target of each period is the last command, extrapolated by its velocity from its stamp to now,
+on a clock that is slowly aligned with the sender's: commands may arrive early or late. The
+difference of a new command to the previous one decays, to avoid steps. After a timeout of the
+commands, which is short while the arm moves, or a jump, the program brakes the arm and ends,
+independently of the computer and the cable.
 
 Source: Universal Robots, "The URScript Programming Language".
 """
@@ -30,13 +30,13 @@ import numpy as np
 JOINTS = 6
 FIRST_REGISTER = 24
 PATIENCE = 2.0
-"""Time for which the program waits for its first command, and for the next at rest [s]."""
+"""Timeout of the first command, and of commands at rest [s]."""
 JUMP = 0.02
-"""Step of the commands that is allowed beyond twice the velocity limits (norm) [rad]."""
+"""Max step of the commands beyond twice the velocity limits (norm) [rad]."""
 BLENDING = 0.02
 """Time constant with which the difference to a previous command decays [s]."""
 ALIGNMENT = 0.005
-"""Fraction of the deviation of the clocks that one command corrects."""
+"""Fraction of the clock offset that is corrected per command."""
 FOLLOW, STOP = 1, 0
 ENDS = {
     2: "commands stayed away for longer than max_silence",
@@ -62,7 +62,7 @@ class ServoSettings:
     """[s]"""
     gain: float
     deceleration: float
-    """After the last command [rad/s^2]."""
+    """Deceleration after the last command [rad/s^2]."""
     max_silence: float
     """Time without commands after which the program brakes a moving arm and ends [s]."""
     max_velocity: Sequence[float]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller of an xArm, through the vendor's SDK.
+"""Client of an xArm controller, by the vendor's SDK.
 
-Each call is one request and its answer, which says whether there is an error; the SDK's threads for
-reports are not used.
+Each call is one request; its answer contains an error flag. The report threads of the SDK are not
+used.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from motion_nodes.hardware.xarm import vendor_sdk as sdk_codes
 from motion_nodes.hardware.xarm.vendor_sdk import VendorSdk
 
 FIRMWARE = (1, 9, 0)
-"""First version that sends measured positions and velocities."""
+"""Min version, which reports measured positions and velocities."""
 ANSWER_TIMEOUT = 1.0
-"""Max time for the first answer [s]."""
+"""Timeout of the first answer [s]."""
 SERVO_MODE = 1
 MAX_AXES = 7
 MOVE_STATE, STOP_STATE = 0, 4
@@ -49,7 +49,7 @@ class XArmController:
         """Connect.
 
         Raises:
-            DriverFault: names the reason and what to do.
+            DriverFault: with the reason and a remedy.
         """
         self.close()
         self._probe()
@@ -68,11 +68,11 @@ class XArmController:
                 )
                 self._arm = arm
                 arm.connect()
-        except Exception as error:  # The SDK raises nothing more specific.
+        except Exception as error:  # the SDK raises nothing more specific
             self.close()
             raise DriverFault(f"the xArm at {self._host} does not answer: {error}") from None
         finally:
-            socket.setdefaulttimeout(default)  # The SDK sets it for the whole process.
+            socket.setdefaulttimeout(default)  # the SDK sets it for the whole process
         arm.set_timeout(self._timeout)
         if tuple(arm.version_number) < FIRMWARE:
             version = ".".join(map(str, arm.version_number))
@@ -104,14 +104,14 @@ class XArmController:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the arm accepts motions, by the last answer."""
+        """Whether the arm accepts motions, according to the last answer."""
         return bool(self._opened().core.state_is_ready)
 
     def measure(self) -> tuple[Array, Array, Array]:
         """Return positions [rad], velocities [rad/s] and torques [N m], shape (7,) each.
 
         Raises:
-            DriverFault: no answer, or an unusable one.
+            DriverFault: no answer, or an invalid one.
         """
         code, states = self._opened().get_joint_states(is_radian=True, num=3)
         self._require(code, "does not report its joint states")
@@ -121,7 +121,7 @@ class XArmController:
         return found[0], found[1], found[2]
 
     def error_code(self) -> int:
-        """Return the number of the error, 0 if there is none.
+        """Return the error code, 0 if there is none.
 
         Raises:
             DriverFault: no answer.
@@ -158,7 +158,7 @@ class XArmController:
             LinkLost: the controller does not answer.
         """
         core = self._opened().core
-        # As set_servo_angle_j, which warns in each call that it does not know the mode.
+        # As set_servo_angle_j, which logs a warning about the mode in each call.
         target = [*position.tolist(), *([0.0] * (MAX_AXES - len(position)))]
         code = int(core.move_servoj(target, 0.0, 0.0, 0.0)[0])
         if code in sdk_codes.LOST:
@@ -188,7 +188,7 @@ class XArmController:
         return step == len(steps) - 1
 
     def stop(self) -> None:
-        """Stop the arm and switch its motors off; the brakes hold it.
+        """Stop the arm and disable its motors; the brakes hold it.
 
         Raises:
             DriverFault: the controller refuses it.
@@ -215,13 +215,13 @@ class XArmController:
             with contextlib.suppress(Exception):
                 arm.disconnect()
 
-    # ---- inside
+    # ---- internal
 
     def _probe(self) -> None:
-        """Request the version: the SDK retries for minutes without an answer.
+        """Request the version first, because the SDK retries for minutes without an answer.
 
         Raises:
-            DriverFault: no answer, or that of something else.
+            DriverFault: no answer, or not from an xArm controller.
         """
         link = TcpLink(self._host, self._port, "the controller of the xArm")
         try:
@@ -233,7 +233,7 @@ class XArmController:
         if not answer:
             raise DriverFault(f"the xArm at {self._host} accepts connections, but does not answer")
         if not re.match(rb"\x00\x01\x00\x02..\x01", answer, re.DOTALL):
-            raise DriverFault(f"what answers at {self._host} is no controller of an xArm")
+            raise DriverFault(f"the host {self._host} is not an xArm controller")
 
     def _opened(self) -> Any:
         if self._arm is None:

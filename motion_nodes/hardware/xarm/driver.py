@@ -29,7 +29,7 @@ OTHER_MODELS = {9: "a Lite 6", 12: "a UFACTORY 850"}
 
 
 class XArmDriver(RobotDriver):
-    """Position control of an arm; its controller holds the last target if none follows."""
+    """Position control of an arm; its controller holds the last target."""
 
     def __init__(self, robot: Robot, host: str, settings: XArmSettings, sdk: VendorSdk) -> None:
         """Create the driver.
@@ -42,7 +42,7 @@ class XArmDriver(RobotDriver):
 
         Raises:
             UnknownJoint: the settings name a joint that the robot does not have.
-            InvalidDescription: another number of joints than an xArm has.
+            InvalidDescription: a number of joints that no xArm has.
         """
         revolute = [
             j for j in robot.arm_joints if robot.tree.joint(j).kind is not JointKind.PRISMATIC
@@ -98,7 +98,7 @@ class XArmDriver(RobotDriver):
         return RobotReading(position, velocity, effort, self._faults())
 
     def enable(self, position: Array) -> None:
-        """Switch the motors on and start the servo mode, one step per call."""
+        """Enable the motors and start the servo mode, one step per call."""
         step, self._step = self._step, 0
         if not self._controller.start(step):
             self._step = step + 1
@@ -108,7 +108,7 @@ class XArmDriver(RobotDriver):
         self._following = True
 
     def write(self, reference: StreamSample) -> None:
-        """Send a target; nothing after the arm has stopped."""
+        """Send a target; no effect after the arm has stopped."""
         if not np.isfinite(reference.position).all():
             raise DriverFault("a reference is not finite")
         if not self._following:
@@ -121,7 +121,7 @@ class XArmDriver(RobotDriver):
         raise DriverFault(", ".join(filter(None, texts)) or f"the arm refuses a target ({code})")
 
     def disable(self) -> None:
-        """Stop the arm and switch its motors off; the brakes hold it."""
+        """Stop the arm and disable its motors; the brakes hold it."""
         self._following, self._step = False, 0
         self._controller.stop()
 
@@ -139,15 +139,15 @@ class XArmDriver(RobotDriver):
         """Return findings: firmware, errors and state."""
         state, errors = self._controller.state(), self._error_texts()
         words = sdk_codes.state_text(state)
-        # A stopped arm is started when it is enabled.
-        text = "as it is before it is enabled" if words else "ready"
+        # Enabling starts a stopped arm.
+        text = "to be enabled" if words else "ready"
         return [
             CheckResult("firmware", True, self._controller.version),
             CheckResult("errors", not errors, ", ".join(errors) or "none"),
             CheckResult("state", True, f"{state}, {text}"),
         ]
 
-    # ---- inside
+    # ---- internal
 
     def _faults(self) -> tuple[str, ...]:
         if texts := self._error_texts():
@@ -160,7 +160,7 @@ class XArmDriver(RobotDriver):
         return ()
 
     def _error_texts(self) -> tuple[str, ...]:
-        """Return the controller's error in words; asks for it only if the last answer had one."""
+        """Return the controller's error as text; requested only if the last answer had the flag."""
         number = self._controller.error_code() if self._controller.has_error else 0
         if number != self._error:
             self._error = number

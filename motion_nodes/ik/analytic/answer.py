@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the solutions of a closed form to the result of a request."""
+"""Selection of a result from the solutions of a closed form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Answer:
             if answer is True or answer is np.True_:
                 self._status, self._q = IkStatus.SOLVED, q
                 return True
-            self._refusals[answer if isinstance(answer, str) else "refused as not valid"] += 1
+            self._refusals[answer if isinstance(answer, str) else "rejected as invalid"] += 1
             if self.late():
                 break
         return False
@@ -79,7 +79,7 @@ class Answer:
         elif len(ideal):
             outside = np.maximum(limits[0] - ideal, ideal - limits[1]).clip(min=0.0)
             nearest = int(np.argmin(outside.max(axis=1)))
-            text = f"the target is reached{tried} only beyond the limits; what is nearest needs "
+            text = f"the target is reached{tried} only beyond the limits; the nearest needs "
             text += self._joints(ideal[nearest], limits, outside[nearest])
         elif distance > chain.length:
             self._status, text = IkStatus.OUT_OF_REACH, too_far(chain, X_BT)
@@ -105,4 +105,4 @@ class Answer:
             for k, name in enumerate(self._chain.joint_names)
             if outside[k] > 0.0
         ]
-        return ", ".join(parts) if parts else "a joint just at its limit"
+        return ", ".join(parts) if parts else "a joint at its limit"

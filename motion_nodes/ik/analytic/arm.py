@@ -32,7 +32,7 @@ class ClosedFormArm:
     """Index of the redundant joint; -1 for an arm with six joints."""
 
     def __init__(self, chain: IkChain, free_joint: str | None, tolerance: float) -> None:
-        """Find the form; the kernel is compiled, or loaded.
+        """Determine the closed form, and compile or load its kernel.
 
         Args:
             chain: the chain.
@@ -95,7 +95,7 @@ class ClosedFormArm:
             target: pose of the tip in the base, shape (4, 4).
             near: solutions are shifted by full turns to be close to it [rad], shape (n,).
             limits: lower and upper joint limits [rad], shape (2, n); None: no limits.
-            values: of the redundant joint [rad], shape (m,); None: as in ``near``.
+            values: values of the redundant joint [rad], shape (m,); None: as in ``near``.
             norm: p of the distance, at least 1.
             weights: of the joints in the distance, shape (n,); None: equal.
             enough: stop after a value once this many solutions were found.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm as the axes of its joints, at the zero configuration."""
+"""Joint axes of an arm at the zero configuration."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Lines:
         return len(self.h)
 
     def turned_behind(self, joint: int, angle: float) -> Lines:
-        """Return the axes after a rotation of one joint [rad], which moves those behind it."""
+        """Return the axes after a rotation of one joint [rad], which moves the distal ones."""
         R = rotation_about(self.h[joint], np.array(angle))
         h, p = self.h.copy(), self.p.copy()
         h[joint + 1 :] = h[joint + 1 :] @ R.T
@@ -45,7 +45,7 @@ class Lines:
         return Lines(np.delete(others.h, joint, axis=0), np.delete(others.p, joint, axis=0))
 
     def backwards(self) -> Lines:
-        """Return the arm as seen from its tip."""
+        """Return the same axes from tip to base."""
         return Lines(-self.h[::-1], self.p[::-1])
 
     def jacobian(self, q: Array) -> Array:
@@ -87,7 +87,7 @@ def lines_of(chain: IkChain) -> tuple[Lines, Array]:
 
 
 def _check_joint(chain: IkChain, r: int, known: Array) -> None:
-    """Raise an error unless a row is moved by a revolute joint of its own."""
+    """Raise an error unless a row has an independent revolute joint."""
     arrays = chain.arrays
     name = chain.joint_names[int(arrays.q_index[r])]
     if arrays.kind[r] != REVOLUTE:
@@ -98,7 +98,7 @@ def _check_joint(chain: IkChain, r: int, known: Array) -> None:
     if known.any() or arrays.multiplier[r] != 1.0:
         raise InvalidConfig(
             f"{chain.robot_name}: joint '{name}' moves a joint that mimics it; closed forms need "
-            "joints that move one by one."
+            "independent joints."
         )
 
 

@@ -164,7 +164,7 @@ class AnalyticIk:
             InvalidCommand: as :meth:`solutions`.
         """
         if max_attempts is None and max_time == math.inf:
-            raise InvalidConfig("the search needs an end: give max_attempts, max_time or both.")
+            raise InvalidConfig("the search is unbounded: set max_attempts, max_time or both.")
         near = as_configurations(current, self.joint_names, "current")[0]
         X_BT = as_pose(target, "target")
         limits = limits_with(
@@ -180,8 +180,7 @@ class AnalyticIk:
         solution; all that the settings allow if they prefer the closest or there are objectives.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
-                valid pose.
+            InvalidCommand: an input has a wrong shape, is not finite or is not a valid pose.
             UnknownJoint: a locked joint is not in the chain.
         """
         settings = request.settings or self.settings
@@ -229,7 +228,7 @@ class AnalyticIk:
         if given is None:
             return grid(self._free, near, self._limits)
         if self._free < 0:
-            raise InvalidConfig(f"{self.chain.robot_name}: this arm of six has no free joint.")
+            raise InvalidConfig(f"{self.chain.robot_name}: a six-joint arm has no free joint.")
         try:
             values = np.array(given, dtype=np.float64, ndmin=1)
         except (TypeError, ValueError):

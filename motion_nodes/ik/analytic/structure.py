@@ -31,7 +31,7 @@ joint.
 """
 
 _ANGLES = (0.7, 2.0, -1.3)
-"""Values of a redundant joint at which a form must fit [rad]; at 0 axes may coincide by chance."""
+"""Values of a redundant joint at which a form must fit [rad]; axes may coincide at 0."""
 _LEAST = 1e-4
 """Min of the largest smallest singular value found; below it the arm has fewer than six degrees of
 freedom."""
@@ -43,7 +43,7 @@ class Structure:
 
     form: int
     backwards: bool
-    """Whether the form is that of the arm seen from its tip."""
+    """Whether the form is that of the reversed arm, from tip to base."""
     free: int
     """Index of the redundant joint; -1 for an arm with six joints."""
     lines: Lines
@@ -81,7 +81,7 @@ def find_structures(
             f"chain has {count}: {', '.join(names)}."
         )
     if count == 6 and free is not None:
-        raise InvalidConfig(f"{robot}: of 6 joints none is free, but '{names[free]}' was to be.")
+        raise InvalidConfig(f"{robot}: 6 joints have no free joint; got '{names[free]}'.")
     frees = [-1] if count == 6 else list(range(7)) if free is None else [free]
     fits = [fit for at in frees for fit in _fits(lines, at)]
     good = [fit for fit in fits if fit.misfit <= tolerance and _is_general(lines, fit)]
@@ -107,7 +107,7 @@ def _fits(lines: Lines, free: int) -> list[Structure]:
             if free < 0:
                 found.append(Structure(form, backwards, free, ideal, result[1]))
                 continue
-            # Back to the configuration where the joints behind the redundant one are at zero.
+            # Return to the configuration in which the joints after the redundant one are zero.
             h, p = lines.h.copy(), lines.p.copy()
             h[kept], p[kept] = ideal.h, ideal.p
             whole = Lines(h, p).turned_behind(free, -_ANGLES[0])
@@ -232,16 +232,16 @@ def _refusal(
     """Return why no form fits, and the deviation of the best one."""
     if any(fit.misfit <= tolerance for fit in fits):
         return (
-            f"{robot}: the joints {', '.join(names)} do not move the tip in six independent ways, "
-            "so there is nothing to solve for a full pose."
+            f"{robot}: the joints {', '.join(names)} do not move the tip in six degrees "
+            "of freedom, so full poses cannot be solved."
         )
-    free = "" if frees[0] < 0 else f", whichever of {', '.join(names[i] for i in frees)} is free"
+    free = "" if frees[0] < 0 else f", for any free joint of {', '.join(names[i] for i in frees)}"
     if 0 <= frees[0] and len(frees) == 1:
-        free = f", '{names[frees[0]]}' being free"
+        free = f" with the free joint '{names[frees[0]]}'"
     nearest = min((fit.misfit for fit in fits), default=math.inf)
     missing = f"the nearest form is {nearest:.3g} m or rad off" if nearest < math.inf else "none"
     return (
-        f"{robot}: no closed form fits {', '.join(names)}{free}. Needed is that three axes in a "
-        "row at either end meet in one point, or that three in a row are parallel and the two "
-        f"behind them meet; {missing} (tolerance {tolerance:g}). Iterative solvers take any chain."
+        f"{robot}: no closed form fits {', '.join(names)}{free}. Required: three consecutive "
+        "axes at either end intersect in one point, or three consecutive axes are parallel and the "
+        f"next two intersect; {missing} (tolerance {tolerance:g}). Use an iterative solver."
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawer: the gripper pulls a drawer open by its handle.
+"""Drawer: open a drawer by its handle.
 
 Observation and action are those of Isaac Sim's example policy of the Franka that opens a drawer:
-31 and 8 numbers. The cabinet is our own, of boxes.
+31 and 8 numbers. The cabinet is a model of boxes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Drawer(FrankaCell):
         return q, {}
 
     def opening(self, state: TaskState) -> Floats:
-        """Return how far the drawer is open [m], shape (n,)."""
+        """Return the opening of the drawer [m], shape (n,)."""
         return state.q[:, self._drawer_q]
 
     def handle_from_tool(self, state: TaskState) -> Floats:

@@ -38,7 +38,7 @@ OPEN = 0.04
 _ARM = 7
 _AHEAD = 0.004
 """Max distance of finger targets from the fingers [m]: limits their force to 40 N and their speed
-to 0.2 m/s, or these light links pass through gripped objects."""
+to 0.2 m/s, because these light links would pass through gripped objects."""
 HARD = (2.0 * TIME_STEP, 1.0)
 """MuJoCo's ``solref`` of the stiffest contacts and limits that the time step allows."""
 _IK = IkSettings(attempts=1, timeout=10.0)
@@ -133,7 +133,7 @@ class FrankaCell(MujocoTask):
         """Add the objects and sensors of the task to the world."""
 
     def sensor(self, name: str) -> slice:
-        """Return where the readings of a sensor are."""
+        """Return the slice of a sensor's readings."""
         index = self.model.sensor(name).id
         start = int(self.model.sensor_adr[index])
         return slice(start, start + int(self.model.sensor_dim[index]))
@@ -163,7 +163,7 @@ class FrankaCell(MujocoTask):
         return q
 
     def put_tool(self, q: Floats, rows: Floats, poses: Floats) -> None:
-        """Change initial positions so that the tool is at some poses, where IK finds solutions.
+        """Change initial positions so that the tool is at some poses, if IK finds a solution.
 
         Args:
             q: initial positions, shape (n, nq), changed.
@@ -171,7 +171,7 @@ class FrankaCell(MujocoTask):
             poses: of the tool in the base, shape (m, 4, 4).
         """
         if len(rows):
-            # Shards in several threads share the task; the timeout must not decide.
+            # Shards in several threads share the task; results must not depend on the timeout.
             with self._lock:
                 found = self._arm.ik_batch(poses, self.default[:_ARM], settings=_IK)
             good = found.solved

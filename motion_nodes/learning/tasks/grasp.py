@@ -67,7 +67,7 @@ class Grasp(FrankaCell):
             )
 
     def new_memory(self, n: int) -> dict[str, Floats]:
-        """Return the memory of n environments: which bonuses are unpaid."""
+        """Return the memory of n environments: which bonuses are due."""
         return {"grasp_due": np.ones(n, bool), "place_due": np.ones(n, bool)}
 
     def start(
@@ -108,7 +108,7 @@ class Grasp(FrankaCell):
         """Return observations, shape (n, 34)."""
         cube = self.cube(state)
         w, x, y, z = state.q[:, self._cube_q + 3 : self._cube_q + 7].T
-        # A square looks the same after a quarter turn.
+        # A square is symmetric under quarter turns.
         yaw = 4.0 * np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
         return np.hstack(
             (
@@ -144,7 +144,7 @@ class Grasp(FrankaCell):
         memory["grasp_due"] &= ~now.grasped
         memory["place_due"] &= ~now.placed
         change = np.square(after.actions[:, :7] - before.actions[:, :7]).sum(axis=1)
-        # Commands that alternate neither hold nor release: they wear the gripper, and hide success.
+        # Penalize alternating gripper commands, which wear the gripper.
         turned = (after.actions[:, 7] >= 0.0) != (before.actions[:, 7] >= 0.0)
         lost = np.linalg.norm(now.item[:, :2] - _CENTRE, axis=1) > _LOST
         return reward - 5e-4 * change - 0.03 * turned, lost, now.placed

@@ -85,7 +85,7 @@ class EnvFactory:
     task: str
 
     def __call__(self, num_envs: int, seed: int) -> MujocoEnv:
-        """Return environments of which half of the episodes begin on the way to the goal."""
+        """Return environments in which half of the episodes begin close to success."""
         return MujocoEnv(make_task(self.task), num_envs, seed, assisted=0.5)
 
 

@@ -68,8 +68,8 @@ class MujocoTask(Protocol):
         Args:
             rng: source of randomness.
             n: number of episodes.
-            assisted: probability that an episode begins on the way to the goal (Florensa et al.
-                2017, arXiv:1707.05300): success is then found early, and learned backwards.
+            assisted: probability that an episode begins close to success (reverse curriculum,
+                Florensa et al. 2017, arXiv:1707.05300).
         """
 
     def control(self, state: TaskState, actions: Floats) -> Floats:

@@ -228,7 +228,7 @@ def _checked(name: str, value: Any) -> Any:
         low, high = rows[0::2], rows[1::2]
         if any(a > b for a, b in zip(low, high, strict=True)):
             raise InvalidConfig(
-                f"{name} is {value!r}; each axis needs its lower bound first.", field=name
+                f"{name} is {value!r}; the lower bound of each axis comes first.", field=name
             )
         return tuple(zip(low, high, strict=True))
     number = _number(name, value)

@@ -181,7 +181,7 @@ def _add_branch(
     """Add a collision-free path to a tree that contains only the start.
 
     Args:
-        search: whose tree it is.
+        search: owner of the tree.
         costs: of its nodes.
         path: waypoints from the start to a goal, shape (k, n).
         goal: row of the goal it leads to.

@@ -236,7 +236,7 @@ class _Targets:
             return outcome.reason
         best = self._nodes.away[: int(self._search.tree.count[0])]
         near = f"; came to {float(best.min()):.3g} (weighted) of it" if best.size else ""
-        tried = f"; {in_zone} times in its zone, but not to it" if in_zone else ""
+        tried = f"; {in_zone} times in its zone without an IK solution" if in_zone else ""
         return f"{outcome.reason}{near}{tried}"
 
 

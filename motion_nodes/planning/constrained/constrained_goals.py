@@ -200,6 +200,6 @@ def _why_none(
     words = "" if nearest is None else both.in_words(nearest)
     return (
         PlanStatus.GOAL_VIOLATES_CONSTRAINTS,
-        f"the goal can be reached, but not with the path constraints; at the nearest "
+        f"the goal is reachable, but not with the path constraints; at the nearest "
         f"configuration found, {words}",
     )

@@ -80,7 +80,7 @@ class ConstrainedRun(PlanRun):
         for timed in (self._along_spline, self._along_lines):
             with self._stage("retime"):
                 motion = timed(request, path)
-                self._words = f"{motion.duration:.4g} s" if motion else "the spline leaves limits"
+                self._words = f"{motion.duration:.4g} s" if motion else "the spline violates limits"
             if motion is None:
                 continue
             driven = motion.states(motion.sample_times(_SAMPLE_TIME))[0]
@@ -145,7 +145,7 @@ def constraint_fault(
 
     Args:
         constraints: of the path.
-        checker: whose resolution is refined.
+        checker: robot, joints and resolution.
         driven: configurations joined by straight lines, shape (k, n).
         finer: ratio of the resolution to the steps.
     """
@@ -170,7 +170,7 @@ def within_constraints(
     Args:
         checker: robot and scene.
         found: with at least its start.
-        constraints: which are to hold along it.
+        constraints: constraints along the path.
 
     Raises:
         InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint: invalid constraints.

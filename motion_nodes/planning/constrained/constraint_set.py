@@ -114,7 +114,7 @@ class ConstraintSet:
 
         Args:
             checker: its joints define the order of configurations.
-            constraints: all of which are to be satisfied.
+            constraints: all of them are satisfied.
             min_tolerance: smaller tolerances are replaced by it [m or rad].
 
         Raises:
@@ -202,7 +202,7 @@ class ConstraintSet:
         return points, converged
 
     def violations(self, q: ArrayLike) -> tuple[ConstraintViolation, ...]:
-        """Return the violated constraints of a configuration, the alternatives of a union apart.
+        """Return the violated constraints of a configuration; of a union each alternative.
 
         Args:
             q: shape (n,).

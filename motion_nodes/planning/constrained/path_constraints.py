@@ -95,7 +95,7 @@ class TaskSpaceRegion:
         rotation: str = "euler_xyz",
         name: str = "",
     ) -> TaskSpaceRegion:
-        """Return a constraint on the orientation of a link alone.
+        """Return an orientation constraint of a link.
 
         Args:
             link: its name.
@@ -118,7 +118,7 @@ class TaskSpaceRegion:
 
 @dataclass(frozen=True, eq=False)
 class RegionUnion:
-    """Alternative regions, of which one is satisfied."""
+    """Union of alternative regions; one of them is satisfied."""
 
     regions: tuple[TaskSpaceRegion, ...]
     """At least one."""
@@ -164,7 +164,7 @@ class JointBand:
 
 @dataclass(frozen=True, eq=False)
 class LineOfSight:
-    """A sensor sees a target: one of them is fixed in a link, the other in the robot's base."""
+    """Visibility constraint: sensor and target, one fixed in a link, the other in the base."""
 
     link: str
     """Link that carries the sensor or the target."""
@@ -173,7 +173,8 @@ class LineOfSight:
     X_BR: ArrayLike
     """The other one's frame in the robot's base, shape (4, 4).
 
-    The sensor looks along its z axis; the z axis of the target is the normal of its visible side.
+    The z axis of the sensor is its optical axis; that of the target is the normal of its visible
+    side.
     """
     sensor_on_link: bool = True
     """Whether the link carries the sensor, else the target."""

@@ -149,8 +149,8 @@ def _check_radii(items: Sequence[SequenceItem]) -> None:
             )
     if items[-1].blend_radius > 0.0:
         raise InvalidCommand(
-            f"the blend radius of the last item is {items[-1].blend_radius:g} m; it must be 0, as "
-            "nothing follows"
+            f"the blend radius of the last item is {items[-1].blend_radius:g} m; it must be 0: "
+            "no motion follows"
         )
 
 

@@ -81,7 +81,7 @@ def tool_path(
         start: joint positions, shape (n,).
         kind: of the motion.
         arc: for CIRC.
-        link: that is controlled if the goal is a joint goal.
+        link: the controlled link if the goal is a joint goal.
 
     Raises:
         MotionRejected: the goal or the path cannot be reached.
@@ -108,7 +108,7 @@ def tool_path(
     spec = TaskSpacePathSpec(X_start @ inverse(tool))
     if kind is ToolMotion.LIN:
         if np.allclose(X_start, X_goal, rtol=0.0, atol=_SAME):
-            raise InvalidCommand("the goal is the current pose: there is no line to move along")
+            raise InvalidCommand("the goal is the current pose: the line has no length")
         spec.add_linear_path(X_goal @ inverse(tool))
     else:
         if arc is None:
