@@ -168,7 +168,8 @@ class ObstacleAvoidance:
             if anchor is None:
                 self._anchor = pose
             self.waited += dt
-            self.text = seen.hold or self._described(pose, seen.frame)
+            # Without a new blockage the reason remains the last one.
+            self.text = seen.hold or self._described(pose, seen.frame) or self.text or "blocked"
         elif anchor is not None:
             turned = abs(wrap_angle(pose.yaw - anchor.yaw))
             if anchor.distance(pose) > MOVED[0] or turned > MOVED[1]:
@@ -221,7 +222,7 @@ class ObstacleAvoidance:
     def _described(self, pose: Pose2, frame: str) -> str:
         found = self._guard.blockage
         if found is None:
-            return "blocked"
+            return ""
         at = pose.compose(Pose2(found.x, found.y, 0.0))
         place = f"({at.x:.2f}, {at.y:.2f})" + (f" in {frame}" if frame else "")
         return (

@@ -127,7 +127,7 @@ def test_twists_move_the_base_and_odometry_is_true(base: Base, module_client: Ro
     assert abs(math.remainder(believed[2] - true[2], math.tau)) < 0.02 * turned + 0.01
     fastest = max(abs(m.twist.twist.angular.z) for m in base.odom.messages)
     twists = [m.twist.twist for m in base.odom.messages]
-    driven = [t for t in twists if abs(t.angular.z) > 0.8 * fastest]
+    driven = [t for t in twists if abs(t.angular.z) > 0.9 * fastest]
     seen = [median(values) for values in zip(*map(numbers, driven), strict=True)]
     assert seen == pytest.approx(base.speeds, abs=0.03)
 
