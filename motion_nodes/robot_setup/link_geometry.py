@@ -101,8 +101,7 @@ class LinkGeometry:
 
     @functools.cached_property
     def dense(self) -> Array:
-        """Dense surface points [m], shape (d, 3); max distance to any other: 0.29 of the spacing.
-        """
+        """Dense points [m], shape (d, 3); max distance of other points: 0.29 of the spacing."""
         return frozen(dense_points(self.corners, 0.5 * self.spacing))
 
     @functools.cached_property
