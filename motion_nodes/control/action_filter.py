@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of a learned policy, joint positions at a low rate, before they become references.
+"""Filter between actions of a learned policy (joint positions at a low rate) and references.
 
-Each action is brought within the position limits and within what the velocity limits allow in the
-time since the last one. It comes with a velocity, so that the controller follows it as a moving
-target, and with the configurations that must be free of collisions before it is sent: those on the
-way to it, and those that the arm needs to come to rest behind it.
+Each action is clamped to the position limits, and to the displacement that the velocity limits
+allow in the time since the last action. The reference has a velocity, so that the controller
+follows it as a moving target, and a list of configurations that must be collision-free before it is
+sent: those on the path to it, and those of the stop after it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from motion_nodes.model.limits import JointLimits
 Array = NDArray[np.float64]
 
 MAX_PERIODS = 3.0
-"""Max time for which one action advances, after a late one [periods]."""
+"""Max duration of one action, after a late one [periods]."""
 CHANGED = 1e-6
-"""Change of an action that is reported [rad or m]."""
+"""Min change of an action that is reported [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +38,11 @@ class FilteredAction:
     way: Array
     """Configurations that must be free of collisions [rad or m], shape (k, n)."""
     changes: tuple[str, ...] = ()
-    """How it differs from the action; empty if it does not."""
+    """Difference from the action, as text; empty if there is none."""
 
 
 class ActionFilter:
-    """The actions of one robot's joints; without collision checks, which its user makes."""
+    """Filter for the actions of one robot's joints; the caller checks collisions."""
 
     def __init__(
         self, limits: JointLimits, rate: float, *, speed: float = 1.0, check_step: float = 0.04
@@ -50,9 +50,9 @@ class ActionFilter:
         """Create the filter; call :meth:`start` first.
 
         Args:
-            limits: of the joints, in the order of all arrays.
-            rate: of the actions [Hz].
-            speed: fraction of the velocity limits that may be used.
+            limits: limits of the joints, in the order of all arrays.
+            rate: rate of the actions [Hz].
+            speed: max fraction of the velocity limits.
             check_step: max distance between two checked configurations in any joint [rad or m].
 
         Raises:
@@ -61,7 +61,7 @@ class ActionFilter:
         for name, value, top in (("rate", rate, 1000.0), ("speed", speed, 1.0),
                                  ("check_step", check_step, 1.0)):  # fmt: skip
             if not 0.0 < value <= top:
-                raise InvalidConfig(f"{name} is {value:g}; allowed are 0 (not itself) to {top:g}")
+                raise InvalidConfig(f"{name} is {value:g}; it must be above 0 and up to {top:g}")
         self.limits, self._period = limits, 1.0 / rate
         self._velocity, self._step = limits.velocity * speed, check_step
         self._last: Array | None = None
@@ -78,11 +78,11 @@ class ActionFilter:
         self._last = self._finite(position, "the measured state")
 
     def propose(self, action: ArrayLike, elapsed: float) -> FilteredAction:
-        """Return the reference of an action; nothing changes before :meth:`accept`.
+        """Return the reference of an action; the state changes only in :meth:`accept`.
 
         Args:
             action: joint positions [rad or m], shape (n,).
-            elapsed: time since the last one [s].
+            elapsed: time since the last action [s].
 
         Raises:
             InvalidCommand: not finite, another number of joints, or the filter was not started.
@@ -91,7 +91,7 @@ class ActionFilter:
         dt = min(max(elapsed, self._period), MAX_PERIODS * self._period)
         inside = np.clip(wanted, self.limits.lower, self.limits.upper)
         most = self._velocity * dt
-        # All joints are slowed down alike, so that the direction of the motion stays.
+        # All joints are scaled alike, which preserves the direction of the motion.
         share = float(np.max(np.abs(inside - last) / most, initial=1.0))
         position = last + (inside - last) / share
         velocity = (position - last) / dt
@@ -118,12 +118,12 @@ class ActionFilter:
         last = self._started()
         return FilteredAction(last, np.zeros(len(last)), np.empty((0, len(last))))
 
-    # ---- inside
+    # ---- internals
 
     def _way(self, last: Array, position: Array, velocity: Array) -> Array:
-        """Return configurations to an action, and to where the arm rests if no other follows."""
+        """Return configurations on the path to an action and on the stop after it."""
         speed, limits = np.abs(velocity), self.limits
-        # Braking at the limit, the ramps of the acceleration, and the period until a hold is sent.
+        # Stopping time: braking, acceleration ramps, and the period until a hold is sent.
         rest = (
             speed**2 / (2.0 * limits.acceleration)
             + speed * limits.acceleration / limits.jerk
@@ -140,7 +140,7 @@ class ActionFilter:
 
     def _started(self) -> Array:
         if self._last is None:
-            raise InvalidCommand("the filter has no state of the robot: call start first")
+            raise InvalidCommand("the filter has no measured state; call start first")
         return self._last
 
     def _finite(self, values: ArrayLike, what: str) -> Array:

@@ -36,7 +36,7 @@ class TrajectoryRun:
     """An active trajectory."""
 
     label: str
-    """Name of its sender, for messages to others."""
+    """Name of its sender, for messages to other clients."""
     follower: TrajectoryFollower
     joints: NDArray[np.intp]
     """Indices of its joints in the controller."""
@@ -48,7 +48,7 @@ class TrajectoryRun:
 
 @dataclass(frozen=True, eq=False)
 class Stop:
-    """Joints that are brought to rest along the path of a trajectory."""
+    """Joints that stop along the path of a trajectory."""
 
     brake: PathBrake
     joints: NDArray[np.intp]
@@ -62,14 +62,14 @@ class Claim:
     label: str
     joints: NDArray[np.intp]
     lost: str = ""
-    """Command that took the joints, as text; empty while they are held."""
+    """The preempting command, as text; empty while the joints are held."""
 
 
 class JointOwners:
-    """The command that owns each of n joints: the newest one that contains it."""
+    """Ownership of n joints: each belongs to the newest command that contains it."""
 
     def __init__(self, n: int) -> None:
-        """Create joints without owners."""
+        """Create the ownership, without owners."""
         self._count = 0
         """Number of commands; the count of a command is its position in their order."""
         self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
@@ -77,7 +77,7 @@ class JointOwners:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Label of each joint's owner; empty where there was none."""
+        """Label of each joint's owner; empty without one."""
         return tuple(self._labels)
 
     def next_order(self) -> int:
@@ -98,7 +98,7 @@ class JointOwners:
 
         Args:
             joints: indices.
-            label: name of the command's sender, for messages to others.
+            label: name of the command's sender, for messages to other clients.
             order: from :meth:`next_order`.
         """
         self._orders[joints] = order

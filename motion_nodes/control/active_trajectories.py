@@ -29,7 +29,7 @@ Joints = NDArray[np.intp]
 
 
 class ActiveTrajectories:
-    """Trajectories that move joints of a controller, and those that are brought to rest."""
+    """Active and stopping trajectories of a controller."""
 
     def __init__(
         self, controller: ArticulationController, stop_joints: Callable[[Joints], None]
@@ -38,17 +38,17 @@ class ActiveTrajectories:
 
         Args:
             controller: of all joints.
-            stop_joints: stops joints, given by their indices, each by itself.
+            stop_joints: stops joints by index, independently of each other.
         """
         self._controller, self._stop_joints = controller, stop_joints
         self.runs: list[TrajectoryRun] = []
         """Active trajectories."""
         self.stops: list[Stop] = []
-        """Trajectories that are being brought to rest along their paths."""
+        """Trajectories that stop along their paths."""
 
     @property
     def braking(self) -> Joints:
-        """Indices of the joints that are being brought to rest along paths."""
+        """Indices of the joints that stop along paths."""
         return np.concatenate([stop.joints for stop in self.stops] or [np.zeros(0, np.intp)])
 
     def follower_of(
@@ -64,7 +64,7 @@ class ActiveTrajectories:
         Args:
             goal: the trajectory.
             joints: indices of its joints.
-            delay: time until it begins [s]; negative: it began that long ago.
+            delay: time until its start [s]; negative: it starts within the trajectory.
             measured: positions and velocities of all joints, shape (n,) each, if known.
             start_tolerance: max distance between its start and the joints; 0 for any distance.
 
@@ -132,7 +132,7 @@ class ActiveTrajectories:
             self._stop_joints(run.joints)
 
     def end_along_path(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
-        """End a trajectory, and begin to stop it along its path if it moves."""
+        """End a trajectory, and stop it along its path if it moves."""
         moving = run in self.runs and run.sample is not None and bool(run.sample.velocity.any())
         self.end(run, status, text)
         if moving:
@@ -150,7 +150,7 @@ class ActiveTrajectories:
         self.stops.clear()
 
     def preempt(self, joints: Joints, text: str) -> None:
-        """End the trajectories and stops of joints; their other joints stop."""
+        """End the trajectories and stops that contain joints; their other joints stop."""
         for run in list(self.runs):
             if np.isin(run.joints, joints).any():
                 run.follower.end(FollowStatus.PREEMPTED, text)
@@ -162,7 +162,7 @@ class ActiveTrajectories:
                 self._stop_joints(np.setdiff1d(stop.joints, joints))
 
     def path_tolerances(self, usual: Array) -> Array:
-        """Return the path tolerances of all joints, shape (n,): those of trajectories, else usual.
+        """Return the path tolerances of all joints, of their trajectories if any, shape (n,).
 
         Args:
             usual: tolerances without a trajectory [rad or m], shape (n,).
@@ -176,7 +176,7 @@ class ActiveTrajectories:
         return tolerances
 
     def predict(self, samples: TrajectorySample, ahead: float) -> None:
-        """Write the references of trajectories at a time from now [s] into samples, shape (n,)."""
+        """Write the references of trajectories in a given time [s] to samples, shape (n,)."""
         for run in self.runs:
             sample = run.follower.sample_in(ahead, run.follower.goal.rate)
             for kept, new in zip(samples, sample, strict=True):

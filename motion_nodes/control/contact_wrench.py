@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""External wrench at the tool from efforts beyond the model, and its limit, in every control mode.
+"""External wrench at the tool from the effort residual, and its limit, in every control mode.
 
-The wrench w that the joint efforts r of a contact at the tool correspond to is the solution of
-r = J^T w, damped near singularities.
+The wrench w of a contact at the tool with joint efforts r is the solution of r = J^T w, damped near
+singularities.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from motion_nodes.model.tree import Array
 _DAMPING = 1e-4
 """Damping of the solution [m^2 or 1]."""
 MAX_RIPPLE = 15.0
-"""Max ripple of the force with which a moving arm's wrench is used [N]."""
+"""Max ripple of the force at which the wrench of a moving arm is used [N]."""
 AT_REST = 0.01
 """Max joint velocity of an arm at rest [rad/s or m/s]."""
 STEADY_TIME = 0.25
 """Time constant of the steady wrench [s]."""
 _SAME = 1e-6
-"""Motion of a joint up to which the last inverse Jacobian is used again [rad or m]."""
+"""Max motion of a joint for which the last inverse Jacobian is reused [rad or m]."""
 _AGAIN = 1.25
-"""Growth of a wrench that is a new contact while it is above its limit."""
+"""Relative increase of a wrench above its limit that is a new contact."""
 
 
 class ContactWrench:
@@ -40,13 +40,13 @@ class ContactWrench:
         """Create and compile.
 
         Args:
-            robot: with the joints.
-            joints: of the controller, in order.
-            arm: joints that carry the tool.
+            robot: the robot.
+            joints: joints of the controller, in order.
+            arm: joints that move the tool.
             tool: frame of the wrench.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownJoint, UnknownFrame: unknown name.
         """
         self.tool = tool
         self._kinematics = Kinematics(robot.tree, arm, base=robot.base_frame)
@@ -55,12 +55,12 @@ class ContactWrench:
         """Wrench of the environment on the tool in the base's axes, beyond the ripple of the drive
         efforts [N, N m], shape (6,); NaN: unknown."""
         self.value: Array = self.certain
-        """The same, with the ripple while that is small or the arm rests."""
+        """The wrench including the ripple, while the ripple is small or the arm is at rest."""
         self.steady: Array = self.certain
-        """Low-pass filtered value of the arm at rest [N, N m], shape (6,); NaN: it moves."""
+        """Low-pass filtered wrench of the arm at rest [N, N m], shape (6,); NaN while it moves."""
         self._still_since = self._time = math.nan
         self._inverse_at: tuple[Array, Array] | None = None
-        """Positions of the group's joints, and the inverse there."""
+        """Positions of the group's joints, and the inverse at them."""
         self._inverse(np.zeros(len(joints)))  # compiles
 
     def update(
@@ -69,10 +69,10 @@ class ContactWrench:
         """Process a measurement.
 
         Args:
-            time: of the measurement [s].
+            time: time of the measurement [s].
             q: measured positions of all joints [rad or m], shape (n,).
             v: measured velocities [rad/s or m/s], shape (n,).
-            residual: efforts of the drives beyond the model.
+            residual: effort residual of the joints.
             known: whether efforts are measured.
         """
         dt, self._time = time - self._time, time
@@ -135,8 +135,8 @@ class WrenchLimits:
 class WrenchGuard:
     """Detects wrenches beyond their limits.
 
-    A contact is reported once, and again if its wrench grows by a quarter, so that the tool can be
-    moved out of it.
+    A contact is reported once, and again if its wrench increases by a quarter, so that the tool can
+    be retracted.
     """
 
     def __init__(self, limits: WrenchLimits) -> None:
@@ -145,10 +145,10 @@ class WrenchGuard:
         self._bounds = np.zeros(2)
 
     def check(self, wrench: Array) -> str:
-        """Return why the joints have to stop, or an empty string.
+        """Return the reason to stop the joints, or an empty string.
 
         Args:
-            wrench: external [N, N m], shape (6,); NaN where unknown.
+            wrench: external wrench [N, N m], shape (6,); NaN where unknown.
         """
         if not self.limits.any:
             return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to switch controllers: which ones are deactivated and activated, or why not.
+"""Planning of requests to switch controllers.
 
-A strict request is executed completely or not at all; any other as far as possible. Source of the
-rules: controller_manager_msgs/srv/SwitchController and ros2_control's controller manager.
+A strict request is executed completely or rejected; a best-effort request as far as possible.
+Source: controller_manager_msgs/srv/SwitchController and ros2_control's controller manager.
 """
 
 from __future__ import annotations
@@ -39,14 +39,13 @@ def plan_switch(
 
     Args:
         states: lifecycle state of each existing controller.
-        claims: command interfaces claimed by each controller when active; no two active ones may
-            share one.
+        claims: command interfaces claimed by each active controller; claims are exclusive.
         deactivate: controllers to deactivate.
         activate: controllers to activate.
         strict: reject the request if any part of it is impossible.
 
     Raises:
-        InvalidCommand: a strict request with an impossible part, or a non-empty list without any
+        InvalidCommand: a strict request with an impossible part, or a non-empty list without an
             existing controller; nothing is switched.
     """
     skipped: list[str] = []

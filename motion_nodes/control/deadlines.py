@@ -2,8 +2,8 @@
 """Deadlines k * T of a stream of references, independent of when a thread wakes up.
 
 When a thread wakes up late, or simulated time arrives in bursts, several deadlines are due at once.
-Each of them gets its own sample with its own stamp, in order; the motion is thus uniform for
-receivers that count samples as well as for those that use stamps.
+Each deadline gets its own sample and stamp, in order, so that the motion is uniform both for
+receivers that count samples and for receivers that use stamps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_CATCH_UP = 0.1
 """[s] Deadlines missed by a longer stall are skipped; receivers of the stream have stopped."""
 
 MIN_CATCH_UP = 10
-"""Min number of periods that are made up for."""
+"""Min number of late periods that are served."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Deadlines:
     def due(self, now_ns: int, pace: float = 1.0) -> Due:
         """Return the deadlines up to ``now_ns`` that were not served before.
 
-        A time before the last call is not an error: nothing is due until the next deadline.
+        A time that runs backwards is not an error: nothing is due until the next deadline.
 
         Args:
             now_ns: time [ns].

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effort limits for joints whose own drives follow positions.
+"""Effort limits for joints with position-controlled drives.
 
-Such a drive accepts no effort limit with a command, but its effort is its stiffness times the
-position error. A reference within ``limit / stiffness`` of the joint bounds it:
+Such a drive has no effort limit per command, but its effort is its stiffness times the position
+error. A reference within ``limit / stiffness`` of the joint bounds it:
 
     |q* - q| <= limit / kp   =>   |kp (q* - q)| <= limit
 
-The joint's position passes a first-order filter on its way: references travel to the drive with
-some delay, and a reference tied to the newest position would make the two oscillate. A joint that
-moves towards its target is pushed less by this, as by a damper. The reference keeps the joint's
-velocity and acceleration limits for any measurement: at distance d behind its goal, it is faster
-by at most ``sqrt(2 a d)``.
+The joint's position is filtered (first order): the drive receives references with a delay, and a
+reference relative to the newest position would oscillate. The lag of the filter acts as a damper on
+a joint that moves towards its target. The reference satisfies the joint's velocity and acceleration
+limits for any measurement: at distance d behind its goal, it is faster by at most ``sqrt(2 a d)``.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ _EXACT = 1e-12
 
 
 class EffortLimiter:
-    """Limits the distance of references from their joints where efforts are limited."""
+    """Limits the distance between references and joints with an effort limit."""
 
     def __init__(self, stiffness: Array, limits: JointLimits) -> None:
         """Create a limiter for n joints.
 
         Args:
-            stiffness: of the drives [N m/rad or N/m], shape (n,); 0 if unknown, then nothing is
+            stiffness: stiffness of the drives [N m/rad or N/m], shape (n,); 0: unknown, not
                 limited.
-            limits: of the joints; a filtered position stays within those of position and velocity,
-                for any content of a state message.
+            limits: limits of the joints; filtered positions satisfy position and velocity limits
+                for any measurement.
         """
         self._stiffness, self._limits = stiffness, limits
         self._limited: NDArray[np.bool_]
-        """Joints that did not follow their own references."""
+        """Joints whose references were limited."""
         self.reset()
 
     def reset(self) -> None:
-        """Forget positions and references."""
+        """Reset positions and references."""
         n = len(self._stiffness)
         self._filtered: Array | None = None
         self._limited = np.zeros(n, np.bool_)
@@ -63,12 +62,12 @@ class EffortLimiter:
         """Return a reference that the drives follow within the given efforts.
 
         Args:
-            reference: of n joints.
+            reference: reference of n joints.
             position: measured positions [rad or m], shape (n,).
             max_effort: effort limits [N m or N], shape (n,); infinite for no limit.
             dt: time since the last call [s].
         """
-        # Updated without limits too: a false state must not cause a jump when a limit begins.
+        # Also updated without limits, so that enabling a limit does not cause a jump.
         near = self._filter(position, dt)
         if np.isinf(max_effort).all() and not self._limited.any():
             self._note(reference.positions, reference.positions, dt)
@@ -85,12 +84,12 @@ class EffortLimiter:
         positions = np.where(slow, self._approached(goal, reference.positions, dt), goal)
         self._limited = (positions != reference.positions) & ~np.isnan(reference.positions)
         self._note(positions, goal, dt)
-        # Damping against a reference at rest only reduces the effort.
+        # Damping with a reference at rest only reduces the effort.
         velocities = np.where(self._limited, 0.0, reference.velocities)
         return dataclasses.replace(reference, positions=positions, velocities=velocities)
 
     def _approached(self, goal: Array, reference: Array, dt: float) -> Array:
-        """Return the next positions on the way to goals [rad or m], shape (n,)."""
+        """Return the next positions towards goals [rad or m], shape (n,)."""
         last = np.where(np.isnan(self._sent), reference, self._sent)
         if dt <= 0.0:
             return last
@@ -109,7 +108,7 @@ class EffortLimiter:
         return np.where(np.abs(goal - positions) < _EXACT, goal, positions)
 
     def _note(self, positions: Array, goal: Array, dt: float) -> None:
-        """Store what is sent, and where it goes."""
+        """Store the sent reference and its goal."""
         if dt > 0.0:
             still = positions is self._sent
             self._speed = (

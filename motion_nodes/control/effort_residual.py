@@ -26,8 +26,8 @@ TIME_CONSTANT = 0.02
 MAX_GAP = 0.02
 """Max time between measurements for which a difference is computed [s]."""
 MAX_SHARE = 1.6
-"""Likewise, as a multiple of the usual time between measurements: where one is missing, the
-acceleration is a mean over both, but the effort is that of the end."""
+"""Max time between measurements as a multiple of the usual one: if a measurement is missing, the
+acceleration is a mean over two periods, but the effort is that of the last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Ripple:
 
     @classmethod
     def of(cls, stiffness: Array, damping: Array, acceleration: Array, period: float) -> Ripple:
-        """Return the ripple of drives with these gains.
+        """Return the ripple of drives with given gains.
 
         Args:
             stiffness: position gains [N m/rad or N/m], shape (n,).
@@ -68,21 +68,21 @@ class EffortResidual:
         """Start with zero residual.
 
         Args:
-            dynamics: of the joints.
-            ripple: of their drives; subtracted from the residual.
-            time_constant: of the filter [s].
+            dynamics: dynamics of the joints.
+            ripple: ripple of their drives; subtracted from the residual.
+            time_constant: time constant of the filter [s].
         """
         self._dynamics, self._ripple, self._time_constant = dynamics, ripple, time_constant
         n = len(dynamics.joint_names)
         self.value: Array = np.zeros(n)
-        """Efforts beyond the model and the ripple [N m or N], shape (n,)."""
+        """Residual minus the ripple [N m or N], shape (n,)."""
         self.filtered: Array = np.zeros(n)
-        """Efforts beyond the model, with the ripple [N m or N], shape (n,)."""
+        """Residual including the ripple [N m or N], shape (n,)."""
         self.doubt: Array = np.zeros(n)
         """Max ripple in it [N m or N], shape (n,)."""
         self._before: tuple[float, Array, Array] | None = None
         self._usual = MAX_GAP
-        """Usual time between measurements [s]: the shortest, slowly forgotten."""
+        """Usual time between measurements [s]: a slowly increasing minimum."""
 
     def reset(self) -> None:
         """Reset the filter."""
@@ -94,11 +94,11 @@ class EffortResidual:
         """Process a measurement and return the residual; None if efforts are not measured.
 
         Args:
-            time: of the measurement [s].
+            time: time of the measurement [s].
             q: positions [rad or m], shape (n,).
             v: velocities [rad/s or m/s], shape (n,).
-            effort: of the drives [N m or N], shape (n,); a joint without a finite value has no
-                residual.
+            effort: efforts of the drives [N m or N], shape (n,); a joint without a finite value has
+                no residual.
         """
         known = np.isfinite(effort)
         if not known.any():

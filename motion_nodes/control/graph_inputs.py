@@ -2,8 +2,8 @@
 """Inputs of an articulation controller in a dataflow graph, and the resulting command.
 
 Each input keeps its value until it is set again; executing the graph evaluates the command. Source:
-Isaac Sim, OmniGraph node "Articulation Controller" (its inputs), except that a selection of joint
-index 0 alone is taken literally.
+inputs of Isaac Sim's OmniGraph node "Articulation Controller", except that a selection of joint
+index 0 alone selects that joint.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInputs:
-    """Values of the inputs; empty means not given."""
+    """Values of the inputs; empty: not set."""
 
     robot_path: str = ""
     """Robot, by its namespace; takes precedence over ``target_prim``."""
@@ -46,10 +46,10 @@ class GraphInputs:
     """Effort per selected joint, NaN for none [N m or N]."""
 
     def target(self, robots: Mapping[str, T]) -> T:
-        """Return the robot named by the inputs; without a name, the only robot.
+        """Return the robot of the inputs; without a namespace, the only robot.
 
         Raises:
-            InvalidCommand: no robot with that namespace; or no name, and several robots.
+            InvalidCommand: unknown namespace; or no namespace, and several robots.
         """
         named = self.robot_path or self.target_prim
         if not named and len(robots) == 1:
@@ -69,11 +69,11 @@ class GraphInputs:
         """Return the command to all joints of a robot, or None if there is none.
 
         Args:
-            limits: of the robot's joints, which also define their names.
+            limits: limits of the robot's joints, which also define their names.
 
         Raises:
-            InvalidCommand: any input is invalid; then there is no command.
-            UnknownJoint: a name is not among the joints.
+            InvalidCommand: an input is invalid.
+            UnknownJoint: unknown joint.
         """
         checked = check_command(
             JointCommand(

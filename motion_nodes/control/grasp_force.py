@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grip force of a finger gripper: contact, slip and loss of the held object.
 
-Fingers close with a low force. Once they rest against an object, the force is raised where the
-object slips or its load needs more friction:
+Fingers close with a low force. Once they are in contact with an object, the force increases if the
+object slips or its load requires more friction:
 
     force >= load / (fingers * friction)
 
-A slip is a motion of the closed fingers; one under a known load also corrects the friction. The
-object is lost when the fingers close on, or no longer push.
+A slip is a motion of the closed fingers; a slip under a known load also updates the coefficient of
+friction. The object is lost when the fingers continue to close, or no longer push.
 """
 
 from __future__ import annotations
@@ -21,45 +21,46 @@ from motion_nodes.model.setting import check_settings, setting
 RAISE = 1.5
 """Factor of the force after a slip."""
 MARGIN = 1.2
-"""Factor of the force that a load needs."""
+"""Safety factor of the force required by a load."""
 SETTLING = 0.15
-"""Time after a contact or a slip in which fingers may move [s]: objects and drives yield."""
+"""Time after a contact or a slip in which fingers may move [s]: objects and drives are compliant.
+"""
 LOAD_TIME = 0.1
 """Time constant of the filter of the load [s]."""
 PUSHING = 0.5
 """Fraction of the force limit above which resting fingers are in contact."""
 LOOSE = 0.3
-"""Fraction of that limit below which fingers no longer push."""
+"""Fraction of the force limit below which fingers no longer push."""
 PATIENCE = 0.2
-"""Time for which an object has to be loose, or a load too high [s]."""
+"""Min duration of the loss of an object, or of an excessive load [s]."""
 
 
 class GraspState(enum.Enum):
     """State of a grasp."""
 
     EMPTY = "empty"
-    """Nothing is held."""
+    """No object is held."""
     HOLDING = "holding"
     OVERLOADED = "overloaded"
-    """It slips, or its load needs more force than allowed."""
+    """The object slips, or its load requires more than the max force."""
     LOST = "lost"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraspSettings:
-    """Forces and thresholds; distances are those of a finger."""
+    """Forces and thresholds; distances are per finger."""
 
     grasp_force: float = setting(
         0.0,
-        doc="Effort of each finger with which an object is gripped; raised up to max_effort of the "
-        "goal where the object slips or is heavy. 0: max_effort from the start.",
+        doc="Initial grip effort of each finger; increased up to max_effort of the goal if the "
+        "object slips or is heavy. 0: max_effort from the start.",
         unit="N or N m", ge=0.0, le=1e4,
     )  # fmt: skip
     friction: float = setting(
         0.25,
-        doc="Assumed coefficient of friction between fingers and objects, by which the load sets "
-        "the min effort of the fingers. An object with less than five sixths of it slips before "
-        "its load shows.",
+        doc="Assumed coefficient of friction between fingers and objects, which determines the min "
+        "effort of the fingers for a load. An object with less than five sixths of it slips before "
+        "its load is measured.",
         gt=0.0, le=10.0,
     )  # fmt: skip
     slip_distance: float = setting(
@@ -82,7 +83,7 @@ class GraspForce:
     """Force limit of the fingers of one grasp."""
 
     def __init__(self, settings: GraspSettings, max_force: float, fingers: int) -> None:
-        """Begin to close.
+        """Start closing.
 
         Args:
             settings: forces and thresholds.
@@ -94,10 +95,10 @@ class GraspForce:
         self.force = min(settings.grasp_force or max_force, max_force)
         """Effort limit of each finger [N or N m]."""
         self.friction = settings.friction
-        """Coefficient of friction, corrected by slips."""
+        """Coefficient of friction, updated by slips."""
         self.state = GraspState.EMPTY
         self.reason = ""
-        """Why it is overloaded or lost."""
+        """Reason of an overload or a loss."""
         self.slips = 0
         self.load = math.nan
         """Filtered load [N]; NaN: not measured."""
@@ -105,7 +106,7 @@ class GraspForce:
         self._contact = self._held = math.nan
         self._settle = self._loose = self._excess = 0.0
         self._pushed = 0.0
-        """Effort of the fingers after the contact."""
+        """Grip effort after the contact."""
 
     @property
     def holding(self) -> bool:
@@ -122,11 +123,11 @@ class GraspForce:
         return effort >= PUSHING * self.force
 
     def hold(self, opening: float, direction: float) -> None:
-        """Begin to hold: the fingers are at rest in contact.
+        """Start holding: the fingers are at rest in contact.
 
         Args:
             opening: mean position of the fingers [m or rad].
-            direction: sign of the motion that closes them on.
+            direction: sign of the closing motion.
         """
         self.state, self._direction = GraspState.HOLDING, math.copysign(1.0, direction)
         self._contact = self._held = opening
@@ -139,10 +140,10 @@ class GraspForce:
 
         Args:
             opening: mean position of the fingers [m or rad].
-            effort: the smallest of their efforts, without sign [N or N m]; NaN: not measured.
-            load: force on the tool beyond its own weight [N]; NaN: not measured.
-            dt: time since the last one [s].
-            certain: a lower bound of the load [N], by which it is found too high; NaN: unknown.
+            effort: min magnitude of their efforts [N or N m]; NaN: not measured.
+            load: force on the tool without its own weight [N]; NaN: not measured.
+            dt: time since the last measurement [s].
+            certain: lower bound of the load [N], used to detect an overload; NaN: unknown.
         """
         if not self.holding or dt <= 0.0:
             return
@@ -160,7 +161,7 @@ class GraspForce:
             self._slip(opening)
         self._follow_load(certain, dt)
 
-    # ---- inside
+    # ---- internals
 
     def _lost(self, opening: float, effort: float, dt: float) -> bool:
         closed = self._direction * (opening - self._contact)
@@ -196,6 +197,6 @@ class GraspForce:
         if self._excess > PATIENCE:
             self.state = GraspState.OVERLOADED
             self.reason = (
-                f"a load of {certain:.3g} N needs an effort of {certain * share:.3g} N or N m of "
-                f"each finger, of at most {self._max:g}"
+                f"a load of {certain:.3g} N requires an effort of {certain * share:.3g} N or N m "
+                f"of each finger; max_effort is {self._max:g}"
             )

@@ -11,7 +11,7 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.setting import check_settings, setting
 
 CONTACT_TIME = 0.1
-"""Time at rest after which fingers that push are in contact [s]."""
+"""Time at rest after which pushing fingers are in contact [s]."""
 
 
 class GripStatus(enum.Enum):
@@ -50,7 +50,7 @@ class GripperConfig:
     def __post_init__(self) -> None:
         """Validate the numbers."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
-            raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are no range")
+            raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are not a range")
         check_settings(self)
 
 
@@ -90,10 +90,10 @@ class GripperMove:
         """Process a measurement and return the status.
 
         Args:
-            position: of the fingers [m or rad].
-            velocity: of the fingers [m/s or rad/s].
+            position: position of the fingers [m or rad].
+            velocity: velocity of the fingers [m/s or rad/s].
             dt: time since the last measurement [s].
-            pushing: whether all fingers push towards the goal: then they are soon in contact.
+            pushing: whether all fingers push towards the goal, which shortens the stall timeout.
         """
         if self.status is not GripStatus.MOVING:
             return self.status

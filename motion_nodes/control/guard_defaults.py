@@ -43,9 +43,9 @@ def position_tolerances(robot: Robot, joints: Sequence[str], stiffness: Array) -
     joint is blocked.
 
     Args:
-        robot: with the joints.
-        joints: under control.
-        stiffness: of their drives [N m/rad or N/m], shape (n,); 0 if unknown.
+        robot: the robot.
+        joints: the controlled joints.
+        stiffness: stiffness of their drives [N m/rad or N/m], shape (n,); 0: unknown.
 
     Returns:
         Tolerances [rad or m], shape (n,); infinite for gripper joints.

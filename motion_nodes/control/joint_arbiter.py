@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arbitration of joint commands: trajectories, streams and direct commands, in order of arrival.
 
-The newest deliberate command gets the joints it needs; a trajectory that loses one of its joints
-ends, and its text names the preempting command. A stream is as old as its first message
-(:mod:`.joint_streams`), so its later values for joints that a newer command took are dropped. The
-end of a trajectory, a grip or a stream never takes joints. Joints without a trajectory stay where
-their last command put them.
+The newest deliberate command owns its joints; it preempts trajectories that contain any of them,
+and their error text names it. The order of a stream is that of its first message
+(:mod:`.joint_streams`), so its later values for joints of a newer command are dropped. The end of a
+trajectory, a grip or a stream never preempts other commands. Joints without a trajectory hold the
+target of their last command.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 Joints = NDArray[np.intp]
 
 RESYNC_TOLERANCE = 0.05
-"""Joints without a tolerance: max distance of their references after a stop [rad or m]."""
+"""Max distance of references from joints without a tolerance after a stop [rad or m]."""
 
 
 class JointArbiter:
@@ -44,9 +44,9 @@ class JointArbiter:
         """Create an arbiter without trajectories.
 
         Args:
-            controller: of all joints.
+            controller: controller of all joints.
             start_tolerance: max distance between the start of an immediate trajectory and the
-                joints [rad or m]; 0 for any distance.
+                joints [rad or m]; 0: unlimited.
         """
         self.controller = controller
         self.start_tolerance = start_tolerance
@@ -55,12 +55,12 @@ class JointArbiter:
         """Joints held without a trajectory."""
         n = len(controller.joint_names)
         self.effort_bounds: Array = np.full(n, np.inf)
-        """Effort limits until another command takes the joint [N m or N], shape (n,)."""
+        """Effort limits, valid until the joint is preempted [N m or N], shape (n,)."""
         self._owners = JointOwners(n)
         self.guard: JointGuard | None = None
         """Detects blocked joints, if enabled."""
         self.describe: Callable[[Blocked], str] = self._plain_words
-        """Describes which joint is blocked, and where."""
+        """Describes the blocked joint and the place."""
         self.fault = ""
         """Contact that stopped the joints, until the next command."""
         self.resync = Resync(n)
@@ -68,7 +68,7 @@ class JointArbiter:
         self.compliance = Compliance(controller)
         """Joints under impedance control."""
         self._gripping = np.zeros(n, np.bool_)
-        """Joints that may push against objects until another command takes them, shape (n,)."""
+        """Joints that may push against objects until preempted, shape (n,)."""
         self._measured: tuple[Array, Array] | None = None
         """Positions and velocities at the last step."""
         self._effort: Array | None = None
@@ -81,17 +81,17 @@ class JointArbiter:
 
     @property
     def stops(self) -> list[Stop]:
-        """Trajectories that are being brought to rest along their paths."""
+        """Trajectories that stop along their paths."""
         return self._trajectories.stops
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
-        """Begin a trajectory, taking its joints from earlier commands.
+        """Start a trajectory, which preempts earlier commands to its joints.
 
         Args:
             goal: the trajectory; if its first point lies ahead, it is connected to the current
                 state.
             label: name of its sender.
-            delay: time until it begins [s]; negative: it began that long ago.
+            delay: time until its start [s]; negative: it starts within the trajectory.
 
         Raises:
             MotionError: the robot's state is unknown.
@@ -114,7 +114,7 @@ class JointArbiter:
         return run
 
     def command(self, command: JointCommand, label: str) -> None:
-        """Apply a command, taking its joints from active trajectories.
+        """Apply a command, which preempts active trajectories of its joints.
 
         Joints with NaN in all channels are not affected.
 
@@ -124,23 +124,23 @@ class JointArbiter:
         self._take(self.controller.apply(command), label)
 
     def begin_stream(self, label: str, sender: str = "") -> Stream:
-        """Return a stream, as the newest command; its first message takes joints.
+        """Return a new stream, the newest command; its first message preempts others.
 
         Args:
-            label: name of its sender, for messages to others.
-            sender: name in its messages.
+            label: name of its sender, for messages to other clients.
+            sender: sender name in its messages.
         """
         return Stream(label, sender, self._owners.next_order())
 
     def follow_stream(self, command: JointCommand, stream: Stream) -> Joints:
-        """Apply a message of a stream to the joints that no newer command has taken.
+        """Apply a message of a stream to the joints that no newer command owns.
 
         Args:
             command: the message.
             stream: its stream.
 
         Returns:
-            Indices of the joints it does not get, see :attr:`holders`.
+            Indices of the joints owned by newer commands, see :attr:`holders`.
 
         Raises:
             MotionError: see :meth:`ArticulationController.apply`; nothing changes.
@@ -155,17 +155,17 @@ class JointArbiter:
         return np.flatnonzero(refused)
 
     def comply(self, law: CartesianImpedance, stream: Stream) -> Joints:
-        """Put the joints of a law under impedance control, unless a newer command has taken them.
+        """Put the joints of a law under impedance control, unless a newer command owns them.
 
         Args:
-            law: in force from now on, or already.
-            stream: of its inputs.
+            law: a new law, or the active one.
+            stream: stream of its inputs.
 
         Returns:
-            Indices of joints that a newer command has taken; if there are any, nothing changes.
+            Indices of joints that a newer command owns; if there are any, nothing changes.
 
         Raises:
-            MotionError: the robot's state is not known.
+            MotionError: the robot's state is unknown.
             UnknownJoint: the controller does not have a joint of the law.
             InvalidCommand: a joint is not under position control.
         """
@@ -187,13 +187,13 @@ class JointArbiter:
         return lost
 
     def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
-        """Apply a command and hold its joints until another command takes one of them.
+        """Apply a command and claim its joints until another command preempts one of them.
 
         Args:
-            command: to apply.
+            command: command to apply.
             label: name of its sender.
-            max_effort: effort limit of its joints [N m or N], valid until another command takes
-                them, even after release.
+            max_effort: effort limit of its joints [N m or N], valid until they are preempted, also
+                after release.
 
         Raises:
             MotionError: see :meth:`command`; nothing changes.
@@ -206,14 +206,14 @@ class JointArbiter:
         return claim
 
     def release(self, claim: Claim, *, stop: bool) -> None:
-        """Release claimed joints; they keep their targets, or stop."""
+        """Release a claim; its joints keep their targets, or stop."""
         if claim in self.claims:
             self.claims.remove(claim)
             if stop:
                 self._stop(claim.joints)
 
     def cancel(self, run: TrajectoryRun, text: str) -> None:
-        """End a trajectory and stop its joints, along its path."""
+        """End a trajectory and stop its joints along its path."""
         self._trajectories.end_along_path(run, FollowStatus.CANCELED, text)
 
     def abort_all(self, text: str) -> None:
@@ -222,10 +222,10 @@ class JointArbiter:
         self._end_others(text)
 
     def stop_all(self, text: str) -> None:
-        """End everything and bring all joints to rest; what is gripped stays gripped.
+        """End all commands and bring all joints to rest; grippers keep their grip.
 
-        Trajectories stop along their paths. Streams that began before do not get joints back until
-        they are reset.
+        Trajectories stop along their paths. Streams that started before are ignored until they are
+        reset.
         """
         self.abort_trajectories(text)
         self._end_others(text)
@@ -252,11 +252,11 @@ class JointArbiter:
 
         Args:
             dt: time since the last step [s].
-            position: measured, of all joints [rad or m], shape (n,).
-            velocity: measured [rad/s or m/s], shape (n,).
+            position: measured positions of all joints [rad or m], shape (n,).
+            velocity: measured velocities [rad/s or m/s], shape (n,).
             scaling: speed scaling factor of trajectories, 0 or above.
             fresh: whether position and velocity were measured since the last step.
-            residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
+            residual: effort residual [N m or N], shape (n,); None: not measured.
             effort: measured efforts [N m or N], shape (n,); None or NaN: not measured.
         """
         if self.guard is not None and fresh:
@@ -272,7 +272,7 @@ class JointArbiter:
         return reference
 
     def gripping(self, joints: Joints) -> bool:
-        """Return whether some joints still hold what a claim gripped."""
+        """Return whether some joints still hold the object of a claim."""
         return bool(self._gripping[joints].all())
 
     def abort_trajectories(self, text: str) -> None:
@@ -281,23 +281,23 @@ class JointArbiter:
             self._trajectories.end_along_path(run, FollowStatus.ABORTED, text)
 
     def take(self, joints: Sequence[str], label: str) -> None:
-        """Take joints from other commands; they stop.
+        """Preempt all commands to joints; they stop.
 
         Raises:
-            UnknownJoint: for a joint that the controller does not have.
+            UnknownJoint: a joint that the controller does not have.
         """
         indices = joint_indices(joints, self.controller.joint_names, "this controller")
         self._take(indices, label)
         self._stop(indices)
 
     def reference_in(self, ahead: float) -> TrajectorySample:
-        """Return the predicted reference of all joints at a time from now.
+        """Return the predicted reference of all joints.
 
         Args:
-            ahead: time from now [s], negative for the past; speed scaling is taken as 1.
+            ahead: time from now [s], negative for the past; assumes a speed scaling of 1.
 
         Returns:
-            Samples of shape (n,): trajectories at that time, other joints now.
+            Samples of shape (n,): trajectories at that time, current references of other joints.
         """
         present = self.controller.reference(np.arange(len(self.controller.joint_names)))
         self._trajectories.predict(present, ahead)
@@ -305,11 +305,11 @@ class JointArbiter:
 
     @property
     def holders(self) -> tuple[str, ...]:
-        """Label of the newest command to each joint, empty where there was none."""
+        """Label of the newest command to each joint; empty without one."""
         return self._owners.labels
 
     def _take(self, joints: Joints, label: str, order: int | None = None) -> None:
-        """Assign joints to a command, the newest one if it has no order yet."""
+        """Assign joints to a command, the newest one if it has no order."""
         order = self._owners.next_order() if order is None else order
         self._owners.assign(joints, label, order)
         if np.isin(self.compliance.joints, joints).any():
@@ -341,19 +341,19 @@ class JointArbiter:
         self.claims.clear()
 
     def _end_compliance(self, taken: Joints) -> None:
-        """End impedance control, and stop its joints but for those that a command has taken."""
+        """End impedance control, and stop its joints except those of a new command."""
         joints = self.compliance.end()
         self._gripping[joints] = False
         self._stop(np.setdiff1d(joints, taken))
 
     def _stop(self, joints: Joints) -> None:
-        """Stop joints, and later move their references to the positions where they stop."""
+        """Stop joints; their references later move to the positions at rest."""
         self.controller.stop(joints)
         self.resync.request(joints)
 
     def _check_blocked(self, guard: JointGuard, position: Array, residual: Array | None) -> None:
-        """Stop all guarded joints if one is blocked, and retreat to where they were found so."""
-        if self.fault:  # A joint that retreats from a contact still pushes for a moment.
+        """Stop all guarded joints if one is blocked, and retreat to their current positions."""
+        if self.fault:  # A joint that retreats from a contact still pushes for a short time.
             guard.note_preload(residual)
             return
         tolerances = self._trajectories.path_tolerances(guard.settings.tolerance)
@@ -362,12 +362,12 @@ class JointArbiter:
             self.stop_in_contact(self.describe(blocked), blocked.guarded, position)
 
     def stop_in_contact(self, text: str, guarded: NDArray[np.bool_], position: Array) -> None:
-        """Stop joints because of a contact, and retreat to where they are.
+        """Stop joints because of a contact, and retreat to their current positions.
 
         Args:
             text: description of the contact.
             guarded: joints to stop, mask of shape (n,).
-            position: measured, of all joints [rad or m], shape (n,).
+            position: measured positions of all joints [rad or m], shape (n,).
         """
         for run in list(self.runs):
             if guarded[run.joints].any():
@@ -383,7 +383,7 @@ class JointArbiter:
         self.fault = text
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
-        """Begin to move references to joints that stopped apart from them."""
+        """Start to move references to the positions of joints that stopped away from them."""
         controller = self.controller
         leading = (controller.reference_velocity != 0.0) | self._gripping | ~controller.positioned
         for run in self.runs:

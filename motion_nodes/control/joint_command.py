@@ -33,8 +33,8 @@ POSITION_TOLERANCE = 1e-6
 class JointCommand:
     """Command to some joints.
 
-    A channel that is None, and an element that is None or NaN, leaves the previous target of that
-    joint and channel in force. Zero is a target like any other.
+    A channel that is None, or an element that is None or NaN, keeps the previous target of that
+    joint and channel. Zero is a valid target.
     """
 
     positions: Channel | None = None
@@ -51,7 +51,7 @@ class JointCommand:
 
 @dataclass(frozen=True, eq=False)
 class CheckedCommand:
-    """A validated command: one full-length array per channel, NaN where no value is given."""
+    """A validated command: one full-length array per channel, NaN for no value."""
 
     positions: Array
     velocities: Array
@@ -81,7 +81,7 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
 
     Raises:
         InvalidCommand: a joint is addressed twice, or an index is out of range.
-        UnknownJoint: for a name that is not among the joints.
+        UnknownJoint: a name that is not among the joints.
     """
     for given in (command.names, command.indices):
         if given is not None and not isinstance(given, str):
@@ -123,7 +123,7 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
 
     Args:
         command: the command.
-        limits: of all joints of the controller, which also define their names.
+        limits: limits of all joints of the controller, which also define their names.
 
     Returns:
         The command expanded to all joints.
@@ -131,7 +131,7 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
     Raises:
         InvalidCommand: wrong length, infinite value, position outside its limits, or effort
             together with position or velocity on one joint.
-        UnknownJoint: for a name that is not among the joints.
+        UnknownJoint: a name that is not among the joints.
     """
     chosen = select_joints(command, limits.names)
     channels = [_spread(command, name, chosen, limits.names) for name in CHANNELS]
@@ -202,8 +202,8 @@ def check_modes(checked: CheckedCommand, names: Sequence[str], modes: Sequence[s
 
     Args:
         checked: the command.
-        names: of all joints.
-        modes: their control modes: ``position``, ``velocity`` or ``effort``.
+        names: names of all joints.
+        modes: control modes: ``position``, ``velocity`` or ``effort``.
 
     Raises:
         InvalidCommand: names the first such joint.

@@ -24,20 +24,19 @@ from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 Array = NDArray[np.float64]
 
 STREAM_GAP = 0.1
-"""[s] Timeout after which a position target with a velocity stops moving at that velocity. A stream
-with a shorter period is followed smoothly; when it ends, the joint stops at its last position
-target."""
+"""[s] Timeout of the velocity of a position target. A stream with a shorter period is followed
+smoothly; when it ends, the joint stops at its last position target."""
 
 _UNKNOWN_STATE = "the robot's state is not known yet; command it after it is"
 
 
 class ArticulationController:
-    """Accepts joint commands, stores their targets, and moves the reference there within limits.
+    """Accepts joint commands, and moves the reference to their targets within limits.
 
-    Before the first :meth:`reset` (the measured state) every command is rejected. After it the
-    joints hold their positions. A position target is approached under the joint's velocity,
-    acceleration and jerk limits; a velocity target, clamped to the velocity limit, under its
-    acceleration and jerk limits, until a position limit; an effort is clamped to the effort limit.
+    Before the first :meth:`reset` (the measured state) every command is rejected; after it the
+    joints hold their positions. A position target is approached within the joint's velocity,
+    acceleration and jerk limits; a velocity target, clamped to the velocity limit, within its
+    acceleration and jerk limits, up to a position limit; an effort is clamped to the effort limit.
     A position with a velocity is a moving target, see :data:`STREAM_GAP`.
     """
 
@@ -45,7 +44,7 @@ class ArticulationController:
         """Create a controller of the joints in ``limits``, in that order.
 
         Args:
-            limits: of every joint.
+            limits: limits of the joints.
             modes: control mode by joint; default: position.
 
         Raises:
@@ -69,7 +68,7 @@ class ArticulationController:
         self._tracking = np.zeros(n, dtype=np.bool_)
         self._tracked = TrajectorySample(*(np.full(n, np.nan) for _ in range(3)))
         self._compliant = np.zeros(n, dtype=np.bool_)
-        """Joints under position control that get efforts until :meth:`end_compliance`."""
+        """Joints under position control that receive efforts until :meth:`end_compliance`."""
         self._moved = np.zeros(n)
         """Measured velocities of these joints."""
         self._still: JointReference | None = None
@@ -88,7 +87,7 @@ class ArticulationController:
 
     @property
     def targets(self) -> JointReference:
-        """Copies of the targets in force; a channel that its joint's mode does not use is NaN."""
+        """Copies of the active targets; NaN in channels that the mode of a joint does not use."""
         none = np.full(len(self.joint_names), np.nan)
         return self._by_mode(self._positions, self._velocities, self._efforts, none)
 
@@ -116,7 +115,7 @@ class ArticulationController:
         self._ready = True
 
     def apply(self, command: JointCommand) -> NDArray[np.intp]:
-        """Accept a command, completely or not at all.
+        """Apply a command; an invalid command is rejected as a whole.
 
         A position without a velocity is a target at rest. Joints stopped by :meth:`stop` continue
         to brake unless the command contains a target for them.
@@ -128,7 +127,7 @@ class ArticulationController:
             MotionError: before the first :meth:`reset`.
             InvalidCommand: see :func:`~motion_nodes.control.joint_command.check_command`; also a
                 command to a channel that the joint's mode does not use.
-            UnknownJoint: for a name that is not among the joints.
+            UnknownJoint: a name that is not among the joints.
         """
         return self.take(self.check(command))
 
@@ -183,7 +182,7 @@ class ArticulationController:
     def track(self, joints: NDArray[np.intp], sample: TrajectorySample) -> None:
         """Set joints under position control to a trajectory sample after the next step.
 
-        If their limits prevent that, they follow it with a lag. Valid for one step.
+        If the limits prevent this, the joints follow with a lag. Valid for one step.
 
         Args:
             joints: indices of the joints, shape (k,).
@@ -210,15 +209,15 @@ class ArticulationController:
     def switch_mode(self, mode: ControlMode, joints: Sequence[str] | None = None) -> None:
         """Change the control mode of some joints (default: all).
 
-        Their targets are cleared: a joint at rest holds its position, a moving one stops. In effort
-        mode it gets no effort until one is commanded.
+        Their targets are cleared: a joint at rest holds its position, a moving joint stops. In
+        effort mode the effort is zero until one is commanded.
 
         Args:
             mode: the new mode.
             joints: names of joints.
 
         Raises:
-            UnknownJoint: for a name that is not among the joints; nothing changes.
+            UnknownJoint: a name that is not among the joints; nothing changes.
         """
         names = self.joint_names if joints is None else joints
         for name in names:
@@ -235,7 +234,7 @@ class ArticulationController:
         self._mask_modes()
 
     def stop(self, joints: NDArray[np.intp] | None = None) -> None:
-        """Stop joints (default: all) within their limits, and hold there."""
+        """Stop joints (default: all) within their limits, and hold their positions."""
         self._still = None
         chosen = slice(None) if joints is None else joints
         self._velocities[chosen] = 0.0
@@ -245,13 +244,13 @@ class ArticulationController:
     def comply(
         self, joints: NDArray[np.intp], efforts: Array, position: Array, velocity: Array
     ) -> None:
-        """Give efforts to joints under position control, whose references follow their state.
+        """Set efforts of joints under position control, whose references follow their state.
 
         Args:
             joints: indices, shape (k,).
-            efforts: of these joints [N m or N], shape (k,); clipped to their limits.
-            position: measured, of all joints [rad or m], shape (n,).
-            velocity: measured, of all joints [rad/s or m/s], shape (n,).
+            efforts: efforts of these joints [N m or N], shape (k,); clipped to their limits.
+            position: measured positions of all joints [rad or m], shape (n,).
+            velocity: measured velocities of all joints [rad/s or m/s], shape (n,).
         """
         self._still = None
         if not self._compliant[joints].all():
@@ -282,7 +281,7 @@ class ArticulationController:
 
         Args:
             joints: indices; those in another mode stop.
-            positions: of all joints [rad or m], shape (n,).
+            positions: positions of all joints [rad or m], shape (n,).
         """
         self._still = None
         chosen = joints[self._position[joints]]
@@ -317,8 +316,8 @@ class ArticulationController:
 
         Args:
             dt: time since the last step [s]; nothing moves unless it is finite and above 0.
-            measured: positions [rad or m], shape (n,): the reference of joints that are not under
-                position control follows them, NaN where unknown.
+            measured: measured positions [rad or m], shape (n,), NaN where unknown; the reference of
+                joints that are not under position control follows them.
 
         Raises:
             MotionError: before the first :meth:`reset`.
@@ -329,7 +328,7 @@ class ArticulationController:
         return JointReference(*(channel.copy() for channel in wanted.channels))
 
     def advance(self, dt: float, measured: Array | None = None) -> JointReference:
-        """Do the same as :meth:`step`, but return one read-only reference while all joints rest.
+        """Step as :meth:`step`, but return the same read-only reference while all joints rest.
 
         Raises:
             MotionError: see :meth:`step`.
@@ -345,7 +344,7 @@ class ArticulationController:
         goals = self._moved_targets(dt)
         resting = self._limiter.resting(by_velocity, goals, self._velocities)
         if not (on_way | resting).all():
-            # Joints on a trajectory are overwritten below; the others approach their targets here.
+            # All joints approach their targets; those on a trajectory are overwritten below.
             self._limiter.step(by_velocity, goals, self._velocities, dt)
         if on_way.any():
             self._limiter.put(on_way, self._tracked)
@@ -365,7 +364,7 @@ class ArticulationController:
         return wanted
 
     def _moved_targets(self, dt: float) -> Array:
-        """Return the position targets at the end of this step; ends those that timed out."""
+        """Return the position targets at the end of this step; end targets that timed out."""
         if not self._velocities.any() or not 0.0 < dt < math.inf:
             return self._positions
         self._age += dt
@@ -374,7 +373,7 @@ class ArticulationController:
         return np.asarray(self._positions + ahead)
 
     def _end_stops(self) -> None:
-        """Let joints that have stopped hold their positions."""
+        """Hold the positions of joints that have stopped."""
         still = self._stopping & (self._limiter.velocity == 0.0)
         if still.any():
             held = self._limiter.position.clip(self.limits.lower, self.limits.upper)

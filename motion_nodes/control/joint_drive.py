@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint drives with efforts computed by the suite, and control modes as gain switches.
+"""Joint drives with efforts computed by the suite; control modes select the active gains.
 
     tau = kp (q* - q) + I + kd (v* - v) + effort + load,   |tau| <= max_effort
 
 The load is the feedforward of the robot's model (gravity, inertia), so that the gains only
 compensate model errors.
 
-Position mode uses all stored gains, velocity mode kd alone, effort mode none, and no load. Gains
-set in any mode change the stored ones, so switching back restores them. The integral I (ki, usually
-0) and its anti-windup are those of :class:`~motion_nodes.control.pid.Pid`.
+Position mode uses all stored gains, velocity mode only kd, effort mode no gains and no load. A mode
+switch does not change the stored gains. The integral I (ki, usually 0) and its anti-windup are
+those of :class:`~motion_nodes.control.pid.Pid`.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class DriveLaw:
 
         Raises:
             InvalidCommand: see the constructor; nothing changes.
-            UnknownJoint: for a name that is not among the joints.
+            UnknownJoint: a name that is not among the joints.
         """
         where = self._indices(joints)
         self._max_effort[where] = _checked("max_effort", values, len(where), infinite=True)
@@ -138,7 +138,7 @@ class DriveLaw:
 
         Raises:
             InvalidCommand: unknown mode.
-            UnknownJoint: for a name that is not among the joints; nothing changes.
+            UnknownJoint: a name that is not among the joints; nothing changes.
         """
         mode = ControlMode.named(mode) if isinstance(mode, str) else mode
         for i in self._indices(joints):
@@ -150,7 +150,7 @@ class DriveLaw:
 
         Raises:
             InvalidCommand: unknown mode.
-            UnknownJoint: for a name that is not among the joints; nothing changes.
+            UnknownJoint: a name that is not among the joints; nothing changes.
         """
         if mode not in EFFORT_MODES:
             raise InvalidCommand(
@@ -171,12 +171,11 @@ class DriveLaw:
         """Return the efforts of all joints [N m or N], saturated, shape (n,).
 
         Args:
-            reference: of the joints; NaN for unused channels.
-            position: measured q [rad or m], shape (n,).
-            velocity: measured v [rad/s or m/s], shape (n,).
+            reference: reference of the joints; NaN for unused channels.
+            position: measured positions q [rad or m], shape (n,).
+            velocity: measured velocities v [rad/s or m/s], shape (n,).
             dt: time since the last call [s], above 0.
-            inertia: reflected inertia of each joint [kg m^2], for effort targets that are
-                accelerations.
+            inertia: reflected inertia of each joint [kg m^2], for effort mode ``acceleration``.
             load: feedforward of the robot's model [N m], see :func:`motion_load`; not used for
                 joints in effort mode.
         """
@@ -206,8 +205,8 @@ class DriveLaw:
 def one_step_back(reference: JointReference, step: float) -> JointReference:
     """Return the reference at the current time, given the reference one step ahead.
 
-    A reference is one step ahead of the clock, for drives with that lag. A control law that
-    compares it with the current measurement would move the joints ahead by that step.
+    References are one step ahead, for drives with a lag of one step. A control law that compares
+    them with the current measurement would lead by that step.
 
     Args:
         reference: reference one step from now.
@@ -234,14 +233,14 @@ def motion_load(
 ) -> Array:
     """Return the feedforward efforts along a reference [N m or N], shape (n,).
 
-    Evaluated at the measured positions, not at the reference: gravity compensation is then correct
-    for a joint that was pushed away, and does not follow steps of the reference.
+    Evaluated at the measured positions, so that gravity compensation is correct for a joint that is
+    away from its reference, and does not follow steps of the reference.
 
     Args:
-        dynamics: of the joints, in their order.
-        reference: velocities and accelerations; where it has none, the measured velocity is used.
-        position: measured [rad or m], shape (n,).
-        velocity: measured [rad/s or m/s], shape (n,).
+        dynamics: dynamics of the joints, in their order.
+        reference: velocities and accelerations; without a velocity, the measured one is used.
+        position: measured positions [rad or m], shape (n,).
+        velocity: measured velocities [rad/s or m/s], shape (n,).
         gravity: include gravity.
         inertia: include inertia, Coriolis terms and damping.
     """
@@ -268,13 +267,13 @@ def _checked(what: str, values: ArrayLike, n: int, *, infinite: bool = False) ->
 
 
 def per_degree(gain: float, *, revolute: bool) -> float:
-    """Return a gain [N m/rad] per degree [N m/deg], as in files of simulators.
+    """Convert a gain [N m/rad] to [N m/deg], as used in files of simulators.
 
-    The gain of a prismatic joint contains no angle and is unchanged.
+    The gain of a prismatic joint is unchanged.
     """
     return gain * np.pi / 180.0 if revolute else gain
 
 
 def per_radian(gain: float, *, revolute: bool) -> float:
-    """Return a gain [N m/deg] per radian [N m/rad]; see :func:`per_degree`."""
+    """Convert a gain [N m/deg] to [N m/rad]; see :func:`per_degree`."""
     return gain * 180.0 / np.pi if revolute else gain

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Detection of blocked joints, by tracking errors and effort residuals.
 
-A joint follows if its measured position is close to any reference of the last moments: drives lag,
-and messages are delayed, but a blocked joint stays behind all of them. If efforts are measured, the
-residual of the robot's model (:mod:`.effort_residual`) detects a contact earlier, except at a
-position limit, where a joint may touch its end stop. Joints are checked while the reference moves
-and shortly after; a joint that is pushed at rest is not blocked, nor by that preload when it starts
-to move, so that an arm can leave what it rests on.
+The tracking error is the distance from the closest recent reference, which allows for lag of drives
+and delay of messages: a blocked joint is away from all of them. If efforts are measured, the effort
+residual (:mod:`.effort_residual`) detects a contact earlier, except at a position limit, where a
+joint may touch its end stop. Joints are checked while the reference moves and shortly after. A load
+on a joint at rest is a preload and does not count, so that an arm can leave a contact.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SETTLES = 0.5
 CONFIRMED = 0.04
 """Min duration of a tracking error before a joint counts as blocked [s]."""
 NOT_DRIVEN = 0.5
-"""The same for joints that do not push against anything [s]: they wait for late references."""
+"""Min duration of a tracking error of a joint without contact [s]: references may be late."""
 PUSH_SHARE = 0.2
 """Fraction of the effort threshold above which a joint counts as pushing."""
 END_STOP = 0.005
@@ -87,7 +86,7 @@ class Blocked:
         """Return a description.
 
         Args:
-            name: of the joint.
+            name: name of the joint.
             revolute: whether it is a revolute joint.
             place: description of the place.
         """
@@ -137,8 +136,8 @@ class JointGuard:
 
         Args:
             reference: positions [rad or m], shape (n,), NaN for joints without one.
-            speed: its velocity [rad/s or m/s], shape (n,), NaN likewise.
-            dt: time since the last one [s].
+            speed: velocities [rad/s or m/s], shape (n,), NaN for joints without one.
+            dt: time since the last reference [s].
         """
         self._rows[self._at] = reference
         self._at = (self._at + 1) % _ROWS
@@ -149,7 +148,7 @@ class JointGuard:
         self._moved = 0.0 if moves else self._moved + dt
 
     def note_preload(self, residual: Array | None) -> None:
-        """Store the preload of the joints at rest, or until a contact is left.
+        """Store the preload of joints at rest, or until they leave a contact.
 
         Args:
             residual: effort residual [N m or N], shape (n,); None if not measured.
@@ -166,15 +165,15 @@ class JointGuard:
         """Check a measurement; call it once per measurement.
 
         Args:
-            position: measured [rad or m], shape (n,).
-            tolerance: current threshold [rad or m], shape (n,).
+            position: measured positions [rad or m], shape (n,).
+            tolerance: current thresholds [rad or m], shape (n,).
             free: joints that may push against objects, such as gripping fingers, shape (n,).
             residual: effort residual [N m or N], shape (n,); None if not measured.
 
         Returns:
             The blocked joint, or None.
         """
-        # Measurements after a gap may be delayed by as much as the gap.
+        # Measurements after a gap may be delayed by the duration of the gap.
         self._extra = max(self._extra, self._unmeasured)
         self._unmeasured = 0
         if self._moved > self.settings.lag + SETTLES or not self._known:
@@ -186,7 +185,7 @@ class JointGuard:
         bound = np.where(free, np.inf, tolerance)
         error = self._error(position)
         far = error / bound
-        # A burst of delayed messages ends after a few; a blocked joint stays.
+        # A burst of delayed messages is short; a blocked joint stays blocked.
         self._behind = np.where(far > 1.0, self._behind + 1, 0)
         push = np.zeros_like(far)
         if residual is not None:
@@ -211,7 +210,7 @@ class JointGuard:
         )
 
     def _keep_lasting_preload(self, residual: Array) -> None:
-        """Reduce the preload to the part that never ceased since the joints rested."""
+        """Reduce the preload to its min value since the joints were at rest."""
         lasting = np.minimum(np.abs(residual), np.abs(self._preload))
         same = np.sign(residual) == np.sign(self._preload)
         self._preload = np.where(same, np.copysign(lasting, residual), 0.0)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Streams of joint commands: assignment of messages to one deliberate command.
 
-A stream begins with a message after a pause; that message is a command like any other and takes its
-joints. Messages that follow without a pause continue it and take nothing: joints that a newer
-command has taken meanwhile stay with that one until the stream pauses and begins again. A sender
-that comes to rest, or does not know that it was preempted, thus never takes joints back.
+A stream starts with a message after a pause; this message is a command and preempts others. The
+following messages without a pause preempt nothing: joints of a newer command stay with it until the
+stream pauses and starts again. A sender that comes to rest, or ignores its preemption, thus never
+regains joints.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 STREAM_PAUSE = 0.15
-"""[s] After a pause of this length the next message of a sender begins a new stream."""
+"""[s] Min pause after which the next message of a sender starts a new stream."""
 SESSION_MARK = "#"
-"""A sender name that contains it identifies one stream, which never begins again after a pause."""
+"""Mark in a sender name that identifies a single stream, which never restarts after a pause."""
 _LOST_MESSAGES = 100
-"""Max number of consecutive lost messages of a sender; beyond it, it counts as another one."""
+"""Max number of consecutive lost messages of a sender; after more it counts as another sender."""
 _KEPT = 32
-"""Max number of remembered senders."""
+"""Max number of stored senders."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """One deliberate command that consists of many messages."""
+    """One command that consists of many messages."""
 
     label: str
-    """Name of its sender, for messages to others."""
+    """Name of its sender, for messages to other clients."""
     sender: str
-    """Name in its messages; may be empty."""
+    """Sender name in its messages; may be empty."""
     order: int
     """Its position in the order of all commands."""
 
@@ -56,15 +56,15 @@ class StreamSenders:
         self._senders: list[_Sender] = []
 
     def stream_of(self, topic: str, name: str, number: int | None, sent: float) -> Stream:
-        """Return the stream of a message; a new one if the message begins one.
+        """Return the stream of a message, a new one if the message starts one.
 
-        Messages without a sender name are distinguished by their publishers' sequence numbers: one
-        that does not increase, or jumps, belongs to another publisher.
+        Messages without a sender name are distinguished by their publishers' sequence numbers: a
+        number that does not increase, or jumps, belongs to another publisher.
 
         Args:
             topic: topic of the message.
-            name: name of its sender in the message.
-            number: its publisher's sequence number; None if the middleware has none.
+            name: sender name in the message.
+            number: sequence number of its publisher; None if the middleware has none.
             sent: time of sending [s], by the sender's clock.
         """
         known = self._known(topic, name, number)
@@ -88,7 +88,7 @@ class StreamSenders:
 
 
 def _gap(sender: _Sender, topic: str, name: str, number: int | None) -> int:
-    """Return the number of messages between a sender's last one and this; large for another's."""
+    """Return the number of lost messages of a sender; large for a message of another sender."""
     another = _LOST_MESSAGES + 1
     if (sender.topic, sender.name) != (topic, name):
         return another

@@ -24,22 +24,22 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory, Trajectory
 Array = NDArray[np.float64]
 
 _SHARE = 0.95
-"""Fraction of the limits that is used, for the changes within a step."""
+"""Fraction of the limits that is used, a margin for changes within a step."""
 _STILL = 1e-9
 """Velocity below which a joint does not bound the stop [rad/s or m/s]."""
 
 
 class PathBrake:
-    """One stop."""
+    """Stop of one trajectory."""
 
     def __init__(
         self, trajectory: JointTrajectory, limits: JointLimits, time: float, rate: float
     ) -> None:
-        """Begin.
+        """Start the stop.
 
         Args:
-            trajectory: to be stopped, within the limits.
-            limits: of its joints, in its order.
+            trajectory: trajectory within the limits.
+            limits: limits of its joints, in its order.
             time: current time within the trajectory [s].
             rate: current playback rate.
         """
@@ -59,7 +59,7 @@ class PathBrake:
         bounds = np.array([self._bounds(self._trajectory.sample(t)) for t in ahead.tolist()])
         slope, curvature = float(bounds[:, 0].max()), float(bounds[:, 1].min())
         slower = max(slope, self._slope - curvature * dt)
-        # The slope ends at 0 together with the rate.
+        # Slope and rate reach 0 at the same time.
         self._slope = min(max(slower, -math.sqrt(2.0 * curvature * self._rate)), 0.0)
         rate = max(self._rate + self._slope * dt, 0.0)
         self._time += 0.5 * (self._rate + rate) * dt

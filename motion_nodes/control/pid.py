@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A discrete PID controller for any number of joints at once.
+"""A discrete PID controller for any number of joints.
 
     u = kp e + I + D,                       e = r - y
     I <- I + ki e dt + (u_sat - u) dt / Tt  (back-calculation, where ki > 0)
     D <- (D - kd N (y - y_before)) / (1 + N dt)
 
-The derivative acts on the measurement, so a step of the reference gives no kick, through a
-first-order filter of corner frequency N, discretised backwards; the integral is a rectangle sum.
+The derivative acts on the measurement, which avoids a kick at steps of the reference, with a
+first-order filter of corner frequency N (backward Euler); the integral is a rectangle sum.
 Source: Åström and Murray, "Feedback Systems", sections 10.4 and 10.5; the derivative is
 ``kd s / (1 + s / N)`` with ``alpha = N dt / (1 + N dt)``.
 """

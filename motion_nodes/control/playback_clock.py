@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Playback time of a buffered stream: brakes where the buffer ends, catches up at a bounded rate.
+"""Playback time of a buffered stream: stops at the end of the buffer, catches up at a bounded rate.
 
-The playback time ``p`` follows the nominal time ``p*`` (now less the latency). Where messages are
-late, ``p`` passes the end of the buffer by a limited extrapolation and comes to rest; when they
-arrive, it runs faster than time until the lag ``p* - p`` is gone. As all motion is a function of
-``p``, a reference that is late still passes the same configurations, at ``dp/dt`` times its
-velocity. The rate of change of ``dp/dt`` is bounded, which bounds the acceleration that lateness
-adds to ``|velocity| * RAMP``.
+The playback time ``p`` follows the nominal time ``p*`` (current time minus latency). If messages
+are late, ``p`` passes the end of the buffer by a limited extrapolation and stops; when they arrive,
+it runs faster than time until the lag ``p* - p`` is zero. As the reference is a function of ``p``,
+a late reference follows the same path, at ``dp/dt`` times its velocity. The rate of change of
+``dp/dt`` is bounded, which bounds the additional acceleration to ``|velocity| * RAMP``.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ RAMP = 20.0
 """[1/s] Max increase of dp/dt per second, and its decrease towards the end of a catch-up."""
 
 _STEP = 0.002
-"""[s] Max step of the integration where p lags or brakes."""
+"""[s] Max step of the integration while p lags or brakes."""
 
 
 class PlaybackClock:
     """Integrates the playback time."""
 
     def __init__(self, extrapolation: float) -> None:
-        """Create before the first sample.
+        """Create the clock.
 
         Args:
             extrapolation: time after the end of the buffer at which braking begins, and its
@@ -36,7 +35,7 @@ class PlaybackClock:
         self._hold = extrapolation
         self._nominal: int | None = None
         self._time = 0.0
-        """Playback time less the nominal time, at most 0 [s]; minus the lag."""
+        """Playback time minus nominal time (negative lag), at most 0 [s]."""
         self.rate = 1.0
         """dp/dt."""
 
@@ -47,7 +46,7 @@ class PlaybackClock:
 
     @property
     def lag(self) -> float:
-        """Nominal less playback time [s]."""
+        """Lag: nominal minus playback time [s]."""
         return -self._time
 
     def jump(self, nominal_ns: int) -> None:
@@ -70,7 +69,7 @@ class PlaybackClock:
         left, end = (nominal_ns - self._nominal) * 1e-9, (end_ns - nominal_ns) * 1e-9
         self._nominal = nominal_ns
         self._time -= left
-        # From here on times are relative to the nominal time at the end of the step.
+        # Times below are relative to the nominal time at the end of the step.
         if self._time + left > -1e-9 and self.rate == 1.0 and end + self._hold >= 0.0:
             self._time = 0.0
         else:
@@ -82,7 +81,7 @@ class PlaybackClock:
         while left > 1e-12:
             h = min(left, _STEP)
             left -= h
-            # Lag behind the nominal time at the end of this step, if p stood still.
+            # Lag at the end of this step if p stops.
             lag = -left - self._time
             fastest = 1.0 + min(CATCH_UP, math.sqrt(2.0 * RAMP * max(lag - h, 0.0)))
             self.rate = min(self.rate + RAMP * h, fastest, max_rate)

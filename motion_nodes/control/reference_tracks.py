@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stamped reference streams of a robot, and the assignment of its joints to them.
 
-Several controllers publish to one topic, each for its own joints; a joint belongs to the stream
-that contained it last. Streams are resampled by their stamps
-(:mod:`motion_nodes.control.stream_resampler`); those of control loops over the robot
-(efforts alone, or drives whose gains were set) act immediately.
+Several controllers publish to one topic, each for its own joints; a joint belongs to the last
+stream that contained it. Streams are resampled by their stamps
+(:mod:`motion_nodes.control.stream_resampler`); streams of control loops over the robot (efforts
+alone, or drives with gains set at run time) apply immediately.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Mask = NDArray[np.bool_]
 
 
 class _Immediate(NamedTuple):
-    """The newest sample of a stream that acts immediately."""
+    """The newest sample of an immediate stream."""
 
     joints: Mask
     stamp_ns: int
     period_ns: int
-    """Time since the sample before; 0: unknown."""
+    """Time since the previous sample; 0: unknown."""
 
 
 class ReferenceTracks:
@@ -44,18 +44,18 @@ class ReferenceTracks:
 
         Args:
             max_velocity: velocity limits of the joints [rad/s or m/s], shape (n,), may be inf.
-            settings: of the resampling of every stream.
+            settings: settings of the resampling of every stream.
             position_limits: see :class:`StreamResampler`.
         """
         self._position_limits = position_limits
         self._settings = settings
         self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
-        """By the joints that a stream contains: those assigned to it, and its resampler."""
+        """Joints assigned to a stream, and its resampler, by the joints that it contains."""
         self._immediate: _Immediate | None = None
         self._merged: tuple[list[StreamSample], StreamSample] | None = None
-        """The samples of all streams that were merged last, and the result; None after a change of
-        the joints that they have."""
+        """The last merged samples of all streams, and the result; None after a change of the
+        assignment of joints."""
 
     @property
     def streaming(self) -> bool:
@@ -64,7 +64,7 @@ class ReferenceTracks:
 
     @property
     def resting(self) -> bool:
-        """Whether the references of all streams stay as they are until another sample comes."""
+        """Whether the references of all streams are constant until another sample is received."""
         return all(resampler.resting for _, resampler in self._tracks.values())
 
     @property
@@ -76,8 +76,8 @@ class ReferenceTracks:
     def covered_ns(self) -> int | None:
         """Time up to which all streams have references [ns]; None: no bound.
 
-        See :attr:`StreamResampler.covered_ns`; immediate ones for the latency, as their control
-        loops do not tolerate much more.
+        See :attr:`StreamResampler.covered_ns`; immediate streams cover the latency, because their
+        control loops do not tolerate longer delays.
         """
         times = [resampler.covered_ns for _, resampler in self._tracks.values()]
         times.append(self._immediate_covered_ns)
@@ -91,11 +91,11 @@ class ReferenceTracks:
         return newest.stamp_ns + latency
 
     def end_late(self, time_ns: int, *, resting: bool) -> None:
-        """Regard the streams that do not cover a time as ended until their next sample.
+        """End the streams that do not cover a time, until their next sample.
 
         Args:
             time_ns: the time [ns].
-            resting: only those whose reference rests.
+            resting: only streams whose reference is at rest.
         """
         for _, resampler in self._tracks.values():
             covered = resampler.covered_ns
@@ -141,11 +141,11 @@ class ReferenceTracks:
         track[1].push(stamp_ns, sample)
 
     def push_immediate(self, stamp_ns: int, joints: Mask) -> None:
-        """Note a sample that acts immediately, and remove its joints from other streams.
+        """Record an immediate sample, and remove its joints from other streams.
 
         Args:
             stamp_ns: time stamp [ns].
-            joints: that the sample contains, shape (n,).
+            joints: joints that the sample contains, shape (n,).
         """
         last = self._immediate
         known = last is not None and np.array_equal(last.joints, joints)
@@ -173,7 +173,7 @@ class ReferenceTracks:
 
         Returns:
             Values of all joints, shape (n,) per channel, NaN for joints without a stream; None if
-            no stream has a reference. The same object as before while all references rest.
+            no stream has a reference. The same object while all references are at rest.
         """
         found = [
             (owned, sample)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a stop: moves the reference to the measured joint positions, once they are at rest.
+"""Resynchronization after a stop: moves the reference to the measured positions of joints at rest.
 
-Planners start at the measured state, controllers at their reference; after a blocked motion these
-differ. The steady-state error of drives under an unknown load is not such a difference: it is
-stored from when the joints last rested freely and excluded, so that it never accumulates.
+Planners start at the measured state, controllers at their reference; after a blocked motion they
+differ. The steady-state error of drives under an unknown load is excluded: it is stored while the
+joints are at rest without contact, so that it never accumulates.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ REST_SPEED = 0.02
 REST_TIME = 0.15
 """Min time at rest [s]."""
 AFTER_CONTACT = 1e-3
-"""Differences below this are ignored after a contact: the contact force is small [rad or m]."""
+"""Max difference that is ignored after a contact, because its force is small [rad or m]."""
 CONTACT_PASSES = 6
-"""Max number of corrections after a contact: the joints spring back a little, others push them."""
+"""Max number of corrections after a contact: joints spring back, or other joints move them."""
 SHARE = 0.2
 """Fraction of the velocity and acceleration limits used for the correction."""
 SHORTEST = 0.1
@@ -37,7 +37,7 @@ _NO_JOINTS: NDArray[np.intp] = np.empty(0, np.intp)
 
 
 class Resync:
-    """Joints to be resynchronized with their references, and when."""
+    """Requests to resynchronize joints with their references."""
 
     def __init__(self, n: int) -> None:
         """Create without requests."""
@@ -46,15 +46,15 @@ class Resync:
         self._sag: Array = np.zeros(n)
         self._rested: Array = np.zeros(n)
         self.never: Mask = np.zeros(n, np.bool_)
-        """Joints that keep pushing, such as fingers, shape (n,)."""
+        """Joints that may push permanently, such as fingers, shape (n,)."""
 
     @property
     def sag(self) -> Array:
-        """Steady-state errors when the joints last rested freely [rad or m], shape (n,)."""
+        """Steady-state errors of the joints at rest without contact [rad or m], shape (n,)."""
         return self._sag
 
     def request(self, joints: NDArray[np.intp], *, contact: bool = False) -> None:
-        """Request the correction of joints, once they are at rest.
+        """Request the correction of joints as soon as they are at rest.
 
         Args:
             joints: indices, shape (k,).
@@ -78,11 +78,11 @@ class Resync:
         Args:
             dt: time since the last call [s].
             error: reference minus measured [rad or m], shape (n,).
-            speed: measured [rad/s or m/s], shape (n,).
+            speed: measured velocities [rad/s or m/s], shape (n,).
             leading: joints whose reference moves or may not be moved, shape (n,).
-            normal: errors up to which nothing is done [rad or m], shape (n,).
+            normal: tolerances below which errors are ignored [rad or m], shape (n,).
         """
-        # Written for few operations: it is called in each cycle.
+        # Optimised for few operations: called in each cycle.
         size = np.abs(error)
         moves = leading | ~((np.abs(speed) < REST_SPEED) & (size < np.inf))
         self._rested += dt
@@ -105,18 +105,18 @@ class Resync:
 
 
 def allowed_start(start: Array, reference: Array, measured: Array, speed: Array) -> Array:
-    """Return where a trajectory may start: at the reference, or at measured joints at rest.
+    """Return valid start positions of a trajectory: the reference, or measured joints at rest.
 
-    After a blocked motion these differ for a moment, and planners know the joints only.
+    After a blocked motion these differ for a short time, and planners use measured positions.
 
     Args:
         start: first point of the trajectory [rad or m], shape (k,).
-        reference: of the controller [rad or m], shape (k,).
-        measured: positions [rad or m], shape (k,).
+        reference: reference of the controller [rad or m], shape (k,).
+        measured: measured positions [rad or m], shape (k,).
         speed: measured velocities [rad/s or m/s], shape (k,).
 
     Returns:
-        For each joint the nearer one of the two, shape (k,).
+        For each joint the closer of the two, shape (k,).
     """
     nearer = np.abs(start - measured) < np.abs(start - reference)
     return np.where(nearer & (np.abs(speed) < REST_SPEED), measured, reference)
@@ -128,10 +128,10 @@ def return_goal(
     """Return a slow, smooth motion of a reference from rest to rest, without tolerances.
 
     Args:
-        names: of the joints.
+        names: names of the joints.
         start: start positions [rad or m], shape (k,).
         end: end positions, clipped to the limits [rad or m], shape (k,).
-        limits: of these joints, of which a fraction is used.
+        limits: limits of these joints, of which a fraction is used.
     """
     end = end.clip(limits.lower, limits.upper)
     usable = (SHARE * limits.velocity, SHARE * limits.acceleration, SHARE * limits.jerk)

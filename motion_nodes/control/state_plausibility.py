@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plausibility of measured joint states and of their source.
 
-- :class:`StatePlausibility`: whether a position can follow from the last one, by the velocity
-  limit. A slipping encoder or a mixed-up message reports positions that cannot have been reached.
-- :class:`FrozenStates`: states that do not change though the references of the joints move, as from
+- :class:`StatePlausibility`: whether a position is reachable from the last one within the velocity
+  limit. A slipping encoder or a corrupt message reports unreachable positions.
+- :class:`FrozenStates`: states that are constant while the references of the joints move, as from
   a driver that repeats its last measurement.
-- :class:`SourceWatch`: several publishers that report (or command) the same joints in turns.
+- :class:`SourceWatch`: several publishers that report (or command) the same joints.
 
-Acting on such states would be worse than not knowing. Implausible positions are not used; where
-states are frozen, or come from several publishers, the state of the robot counts as lost.
+Implausible positions are ignored; if states are frozen, or have several publishers, the state of
+the robot counts as lost.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from motion_nodes.model.plausible_step import SLACK, max_plausible_step
 Array = NDArray[np.float64]
 
 CONFIRMED = 0.04
-"""Min duration of a motion without a change, beyond the lag of the drives [s]."""
+"""Min duration of a moving reference with constant states, in addition to the drives' lag [s]."""
 REPEATS = 5
-"""Min number of equal measurements of a joint that counts as frozen."""
+"""Min number of equal measurements of a frozen joint."""
 CONTRADICTION = 0.02
-"""Reported velocity of a joint that cannot be at rest [rad/s or m/s]."""
+"""Min reported velocity of a joint that is not at rest [rad/s or m/s]."""
 SPAN = 2.0
 """Time window in which changes of the publisher are counted [s]."""
 CHANGES = 3
-"""Number of changes within it that one publisher taking over from another does not cause."""
+"""Number of changes within the window that a single takeover between publishers does not reach."""
 
 
 class StatePlausibility:
@@ -41,14 +41,14 @@ class StatePlausibility:
         """Create the check.
 
         Args:
-            max_velocity: of the joints [rad/s or m/s], shape (n,); infinite for no check.
+            max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite: not checked.
         """
         self._max_velocity = max_velocity
 
     def possible(
         self, joints: NDArray[np.intp], before: Array, after: Array, dt: Array
     ) -> NDArray[np.bool_]:
-        """Return which joints can have moved from one position to another.
+        """Return which joints can have reached a position.
 
         Args:
             joints: indices, shape (k,).
@@ -67,11 +67,11 @@ class StatePlausibility:
 class FrozenStates:
     """Detects measurements of n joints that are repeated while the references move.
 
-    A joint is suspicious once its reference has travelled further than :data:`SLACK`, over more
-    than the lag of the drives, and each measurement since was bitwise equal. Two of them are
-    frozen, for noise and motion change at least the last bits of real measurements. One alone may
-    as well be blocked, where encoders are coarse; it is frozen if its reported velocity contradicts
-    its constant position.
+    A joint is a candidate once its reference has travelled more than :data:`SLACK`, for longer than
+    the lag of the drives, with bitwise equal measurements. Two candidates are frozen, because noise
+    and motion change at least the last bits of real measurements. A single candidate may be blocked
+    and have a coarse encoder; it is frozen if its reported velocity contradicts its constant
+    position.
     """
 
     def __init__(self, lag: float, exempt: NDArray[np.bool_]) -> None:
@@ -88,12 +88,12 @@ class FrozenStates:
         self._new = self._measured.copy()
         self._reference: Array = np.full(n, np.nan)
         self._resting: Array | None = None
-        """The last reference, if it is read-only and commands no motion."""
+        """The last reference, if it is read-only and at rest."""
         self._travel: Array = np.zeros(n)
         self._elapsed: Array = np.zeros(n)
         self._repeats: NDArray[np.intp] = np.zeros(n, np.intp)
         self.joints: NDArray[np.intp] = np.empty(0, np.intp)
-        """Indices of the frozen joints; empty again as soon as the measurement of one changes."""
+        """Indices of the frozen joints; cleared as soon as the measurement of one changes."""
 
     def reset(self) -> None:
         """Reset, with no joint frozen."""
@@ -107,9 +107,9 @@ class FrozenStates:
         """Compare a measurement with the last one.
 
         Args:
-            position: [rad or m], shape (n,).
-            velocity: [rad/s or m/s], shape (n,).
-            effort: [N m or N], shape (n,), NaN where it is not measured.
+            position: positions [rad or m], shape (n,).
+            velocity: velocities [rad/s or m/s], shape (n,).
+            effort: efforts [N m or N], shape (n,), NaN where not measured.
         """
         new, old = self._new, self._measured
         new[0], new[1], new[2] = position, velocity, effort
@@ -124,11 +124,11 @@ class FrozenStates:
             self.joints = np.empty(0, np.intp)
 
     def command(self, position: Array, velocity: Array, dt: float) -> None:
-        """Account for a reference, and update :attr:`joints`.
+        """Process a reference, and update :attr:`joints`.
 
         Args:
-            position: reference [rad or m], shape (n,), NaN for joints without one.
-            velocity: reference [rad/s or m/s], shape (n,), likewise.
+            position: reference positions [rad or m], shape (n,), NaN for joints without one.
+            velocity: reference velocities [rad/s or m/s], shape (n,), NaN for joints without one.
             dt: time since the last reference [s].
         """
         if position is self._resting and not self._travel.any():
@@ -149,24 +149,24 @@ class FrozenStates:
 
 
 class SourceWatch:
-    """Detects that several publishers report or command the same of n joints.
+    """Detects several publishers that report or command the same of n joints.
 
-    Each publisher numbers its messages, so a number that does not increase belongs to another one.
+    Sequence numbers of a publisher increase; a number that does not belongs to another publisher.
     """
 
     def __init__(self, n: int) -> None:
-        """Create without a publisher."""
+        """Create without publishers."""
         self._numbers: NDArray[np.int64] = np.full(n, -1, np.int64)
         self._changes: deque[float] = deque(maxlen=CHANGES)
         self._joint = 0
 
     def note(self, joints: NDArray[np.intp], number: int | None, now: float) -> None:
-        """Account for a message.
+        """Process a message.
 
         Args:
-            joints: indices of the joints that it names.
-            number: its publisher's sequence number; None where the middleware has none.
-            now: time of a clock that does not jump [s].
+            joints: indices of the joints in the message.
+            number: sequence number of its publisher; None if the middleware has none.
+            now: monotonic time [s].
         """
         if number is None or not len(joints):
             return

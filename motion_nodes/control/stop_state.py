@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The latched stop of a suite: what each node keeps of it, and how the copies of nodes are merged.
+"""The latched stop of the suite: the copy of each node, and the merge of copies.
 
-Every node keeps its own copy, so no single process is needed to stop. A copy holds two times that
-only grow: that of the newest stop, and that of the newest stop that was resumed from. The suite is
-stopped while the first is later. Merging takes the later of each, so messages that are lost,
-repeated, late or out of order never undo a stop; only a resume that knew of that stop does.
+Every node has its own copy, so that a stop does not depend on a single process. A copy contains two
+times that only increase: of the newest stop, and of the newest stop that was resumed. The suite is
+stopped while the first is later. The merge is the maximum of each, so that lost, repeated, late or
+reordered messages never cancel a stop; only a resume of that stop does.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from motion_nodes.errors import InvalidCommand
 
 MAX_TIME = 2**63 - 1
-"""[ns] Later times are refused."""
+"""[ns] Max time; later times are rejected."""
 MAX_REASON = 200
-"""Characters of a reason that are kept."""
+"""Max length of a stored reason."""
 REST_TIME = 0.05
 """[s] Min time at rest before a robot is reported at rest."""
 
@@ -26,15 +26,15 @@ class StopState:
     """One copy of the latch.
 
     Raises:
-        InvalidCommand: for times that are not 0 <= resumed <= stopped.
+        InvalidCommand: times that are not 0 <= resumed <= stopped.
     """
 
     stopped_ns: int = 0
     """Time of the newest stop [ns], 0 before the first."""
     resumed_ns: int = 0
-    """Time of the newest stop that was resumed from [ns]."""
+    """Time of the newest stop that was resumed [ns]."""
     reason: str = ""
-    """Who stopped."""
+    """Source and reason of the stop."""
 
     def __post_init__(self) -> None:
         """Check the times."""
@@ -46,16 +46,16 @@ class StopState:
 
     @property
     def stopped(self) -> bool:
-        """Whether nothing may move."""
+        """Whether the stop is active."""
         return self.stopped_ns > self.resumed_ns
 
     def stop(self, now_ns: int, reason: str) -> StopState:
         """Return the state after a stop.
 
         Args:
-            now_ns: when the stop was sent [ns], so that all receivers agree; one that is known
-                already changes nothing, and a clock that was set back does no harm.
-            reason: who stopped; the first one stays until a resume.
+            now_ns: time at which the stop was sent [ns], equal for all receivers; a repeated stop
+                has no effect, and a clock that was set back does not cancel one.
+            reason: source and reason of the stop; the first one is kept until a resume.
         """
         if now_ns == self.stopped_ns or (self.stopped and now_ns < self.stopped_ns):
             return self
@@ -64,7 +64,7 @@ class StopState:
         return StopState(time_ns, min(self.resumed_ns, time_ns - 1), kept)
 
     def resume(self) -> StopState:
-        """Return the state after a deliberate resume from all stops that are known."""
+        """Return the state after a resume of all received stops."""
         return replace(self, resumed_ns=self.stopped_ns)
 
     def merge(self, other: StopState) -> StopState:
@@ -76,24 +76,24 @@ class StopState:
 
 
 class RestTimer:
-    """Time of a robot from a stop to rest."""
+    """Measures the time of a robot from a stop to rest."""
 
     def __init__(self) -> None:
-        """Begin without a stop."""
+        """Create without a stop."""
         self._begin: float | None = None
         self._still: float | None = None
         self.seconds: float | None = None
-        """From the stop to rest [s]; None while it moves."""
+        """Time from the stop to rest [s]; None while the robot moves."""
         self.fault = ""
-        """Why it is not known whether the robot rests; empty where it is."""
+        """Reason why the state of the robot is unknown; empty if it is known."""
 
     @property
     def waiting(self) -> bool:
-        """Whether a robot that was stopped does not rest yet."""
+        """Whether a stopped robot is not at rest yet."""
         return self._begin is not None and self.seconds is None
 
     def start(self, now: float) -> None:
-        """Note a stop; ``now`` is the robot's time [s]."""
+        """Record a stop; ``now`` is the robot's time [s]."""
         self._begin, self._still, self.seconds, self.fault = now, None, None, ""
 
     def look(self, now: float, *, still: bool, fault: str = "") -> None:
@@ -101,8 +101,8 @@ class RestTimer:
 
         Args:
             now: time, on the clock of :meth:`start` [s].
-            still: whether neither its reference nor what was measured moves.
-            fault: why that is not known; empty where it is.
+            still: whether its reference and its measured state are at rest.
+            fault: reason why this is unknown; empty if it is known.
         """
         if self._begin is None or self.seconds is not None:
             return

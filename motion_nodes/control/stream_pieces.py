@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 
 class StreamSample(NamedTuple):
-    """One value per joint and channel, NaN where there is none."""
+    """One value per joint and channel, NaN for no value."""
 
     position: Array
     """Positions [rad or m], shape (n,)."""
@@ -30,7 +30,7 @@ def rests(sample: StreamSample) -> bool:
 
 
 class Rest(NamedTuple):
-    """A resting reference from ``stamp_ns`` on, in place of a :class:`Piece`."""
+    """A constant reference from ``stamp_ns`` on, used instead of a :class:`Piece`."""
 
     stamp_ns: int
     sample: StreamSample
@@ -64,7 +64,7 @@ class Knot:
     stamp_ns: int
     sample: StreamSample
     piece: Piece | Rest | None = None
-    """From the previous knot to this one; None if they are not connected."""
+    """Piece from the previous knot to this one; None if they are not connected."""
 
     @property
     def braking(self) -> Array:
@@ -81,8 +81,8 @@ class Knot:
 def hermite(last: Knot, sample: StreamSample, h: float) -> Piece:
     """Return the interpolation of two samples ``h`` [s] apart.
 
-    Positions with velocities: the cubic; without: linear. Velocities alone: linear. A channel that
-    only one of them has: the value of the first, until the second is valid.
+    Positions with velocities: cubic; without: linear. Velocities alone: linear. A channel of only
+    one of them: the value of the first, until the stamp of the second.
     """
     (q0, v0, e0), (q1, v1, e1) = last.sample, sample
     zero = np.zeros_like(q0)

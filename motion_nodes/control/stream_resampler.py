@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resampling of a stamped stream of references at any rate with a fixed latency.
 
-A driver needs a reference at its own times, 500 to 1000 times a second; messages arrive at another
-rate, delayed, in bursts. Their stamps define when each is valid. With a delay of ``latency``, the
-reference is a cubic Hermite polynomial between two stamps, from their positions and velocities:
+A driver samples the reference at its own rate, 500 to 1000 Hz; messages arrive at another rate,
+delayed, in bursts. Their stamps define their time. With a delay of ``latency``, the reference is a
+cubic Hermite polynomial between two stamps, from their positions and velocities:
 
     q(s0 + u h) = (2u^3 - 3u^2 + 1) q0 + (u^3 - 2u^2 + u) h v0 + (3u^2 - 2u^3) q1 + (u^3 - u^2) h v1
 
 whose error for a smooth reference is at most ``h^4 / 384`` times its fourth derivative. If the next
 message is late, the reference is extrapolated for a limited time and then braked: at its velocity,
-or with its deceleration, so that a motion that ends does not overshoot because of a late message.
-When messages resume, it follows the same path, faster until the delay is gone
-(:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream is
-blended out, so the reference never jumps, and lateness alone commands no joint beyond its limits of
-position and velocity.
+or with its deceleration, so that a motion does not overshoot its end because of a late message.
+When messages resume, it follows the same path, faster until the delay is compensated
+(:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream decays
+smoothly, so that the reference never jumps, and late messages never cause a violation of position
+and velocity limits.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class ResamplerSettings:
     """
 
     latency: float = 0.008
-    """[s] Delay between a stamp and the time its sample is applied. Two periods of the stream
-    tolerate a message that is late by one."""
+    """[s] Delay between a stamp and the application of its sample. With two periods of the stream,
+    a message may be late by one period."""
     extrapolation: float = 0.02
     """[s] Max extrapolation without a message; then the reference is braked for the same time."""
     longest_gap: float = 0.1
-    """[s] Max distance of stamps that are connected by a cubic."""
+    """[s] Max distance of stamps that are interpolated by a cubic."""
     blending: float = 0.05
-    """[s] Duration in which the reference returns to the stream after messages were missing for
-    ``extrapolation``; proportionally shorter after a shorter time, so that regular short
-    extrapolations do not filter the stream, and longer where a velocity limit requires it."""
+    """[s] Duration of the return to the stream after messages were missing for ``extrapolation``;
+    proportionally shorter after a shorter gap, so that regular short extrapolations do not filter
+    the stream, and longer if a velocity limit requires it."""
     max_lag: float = 0.5
-    """[s] Max lag that is caught up along the stream; beyond it, the reference is blended to the
-    newest samples."""
+    """[s] Max lag that is compensated along the stream; with more lag, the reference is blended to
+    the newest samples."""
 
     def __post_init__(self) -> None:
         """Validate the times."""
@@ -90,10 +90,9 @@ class StreamResampler:
 
         Args:
             settings: latency and limits of time.
-            max_velocity: velocity limits that a catch-up respects [rad/s or m/s], shape (n,);
-                infinite where None.
-            position_limits: lower and upper limits that lateness alone does not exceed
-                [rad or m], shape (n,); infinite where None.
+            max_velocity: velocity limits of a catch-up [rad/s or m/s], shape (n,); None: infinite.
+            position_limits: lower and upper limits of extrapolation [rad or m], shape (n,); None:
+                infinite.
         """
         self.settings = settings or ResamplerSettings()
         self._max_velocity = max_velocity
@@ -104,7 +103,7 @@ class StreamResampler:
         self._max_rate = math.inf
         """Bound of the playback rate by the velocity limits."""
         self._period = math.inf
-        """[s] Of the stream; single gaps, of dropped messages, count as up to twice of it."""
+        """Period of the stream [s]; single gaps of dropped messages count as up to two periods."""
         self._ended = False
         self.extrapolated = 0
         """Number of samples of a moving reference that had to be extrapolated."""
@@ -123,8 +122,8 @@ class StreamResampler:
     def covered_ns(self) -> int | None:
         """Time [ns] up to which the reference is interpolated, or extrapolated by one period.
 
-        The latter changes it by half the acceleration times the squared period, some 0.1 mrad, and
-        permits messages to be late by one period more.
+        The extrapolation error is half the acceleration times the squared period, about 0.1 mrad;
+        messages may thus be late by one more period.
 
         None: the stream has ended, or its period exceeds the latency, so that it is regularly
         extrapolated.
@@ -141,7 +140,7 @@ class StreamResampler:
 
     @property
     def resting(self) -> bool:
-        """Whether the reference equals the newest sample until another one comes."""
+        """Whether the reference equals the newest sample until another one is received."""
         newest = self._knots[-1] if self._knots else None
         return (
             newest is not None
@@ -151,7 +150,7 @@ class StreamResampler:
         )
 
     def end(self) -> None:
-        """Regard the stream as ended until the next sample: nothing waits for it."""
+        """End the stream until the next sample."""
         self._ended = True
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
@@ -159,10 +158,11 @@ class StreamResampler:
 
         Args:
             stamp_ns: time at which it is valid [ns].
-            sample: NaN where the stream does not command a channel.
+            sample: values; NaN for channels that are not commanded.
 
         Returns:
-            False if it is older than the newest and ignored; one with the same stamp replaces it.
+            False if it is older than the newest sample and ignored; a sample with the same stamp
+            replaces the newest.
         """
         newest = self.newest_ns
         if newest is not None and stamp_ns < newest:
@@ -210,14 +210,14 @@ class StreamResampler:
         self._limit_rate(value.velocity)
         if rate == 1.0:
             return value
-        # Joints that are driven by velocity alone have no path along which they could be late.
+        # Joints with velocity references alone have no path, and thus no lag along it.
         followed = ~np.isnan(value.position)
         return value._replace(velocity=np.where(followed, value.velocity * rate, value.velocity))
 
     def _left_behind(self, nominal: int) -> StreamSample | None:
         """Return the current reference if it has to leave the stream's path, else None.
 
-        That is where the stamps have a gap that has passed, or where the lag is too long.
+        This is the case after a gap in the stamps, or if the lag is too long.
         """
         played, knots = self._clock.played_ns, self._knots
         if played is None:
@@ -259,7 +259,7 @@ class StreamResampler:
         """Return the stream without the blending offset."""
         knots = self._knots
         if len(knots) > 1 and knots[1].stamp_ns <= play:
-            # Only shortly after a message that came too late.
+            # Only shortly after a late message.
             newest = knots[-1]
             return self._tail(newest, play) if newest.stamp_ns <= play else self._between(play)
         if len(knots) > 1 and knots[1].piece is not None:
@@ -286,7 +286,7 @@ class StreamResampler:
         return self._within_limits(StreamSample(moved, velocity + braking * t, effort), position)
 
     def _within_limits(self, sample: StreamSample, stream: Array) -> StreamSample:
-        """Return a sample that exceeds no position limit farther than the stream does itself."""
+        """Return a sample clamped to the position limits, extended to the values of the stream."""
         if self._position_limits is None:
             return sample
         lower, upper = self._position_limits
@@ -308,11 +308,11 @@ class StreamResampler:
     def _blend_from(
         self, before: StreamSample, after: StreamSample, at: int, missed: float
     ) -> None:
-        """Let the difference of two references decay.
+        """Start the decay of the difference between two references.
 
         Args:
-            before: reference so far.
-            after: of the stream.
+            before: previous reference.
+            after: reference of the stream.
             at: current time of the stream [ns].
             missed: time without messages before it [s].
         """

@@ -2,7 +2,7 @@
 """Tracking tolerances of joints, with the special values of control_msgs.
 
 Source: control_msgs/JointTolerance: 0 means "not given, use the default", -1 means "none". Its
-accelerations are not checked: joint_states contain none, and differences of velocities are noise.
+accelerations are not checked: joint_states contain none, and numerical differences are too noisy.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Tolerances:
             joint_names: names of the n joints.
 
         Raises:
-            UnknownJoint: for a joint that is not among ``joint_names``.
-            InvalidCommand: for a value that is NaN or infinite.
+            UnknownJoint: a joint that is not among ``joint_names``.
+            InvalidCommand: a value that is NaN or infinite.
         """
         position, velocity = self.position.copy(), self.velocity.copy()
         for request in requests:
@@ -93,8 +93,8 @@ class Tolerances:
 
         Args:
             position_error: reference minus measured [rad or m], shape (n,).
-            velocity_error: likewise [rad/s or m/s], shape (n,).
-            joint_names: for the text, length n.
+            velocity_error: reference minus measured [rad/s or m/s], shape (n,).
+            joint_names: names of the n joints, for the text.
         """
         rows = (
             ("position", position_error, self.position),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of one trajectory in time, with supervision of its tolerances."""
+"""Execution of one trajectory, with monitoring of its tolerances."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class FollowStatus(enum.Enum):
     """Status of a trajectory."""
 
     WAITING = "waiting"
-    """Its start time lies ahead."""
+    """Its start time is in the future."""
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     PATH_TOLERANCE_VIOLATED = "path tolerance violated"
     GOAL_TOLERANCE_VIOLATED = "goal tolerance violated"
     PREEMPTED = "preempted"
-    """Another command took one of its joints."""
+    """Preempted by another command to one of its joints."""
     CANCELED = "canceled"
     """Canceled by its sender."""
     ABORTED = "aborted"
@@ -35,7 +35,7 @@ class FollowStatus(enum.Enum):
 
     @property
     def ended(self) -> bool:
-        """True in a final status."""
+        """Whether the status is final."""
         return self not in (FollowStatus.WAITING, FollowStatus.RUNNING)
 
 
@@ -49,7 +49,7 @@ class FollowGoal:
     goal: Tolerances
     """Goal tolerances."""
     goal_time: float = 0.0
-    """Max time after the end in which the goal may still be reached [s]; 0: unlimited."""
+    """Max time after the end of the trajectory to reach the goal [s]; 0: unlimited."""
     guard: Array | None = None
     """Distance of a joint from its reference beyond which it counts as blocked [rad or m], shape
     (n,): infinite to disable, NaN for the default; None: default for all."""
@@ -66,7 +66,7 @@ class TrajectoryFollower:
     """
 
     def __init__(self, goal: FollowGoal, delay: float = 0.0) -> None:
-        """Begin ``delay`` [s] from now; a negative delay begins within the trajectory."""
+        """Start in ``delay`` [s]; a negative delay starts within the trajectory."""
         self.goal = goal
         self.status = FollowStatus.WAITING if delay > 0.0 else FollowStatus.RUNNING
         self.text = ""
@@ -106,8 +106,8 @@ class TrajectoryFollower:
 
         Args:
             sample: the current reference.
-            position: measured, of the trajectory's joints [rad or m], shape (n,).
-            velocity: measured [rad/s or m/s], shape (n,).
+            position: measured positions of the trajectory's joints [rad or m], shape (n,).
+            velocity: measured velocities [rad/s or m/s], shape (n,).
             dt: time since the last call [s].
         """
         if self.status is not FollowStatus.RUNNING:

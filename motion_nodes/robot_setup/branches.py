@@ -10,29 +10,29 @@ from motion_nodes.model.tree import Joint, JointKind, KinematicTree
 
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _DIGIT = re.compile(r"(?<![a-z])(index|middle|ring|pinky|little)(?![a-z])", re.IGNORECASE)
-"""Names of fingers that are ordinary words, too."""
+"""Finger names that are also common words."""
 _DIGITS = 2
-"""Min number of joints so named on one link."""
+"""Min number of joints with such names on one link."""
 _LONGEST_FINGER = 5
 _CONTINUED = 3
-"""Min number of driven joints of the chain beside a linkage."""
+"""Min number of driven joints of the chain parallel to a linkage."""
 
 
 def is_named_finger(joint: Joint) -> bool:
-    """Return whether a joint or its child is named like part of a hand."""
+    """Return whether the name of a joint or its child suggests a part of a hand."""
     text = f"{joint.name} {joint.child}"
     return bool(_FINGER.search(text) or _DIGIT.search(text))
 
 
 class Branches:
-    """The moving joints, each with its children; parallel linkages are left out."""
+    """The moving joints with their children, without parallel linkages."""
 
     def __init__(self, tree: KinematicTree, left_out: Collection[str]) -> None:
         """Create the branches.
 
         Args:
             tree: the robot.
-            left_out: joints that are not considered.
+            left_out: joints to ignore.
         """
         self.tree = tree
         movable = [
@@ -60,7 +60,7 @@ class Branches:
         return found
 
     def hand(self, joints: Sequence[Joint]) -> list[Joint]:
-        """Return those of some joints with a common parent that begin parts of a hand."""
+        """Return the siblings among joints that are first joints of parts of a hand."""
         digits = [j for j in joints if _DIGIT.search(f"{j.name} {j.child}")]
         digits = digits if len(digits) >= _DIGITS else []
         several = len(joints) > 1
@@ -80,13 +80,13 @@ class Branches:
         """
         below = self.all_below([joint])
         if len(below) > 1 and not several and not _FINGER.search(joint.name):
-            # The wrist that carries a gripper's body, which is called a gripper.
+            # The wrist that carries the body of a gripper, which has the gripper's name.
             return False
         if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
             # Independent of names: parallel prismatic or mimic joints.
             small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
             return several and small and len(below) <= 3 and self._ends_something(joint)
-        # An arm may be attached to a "gripper_base", but a hand is not a long chain.
+        # An arm may be attached to a "gripper_base"; a long chain is not a hand.
         return self._depth(joint) <= _LONGEST_FINGER
 
     def _ends_something(self, joint: Joint) -> bool:
@@ -99,7 +99,7 @@ class Branches:
         )
 
     def _depth(self, joint: Joint) -> int:
-        """Return the number of joints from one to its first end."""
+        """Return the number of joints from a joint to its first leaf."""
         depth = 1
         while self.below[joint.name]:
             joint = self.below[joint.name][0]
@@ -107,9 +107,9 @@ class Branches:
         return depth
 
     def _is_linkage(self, joint: Joint, siblings: Sequence[Joint]) -> bool:
-        """Return whether a joint has only mimic joints below it, beside a chain that continues.
+        """Return whether a joint has only mimic descendants, parallel to a longer chain.
 
-        Such are the rods of a parallelogram: they branch the tree, but not the arm.
+        Rods of a parallelogram linkage branch the tree, but do not branch the arm.
         """
         below = self.all_below([joint])
         if any(j.mimic is None or _FINGER.search(f"{j.name} {j.child}") for j in below):

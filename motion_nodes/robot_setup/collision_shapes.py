@@ -20,13 +20,13 @@ def write_pieces(
     """Write the pieces of a link, one OBJ file each.
 
     Args:
-        folder: of the robot.
-        link: name of the files.
-        pieces: in the link's frame.
-        heading: comment at the head of each file, lines that begin with ``#``.
+        folder: folder of the robot.
+        link: prefix of the file names.
+        pieces: convex pieces in the link's frame.
+        heading: header of each file, comment lines with ``#``.
 
     Returns:
-        The files' names as a URDF in that folder has them.
+        The mesh file names for a URDF in that folder.
     """
     names = [link] if len(pieces) == 1 else [f"{link}_{k}" for k in range(len(pieces))]
     for name, piece in zip(names, pieces, strict=True):
@@ -37,7 +37,7 @@ def write_pieces(
 def with_collision_meshes(urdf: str, link: str, files: Sequence[str]) -> str:
     """Return a URDF's text with the collision geometry of a link replaced by meshes.
 
-    Everything else is unchanged, including comments and spacing.
+    Everything else is unchanged, including comments and whitespace.
 
     Args:
         urdf: the text.

@@ -21,7 +21,7 @@ from motion_nodes.scene.mesh_distance import mesh_distance
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
 MARGIN = 4e-5
-"""Support planes are this much farther out [m], so that rounding of vertices cuts nothing off."""
+"""Outward offset of support planes [m], a margin for rounded vertices."""
 _DECIMALS = 5  # of vertices in metres
 _MAX_PLANES = 400
 _CUTS = np.linspace(0.1, 0.9, 17)
@@ -39,7 +39,7 @@ class ConvexPiece:
     vertices: Array
     """[m], rounded to 0.01 mm, shape (v, 3)."""
     triangles: NDArray[np.intp]
-    """Vertices of each, counter-clockwise from outside, shape (t, 3)."""
+    """Vertex indices of triangles, counter-clockwise from outside, shape (t, 3)."""
     excess: float
     """Max excess beyond the convex hull of its contents [m]."""
 
@@ -52,8 +52,8 @@ class ConvexPiece:
 def convex_pieces(corners: Array, tolerance: float, max_pieces: int = 1) -> list[ConvexPiece]:
     """Return convex pieces that together contain a mesh.
 
-    The mesh is repeatedly cut in two where that reduces the volume of the parts' convex hulls most;
-    each part gets a piece (:func:`bounding_polytope`). A convex mesh is not cut.
+    The mesh is cut repeatedly where the cut reduces the volume of the convex hulls most; each part
+    gets a piece (:func:`bounding_polytope`). A convex mesh is not cut.
 
     Args:
         corners: triangles of the mesh [m], shape (t, 3, 3); it need not be closed.
@@ -90,7 +90,7 @@ def bounding_polytope(points: Array, tolerance: float) -> ConvexPiece:
     convex function, so its maximum is at a vertex and ``excess`` is exact.
 
     Args:
-        points: to be contained [m], shape (m, 3).
+        points: points to contain [m], shape (m, 3).
         tolerance: max excess of the polytope beyond their hull [m].
 
     Raises:
@@ -115,9 +115,9 @@ def reach_beyond(pieces: list[ConvexPiece], mesh: TriangleMesh, spacing: float =
     """Return the max excess of pieces beyond a mesh [m], sampled on their surfaces.
 
     Args:
-        pieces: of the mesh.
+        pieces: pieces of the mesh.
         mesh: the mesh; distances to it are exact.
-        spacing: of the samples [m].
+        spacing: spacing of the samples [m].
     """
     worst = 0.0
     for piece in pieces:
@@ -138,7 +138,7 @@ def write_obj(file: Path, piece: ConvexPiece, heading: str = "") -> None:
     Args:
         file: path of the file.
         piece: the piece.
-        heading: comment lines at its head, each beginning with ``#``.
+        heading: header, comment lines with ``#``.
     """
     lines = [f"v {x:.5f} {y:.5f} {z:.5f}" for x, y, z in piece.vertices + 0.0]
     lines += [f"f {a} {b} {c}" for a, b, c in piece.triangles + 1]
@@ -243,7 +243,7 @@ def _hull_volume(part: Array) -> float:
 
 
 def _best_cut(part: Array) -> list[Array] | None:
-    """Return the two halves with the least hull volume; None if no cut saves enough."""
+    """Return the two halves with the min hull volume; None if no cut saves enough."""
     points = part.reshape(-1, 3)
     axes = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2]
     whole = _hull_volume(part)

@@ -3,7 +3,7 @@
 
 The cache is ``$MOTION_NODES_CACHE_DIR/robots`` if that variable is set, else
 ``$XDG_CACHE_HOME/motion_nodes/robots``, else ``~/.cache/motion_nodes/robots``. The key of an entry
-is a hash of the URDF, of the files it names, and of the code that derives it.
+is a hash of the URDF, of its referenced files, and of the code that derives the robot.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def derived_folder(
     Args:
         urdf: URDF or xacro file.
         package_paths: folders to search for ``package://`` names.
-        arguments: of a xacro, by name.
+        arguments: xacro arguments by name.
         progress: called with the steps.
 
     Raises:
@@ -123,7 +123,7 @@ def _digest(urdf: Path, package_paths: Sequence[str | Path], arguments: Mapping[
         text = urdf.read_bytes()
     except OSError as error:
         raise InvalidConfig(f"{urdf} cannot be read: {error.strerror}.") from None
-    if ".xacro" in urdf.suffixes:  # it depends on the files it includes, too
+    if ".xacro" in urdf.suffixes:  # it also depends on included files
         text = expand(urdf, search_from(urdf, package_paths), arguments).urdf.encode()
     sha = hashlib.sha256(_code_digest())
     sha.update(str(urdf).encode())

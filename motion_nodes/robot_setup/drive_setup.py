@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The block ``drives`` of a new robot: stated by its file, else estimated."""
+"""The block ``drives`` of a new robot: taken from its file, else estimated."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _STIFF_ENOUGH = 15.0
 """Natural frequency of a drive that follows references [rad/s]."""
 _SAG = 0.04
-"""Max deviation of a drive under its load [rad or m]."""
+"""Max position error of a drive under its load [rad or m]."""
 _RESERVE = 3.0
-"""Guessed effort limits relative to the load."""
+"""Estimated effort limits relative to the load."""
 _STUCK_DISTANCE, _STUCK_ANGLE = 5e-4, 2e-3
-"""Max deviation at which friction holds a position drive [m, rad]."""
+"""Max position error of a position drive held by friction [m, rad]."""
 
 
 def drive_block(
@@ -44,10 +44,10 @@ def drive_block(
         tree: the robot.
         base: its mobile base, if any.
         groups: its groups.
-        geometries: of its links.
-        stated: drives that its file states, by joint.
+        geometries: geometries of its links.
+        stated: drives from its file, by joint.
         findings: notes are added.
-        rng: for the configurations in which inertias are compared.
+        rng: random generator of the configurations in which inertias are computed.
     """
     masses, inertia, load = _felt(tree, geometries, findings, rng)
     drive_guess.weak_joints(tree, load, findings)
@@ -64,7 +64,7 @@ def drive_block(
     findings.add(
         "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
     )
-    # The dry friction of a light link can exceed what a drive of its inertia can do.
+    # The dry friction of a light link can exceed the effort of a drive tuned for its inertia.
     for name in felt:
         moved = tree.joints[name]
         within = _STUCK_DISTANCE if moved.kind is JointKind.PRISMATIC else _STUCK_ANGLE
@@ -82,12 +82,12 @@ def sufficient_efforts(
     guessed: Collection[str],
     findings: Notes,
 ) -> dict[str, float]:
-    """Return effort limits for joints whose guessed ones cannot move what they carry [N m or N].
+    """Return effort limits of joints whose estimated limits cannot move their load [N m or N].
 
     Args:
         tree: the robot.
-        geometries: of its links.
-        guessed: joints whose effort limits were guessed.
+        geometries: geometries of its links.
+        guessed: joints with estimated effort limits.
         findings: notes are added.
     """
     load = _felt(tree, geometries, Notes(), np.random.default_rng(0))[2]
@@ -121,7 +121,7 @@ def _felt(
 
 
 def _add_body(tree: KinematicTree, groups: Groups, mass: float, felt: dict[str, float]) -> None:
-    """Add the inertia of the body to that of the legs, which carry it."""
+    """Add the inertia of the body to the joints of the legs that carry it."""
     chains = [group for group in groups.groups if group.tip is not None]
     for group in chains:
         lengths = [np.linalg.norm(tree.joints[name].X_PJ[:3, 3]) for name in group.joints[1:]]
@@ -137,10 +137,10 @@ def _take_stated(
     carried: Mapping[str, float],
     findings: Notes,
 ) -> None:
-    """Replace estimates by the drives that the robot's file states.
+    """Replace estimates by the drives of the robot's file.
 
-    Drives that are too soft to follow references or to hold their load are left: those of files for
-    learned policies are.
+    Drives that are too soft to follow references or to hold their load are not used, as is common
+    in files for learned policies.
     """
     taken, soft = [], []
     for entry in block:

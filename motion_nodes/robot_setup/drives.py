@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives and motion limits that are not in a URDF, estimated from masses and velocities."""
+"""Estimation of drives and motion limits, which a URDF does not contain."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
 def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array, Array]:
     """Return the max inertia and load of each joint over some configurations.
 
-    Joints that mimic it add theirs: that of a linkage's fingers is many times its own.
+    Includes the inertia and load of its mimic joints, which dominate in finger linkages.
 
     Args:
         tree: the robot.
-        masses: of its links [kg], shape (f,).
+        masses: masses of its links [kg], shape (f,).
         Q: configurations, shape (m, n).
 
     Returns:
@@ -112,7 +112,7 @@ def drives(
         tree: the robot.
         groups: joints with a position drive, which share an entry.
         inertias: inertia moved by each of them [kg m^2 or kg].
-        wheels: driven ones.
+        wheels: driven wheels.
         wheel_inertia: reflected inertia of the robot per wheel [kg m^2].
     """
     block: list[dict[str, Any]] = []
@@ -135,7 +135,7 @@ def drives(
             {
                 "joints": list(wheels),
                 "mode": "velocity",
-                # Time constant of some 10 ms, within the effort limit.
+                # Time constant of about 10 ms, within the effort limit.
                 "damping": _round(wheel_inertia / 0.01),
                 "armature": _round(0.1 * wheel_inertia),
             }
@@ -161,7 +161,7 @@ def _mean_moment(tree: KinematicTree, link: str) -> float:
 
 
 def _moved_by(tree: KinematicTree) -> dict[str, list[int]]:
-    """Return for each moving joint the rows of the links beyond it."""
+    """Return for each moving joint the indices of the links that it moves."""
     moved: dict[str, list[int]] = {j.name: [] for j in tree.joints.values() if j.movable}
     above: dict[str, tuple[str, ...]] = {tree.root: ()}
     for row, link in enumerate(tree.frame_names):

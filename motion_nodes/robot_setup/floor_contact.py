@@ -17,16 +17,17 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 _ROLLERS = 10
 _ROLLER_RADIUS = 0.22
-"""Relative to the wheel's radius; typical for omni wheels."""
+"""Radius of rollers relative to the wheel's radius; typical for omni wheels."""
 _ROLLERS_MASS = 0.3
-"""Mass of all rollers of a wheel, relative to the wheel's mass, or to that of a thin ring with its
+"""Mass of all rollers of a wheel, relative to the mass of the wheel or of a thin ring with its
 inertia."""
 _BEARING = 5e-6
 """Viscous damping of a roller [N m s/rad]."""
 _NEAR_FLOOR = 0.1
-"""Tolerance relative to a wheel's radius: lower links slide on the floor."""
+"""Height relative to a wheel's radius below which links slide on the floor."""
 _SKIDDING_FRICTION = 0.7
-"""Of tyres that slide sideways; with rigid tyres and more of it a base hops while it turns."""
+"""Friction of tyres that slip sideways; with more friction a base with rigid tyres hops in turns.
+"""
 _SKID = {"friction": 0.0, "torsional_friction": 0.0, "rolling_friction": 0.0}
 
 
@@ -39,13 +40,13 @@ def floor_contact(
 ) -> dict[str, Any]:
     """Return the block ``simulation`` of robot.yaml; empty for an arm or without special contacts.
 
-    Wheels in several directions get rollers, otherwise they would block the base in the simulation.
+    Wheels in several directions get rollers; without them they would block the simulated base.
     Links fixed to the base that touch the floor (the ball of a caster) slide without friction.
 
     Args:
-        base: with its wheels.
+        base: the base with its wheels.
         tree: the robot.
-        geometries: of its links.
+        geometries: geometries of its links.
         base_frame: frame in which z is up.
         findings: notes are added.
     """
@@ -57,7 +58,7 @@ def floor_contact(
         masses = []
         for joint in base.driven:
             inertial = tree.links[tree.joints[joint].child].inertial
-            # The stated inertia can be that of a much smaller wheel.
+            # The inertia in the file can be that of a much smaller wheel.
             masses.append(
                 min(inertial.mass, np.linalg.eigvalsh(inertial.inertia)[0] / radius**2)
                 if inertial is not None

@@ -20,7 +20,7 @@ from motion_nodes.robot_setup.robot_yaml_text import URDF_FILE
 
 
 def target_folder(output: str | Path | None, name: str, force: bool, *, unique_name: bool) -> Path:
-    """Return the folder to create, after checking that it can be created."""
+    """Return the folder to create; raise an error if it cannot be created."""
     target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
     if target.exists() and not force:
         raise InvalidConfig(
@@ -69,12 +69,12 @@ def write_folder(
 
     Args:
         target: the folder.
-        files: contents by name, beside the URDF and its meshes.
+        files: contents of other files than the URDF and its meshes, by name.
         root: the URDF's <robot>.
         search: locates mesh files.
 
     Returns:
-        New path of the folder that was there before.
+        New path of the previous folder.
     """
     draft = _draft(target)
     try:

@@ -26,7 +26,7 @@ def link_geometries(
 ) -> dict[str, LinkGeometry]:
     """Return the geometry of each link with shapes.
 
-    A body whose links have no collision geometry at all is represented by its visual geometry.
+    A body without any collision geometry is represented by its visual geometry.
     """
     chosen = {link.name: link.collisions for link in tree.links.values() if link.collisions}
     chosen |= {name: tree.links[name].visuals for name in without_collisions(tree)}
@@ -54,14 +54,14 @@ def without_collisions(tree: KinematicTree) -> list[str]:
 def add_missing_collisions(
     root: Any, tree: KinematicTree, geometries: Mapping[str, LinkGeometry], findings: Notes
 ) -> bool:
-    """Make the visual geometry of bodies without collision geometry their collision geometry.
+    """Use the visual geometry of bodies without collision geometry as collision geometry.
 
-    Without it they would pass through the floor in simulation.
+    Otherwise they would pass through the floor in simulation.
 
     Args:
         root: the element ``<robot>``, which is changed.
-        tree: as read from it.
-        geometries: of the links whose geometry can be read.
+        tree: the tree read from it.
+        geometries: geometries of the links whose geometry can be read.
         findings: notes are added.
 
     Returns:
@@ -81,7 +81,7 @@ def collide_as_seen(root: Any, names: Collection[str]) -> None:
 
     Args:
         root: the element ``<robot>``, which is changed.
-        names: of the links.
+        names: names of the links.
     """
     for link in root.findall("link"):
         if link.get("name") not in names:
@@ -99,7 +99,7 @@ def collide_as_seen(root: Any, names: Collection[str]) -> None:
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
     """Return the accuracy of each link's spheres [m].
 
-    A sixth of its width, 6 to 40 mm; limited for small parts if one value is given for all.
+    1/6 of its width, 6 to 40 mm; limited for small parts if one value is given for all links.
     """
     chosen = {}
     for link, geometry in geometries.items():
@@ -108,7 +108,7 @@ def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> 
             chosen[link] = float(np.clip(extents[1] / 6.0, 0.006, 0.04))
         else:
             chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
-        # Not beyond the size of tiny parts, whose grids would otherwise be huge.
+        # Bounded by the size of tiny parts, whose grids would otherwise be huge.
         chosen[link] = max(min(chosen[link], float(extents[2])), 1e-4)
     return chosen
 
@@ -116,17 +116,17 @@ def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> 
 def fit_spheres(
     geometries: Mapping[str, LinkGeometry], given: float | None, say: Progress
 ) -> tuple[SphereSet, dict[str, Coverage]]:
-    """Return spheres of all links, and how they cover them.
+    """Return spheres of all links, and their coverage.
 
     Args:
-        geometries: of the links.
+        geometries: geometries of the links.
         given: max excess of spheres beyond the geometry [m]; None: depends on each link's width.
-        say: called with the name of each step.
+        say: progress callback, called with the name of each step.
     """
     spheres = SphereSet()
     coverage: dict[str, Coverage] = {}
     accuracies = _accuracies(geometries, given)
-    first: dict[bytes, str] = {}  # of identical links, such as wheels and fingers
+    first: dict[bytes, str] = {}  # first of identical links, such as wheels and fingers
     for k, (link, geometry) in enumerate(geometries.items()):
         say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
         like = first.setdefault(geometry.corners.tobytes(), link)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint groups derived from a tree: chains become arms, small ends become grippers."""
+"""Joint groups derived from a tree: chains become arms, hands at their ends become grippers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _TIPS = [
 ]
 """Names of frames at the end of an arm, in order of preference."""
 _CERTAIN = 3
-"""Number of those patterns that name tool centre points; the others also name parts."""
+"""Number of patterns for tool centre points; the other patterns also match parts."""
 _SENSOR = re.compile(
     r"camera|optical|imu|sensor|lidar|laser|depth|stereo|led_|radar|realsense|livox|zed_",
     re.IGNORECASE,
 )
-"""Names of frames that are no tools."""
+"""Names of frames that are not tools."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
 
 
@@ -71,8 +71,8 @@ def guess_groups(
 ) -> Groups:
     """Return groups of the joints of a robot.
 
-    From each branching on, consecutive joints form a chain. Joints at the end of a chain that are
-    named like fingers, mimic, or slide together, form a gripper.
+    Consecutive joints between branchings form a chain. Joints at the end of a chain form a gripper
+    if they have names of fingers, mimic each other, or slide in parallel.
 
     Args:
         tree: the robot.
@@ -102,7 +102,7 @@ def guess_groups(
             result.main = group
             group.aliases = tuple(a for a in ("arm", "manipulator") if a != name)
     hands = [hand for hand in hands if any(joint.mimic is None for joint in hand)]
-    # What slides at the end of a chain may be a bellows; what is named like a finger is none.
+    # A sliding joint at the end of a chain may be a bellows, unless it has the name of a finger.
     named = [hand for hand in hands if any(map(is_named_finger, hand))]
     only = (named or hands)[0] if len(named or hands) == 1 else None
     for hand in hands:
@@ -114,7 +114,7 @@ def guess_groups(
         group.reason, group.confidence = _hand_evidence(hand)
         result.groups.append(group)
         result.grippers.append(group)
-    # Users take the first group for the robot's arm where they name none.
+    # The first group is the default group.
     result.groups.sort(key=lambda group: group is not result.main)
     names = {alias for group in result.groups for alias in group.aliases}
     taken = {group.name for group in result.groups}
@@ -150,7 +150,7 @@ def _split(
 
 
 def _is_lone_hand(moving: Sequence[Joint]) -> bool:
-    """Return whether all that moves is one driven joint, and others that mimic it."""
+    """Return whether the robot has one driven joint, and otherwise only joints that mimic it."""
     driven = [joint.name for joint in moving if joint.mimic is None]
     leaders = {joint.mimic.joint for joint in moving if joint.mimic is not None}
     return len(driven) == 1 and leaders == set(driven)
@@ -159,7 +159,7 @@ def _is_lone_hand(moving: Sequence[Joint]) -> bool:
 def _confirmed(
     tree: KinematicTree, chains: list[list[Joint]], hands: list[list[Joint]], ask: Ask
 ) -> tuple[list[list[Joint]], list[list[Joint]]]:
-    """Return chains and hands; hands that a user calls arms become chains."""
+    """Return chains and hands; hands that the user declares to be arms become chains."""
     kept = []
     for hand in hands:
         reason, confidence = _hand_evidence(hand)
@@ -180,12 +180,12 @@ def _confirmed(
 
 
 def _carries(tree: KinematicTree, joint: Joint, other: Joint) -> bool:
-    """Return whether no joint moves between a joint and another below it."""
+    """Return whether there is no moving joint between a joint and its descendant."""
     return joint.child == other.parent or _moving(tree, joint.child, other.child) == (other.name,)
 
 
 def _hand_evidence(hand: Sequence[Joint]) -> tuple[str, Confidence]:
-    """Return why joints are taken as a hand, and how certain that is."""
+    """Return the evidence that joints form a hand, and its confidence."""
     named = sum(is_named_finger(joint) for joint in hand)
     if named == len(hand):
         return "named like parts of a hand", "high"
@@ -225,7 +225,7 @@ def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
 
 
 def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
-    """Return the question for the tool frame at the end of a chain, with the most likely one."""
+    """Return the question for the tool frame at the end of a chain, with the most likely answer."""
     found = [link]
     for name in tree.frame_names:
         joint = tree.parent_joint.get(name)
@@ -241,7 +241,7 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
 
     for rank, pattern in enumerate(_TIPS):
         fitting = [name for name in found if pattern.search(name)]
-        # A frame without a body is a tool centre point rather than the part that bears its name.
+        # A frame without a body is preferred to a part with a matching name.
         frames = [name for name in fitting if _is_frame(tree, name)]
         if fitting:
             sure = rank < _CERTAIN and len(frames or fitting) == 1
@@ -249,7 +249,7 @@ def _tip_question(tree: KinematicTree, group: str, link: str) -> Question:
             text = f"the tip is named like {what}"
             return question((frames or fitting)[-1], "high" if sure else "medium", text)
     flanges = [name for name in found if _is_frame(tree, name)]
-    # A trunk that carries arms has no tool; frames on it are those of sensors.
+    # A trunk that carries arms has no tool; its frames belong to sensors.
     carries = any(joint.movable and joint.parent in found for joint in tree.joints.values())
     if flanges and not carries:
         alone: Confidence = "medium" if len(flanges) == 1 else "low"
@@ -290,7 +290,7 @@ def open_and_close(
 ) -> tuple[dict[str, float], dict[str, float]] | None:
     """Return the joint positions [rad or m] of an open and a closed gripper.
 
-    The farther the fingertips are apart, the more open it is.
+    The gripper is open where the distance of the fingertips is greater.
 
     Returns:
         Open, closed; None if both ends of the joint ranges are equivalent.

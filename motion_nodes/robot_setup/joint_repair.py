@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair of a URDF's joints: their types, and the joints that they mimic."""
+"""Repair of a URDF's joints: types and mimic relations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from motion_nodes.robot_setup.link_repair import number_in
 from motion_nodes.robot_setup.notes import Notes, listed
 
 MOVING = ("revolute", "continuous", "prismatic")
-"""Types of joints that are actuated or mimic one."""
+"""Types of actuated joints and mimic joints."""
 _TYPES = (*MOVING, "fixed", "floating", "planar")
 
 
@@ -21,7 +21,7 @@ def repair_joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bo
 
     Args:
         joints: elements ``<joint>``.
-        file: for errors.
+        file: file name, for errors.
         findings: notes are added.
 
     Returns:
@@ -58,7 +58,7 @@ def repair_joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> bo
 
 
 def repair_mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
-    """Let joints mimic the actuated joint instead of another mimic joint."""
+    """Make joints mimic the actuated joint instead of another mimic joint."""
     by_name = {joint.get("name"): joint for joint in joints}
     for name, joint in by_name.items():
         mimic = joint.find("mimic")
@@ -98,7 +98,7 @@ def repair_mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
 
 
 def _existing_master(name: str, mimic: Any, by_name: Mapping[str, Any], findings: Notes) -> None:
-    """Replace the name of a joint that does not exist by one with the mimic's prefix."""
+    """Replace the name of a mimicked joint that does not exist, by adding the mimic's prefix."""
     master = mimic.get("joint")
     if master in by_name or not master:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Legs: chains below a body on which it stands, and a configuration in which it does."""
+"""Legs: the chains on which a body stands, and a standing configuration."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from motion_nodes.robot_setup.wheels import in_base, link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 
 _LOW = 0.1
-"""Legs end within this height above the lowest point, relative to the robot's height."""
+"""Max height of the end of a leg above the lowest point, relative to the robot's height."""
 _ABOVE = 0.25
-"""The body is at least as high above it, relative to the robot's height."""
+"""Min height of the body above the lowest point, relative to the robot's height."""
 _BENT = 0.85
-"""Length of a leg that stands, relative to the stretched one."""
+"""Length of a standing leg, relative to the stretched leg."""
 _SAMPLES = 4000
 _SOLE = 0.01
-"""Points of a sole are at most this far above the lowest one [m]."""
+"""Max height of points of a sole above its lowest point [m]."""
 _ROUNDS = 3
-"""Number of times that legs are placed below the centre of mass, which they move."""
+"""Number of iterations of placing the legs below the centre of mass."""
 _ASIDE, _BENDING = 0.3, 0.02
-"""Weights of a foot beside its hip, and of joints away from zero, against one ahead of it."""
+"""Weights of a lateral foot offset and of joint positions, relative to a forward foot offset."""
 _WITH_ANKLE = 5
 """Min number of joints of a leg with an ankle."""
 
@@ -42,18 +42,18 @@ class Leg:
     link: str
     """Link that the last joint moves."""
     foot: Array
-    """Point of this link, or of one fixed to it, that stands on the floor, in its frame [m]: the
-    middle of the sole of a leg with an ankle, else the point that is farthest from the joint."""
+    """Point of this link, or of a link fixed to it, in contact with the floor, in its frame [m]:
+    the middle of the sole of a leg with an ankle, else the farthest point from the joint."""
 
 
 def find_legs(
     tree: KinematicTree, geometries: Mapping[str, LinkGeometry], groups: Groups, base: str
 ) -> tuple[Leg, ...]:
-    """Return the chains on which a body stands: at least two alike without hands, which end lowest.
+    """Return the chains on which a body stands: two or more alike, without hands, with lowest ends.
 
     Args:
         tree: the robot.
-        geometries: of its links.
+        geometries: geometries of its links.
         groups: its groups.
         base: frame in which z is up; the body is fixed to it.
     """
@@ -64,7 +64,7 @@ def find_legs(
     floor = min(float(p[:, 2].min()) for p in points.values())
     height = max(float(p[:, 2].max()) for p in points.values()) - floor
     body = [float(p[:, 2].min()) for link, p in points.items() if rigid[link] == rigid[base]]
-    # Without a body of its own, the base is a point of the world.
+    # A base without a body is a point of the world.
     if not body or min(body) < floor + _ABOVE * height:
         return ()
     legs = []
@@ -88,14 +88,14 @@ def find_legs(
 def standing(robot: Robot, legs: Sequence[Leg], home: Array, seed: int) -> Array:
     """Return a configuration in which each foot is below its hip, and its leg slightly bent.
 
-    Feet of legs with ankles, that is with five joints or more, are turned as with all joints at
-    zero. All feet are at the same height.
+    Feet of legs with ankles (five joints or more) keep their orientation at joint positions zero.
+    All feet are at the same height.
 
     Args:
         robot: the robot.
         legs: its legs.
         home: configuration of the other joints, shape (n,).
-        seed: of random numbers.
+        seed: seed of random numbers.
     """
     stances = [_Stance(robot, leg, home) for leg in legs]
     rng, found = np.random.default_rng(seed), home.copy()
@@ -109,7 +109,7 @@ def standing(robot: Robot, legs: Sequence[Leg], home: Array, seed: int) -> Array
         ahead = float(_centre_of_mass(robot, found)[0] - hips)
         shared: Array | None = None
         for stance, Q in zip(stances, drawn, strict=True):
-            # Another leg's configuration, mirrored: robots are symmetric more often than not.
+            # Also try another leg's configuration, mirrored: most robots are symmetric.
             tried = Q if shared is None else shared * _signs(len(shared))
             shared = stance.nearest(tried.clip(stance.low, stance.high), depth, ahead)
             found[stance.columns] = shared
@@ -160,7 +160,7 @@ class _Stance:
         return np.asarray(self._kinematics.frames(q)[self._hip, :3, 3])
 
     def nearest(self, Q: Array, depth: float, ahead: float) -> Array:
-        """Return the configuration nearest to the desired stance, from the best of some."""
+        """Return the configuration closest to the desired stance; starts from the best samples."""
         from scipy.optimize import least_squares
 
         start = Q[int(np.argmin((self._errors(Q, depth, ahead) ** 2).sum(axis=1)))]

@@ -16,15 +16,15 @@ from motion_nodes.robot_setup.notes import Notes, listed
 _VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 _EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
-"""Default effort limits likewise [N m or N]."""
+"""Default effort limits if no other joint of the robot has higher ones [N m or N]."""
 _MOVABLE = 0.5
 """Max friction, as a fraction of the effort limit."""
 _EQUAL = 1e-3
-"""Max difference of position limits that do not contradict each other [rad or m]."""
+"""Tolerance for the comparison of position limits [rad or m]."""
 
 
 def repair_limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[str, frozenset[str]]:
-    """Complete the limits of moving joints; return those without one of velocity, of effort."""
+    """Complete the limits of moving joints; return joints without velocity and effort limits."""
     unstated: dict[str, frozenset[str]] = {}
     moving = [joint for joint in joints if joint.get("type") in MOVING]
     _twins(moving, file, findings)
@@ -59,7 +59,7 @@ def repair_limits(joints: Iterable[Any], file: Path, findings: Notes) -> dict[st
 
 
 def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Notes) -> None:
-    """Extend the range of a mimic joint to that of the joint it mimics, which it would block."""
+    """Extend the range of a mimic joint that would block the mimicked joint."""
     mimic = joint.find("mimic")
     master = by_name.get(mimic.get("joint")) if mimic is not None else None
     if master is None or "continuous" in (joint.get("type"), master.get("type")):
@@ -82,13 +82,13 @@ def _mimic_range(joint: Any, by_name: dict[str, Any], file: Path, findings: Note
 
 
 def repair_friction(joint: Any, file: Path, findings: Notes, *, at_speed: bool) -> None:
-    """Reduce friction and damping of a joint that take most of its effort limit.
+    """Reduce friction and damping of a joint that consume most of its effort limit.
 
     Args:
         joint: the element, which is changed.
-        file: for errors.
+        file: file name, for errors.
         findings: notes are added.
-        at_speed: whether damping at the velocity limit counts: where the effort limit is a guess.
+        at_speed: include damping at the velocity limit, for estimated effort limits.
     """
     limit, dynamics = joint.find("limit"), joint.find("dynamics")
     if dynamics is None or joint.find("mimic") is not None:
@@ -109,9 +109,9 @@ def repair_friction(joint: Any, file: Path, findings: Notes, *, at_speed: bool) 
 
 
 def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
-    """Set the stated limits of a continuous joint, if its twin on the same link has them.
+    """Apply the limits of a continuous joint if a revolute joint on the same link has the same.
 
-    Otherwise one of two steered wheels would have limits and the other none.
+    Otherwise only one of two steered wheels would have limits.
     """
     stated: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
     for joint in moving:

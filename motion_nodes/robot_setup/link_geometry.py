@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The geometry of a link as points and volume elements, to which spheres are fitted.
 
-Meshes of robots may be hollow, open, made of many parts, or inside out. So nothing here requires a
-closed mesh: its surface is sampled, and the enclosed volume is solid.
+Meshes of robots may be hollow, open, inverted, or consist of many parts. A closed mesh is therefore
+not required: the surface is sampled, and the enclosed volume is solid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LinkGeometry:
     """Surface and volume of a link, in the link's frame; spacing scales with the link's size."""
 
     corners: Array
-    """Of all triangles of the surface [m], shape (t, 3, 3)."""
+    """Corners of all triangles of the surface [m], shape (t, 3, 3)."""
     spacing: float
     """Edge of a volume element; every surface point is within this distance of a sample [m]."""
 
@@ -71,7 +71,7 @@ class LinkGeometry:
         Args:
             shapes: collision shapes or visuals of one link.
             find_mesh: returns the file of a mesh's ``filename``.
-            spacing: see above.
+            spacing: see the constructor.
 
         Raises:
             InvalidDescription: a mesh cannot be found or read.
@@ -101,7 +101,7 @@ class LinkGeometry:
 
     @functools.cached_property
     def dense(self) -> Array:
-        """Points of all triangles [m], shape (d, 3); every other is within 0.29 of the spacing."""
+        """Dense points [m], shape (d, 3); max distance of other points: 0.29 of the spacing."""
         return frozen(dense_points(self.corners, 0.5 * self.spacing))
 
     @functools.cached_property
@@ -134,7 +134,7 @@ class LinkGeometry:
         solid = ndimage.binary_erosion(filled, np.ones((3, 3, 3), bool)) | shell
         enclosed = _enclosed(shell)
         if solid.sum() - shell.sum() < 0.2 * (enclosed & ~shell).sum():
-            solid |= enclosed  # a shell with an open end: a cover, a tube
+            solid |= enclosed  # a shell with an open end, such as a cover or a tube
         return solid, low + 0.5 * self.spacing
 
     @functools.cached_property
@@ -158,7 +158,7 @@ class LinkGeometry:
 
     @property
     def volume(self) -> float:
-        """Volume of the solid elements [m^3]; those cut by the surface count half."""
+        """Volume of the solid elements [m^3]; elements cut by the surface count half."""
         return float(self._weights.sum()) * self.spacing**3
 
     @functools.cached_property
@@ -214,7 +214,7 @@ class LinkGeometry:
 
     @functools.cached_property
     def _samples_tree(self) -> Any:
-        """The surface, and the closed ends of open parts: deep points are far from both."""
+        """Points of the surface and of the closed ends of open parts, which bound the depth."""
         from scipy import ndimage
         from scipy.spatial import cKDTree
 
@@ -226,7 +226,7 @@ class LinkGeometry:
 
 
 def _enclosed(shell: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the cells with shell on at least five of their six sides, at any distance."""
+    """Return the cells with a shell in at least five of six directions, at any distance."""
     sides = np.zeros(shell.shape, np.int8)
     for axis in range(3):
         sides += np.maximum.accumulate(shell, axis=axis)
@@ -278,7 +278,7 @@ def _turned(outline: Sequence[tuple[float, float]]) -> Array:
 
 
 def dense_points(corners: Array, edge: float) -> Array:
-    """Return points of triangles; every other is within ``edge / sqrt(3)`` of one of them.
+    """Return points of triangles; the max distance of any other point is ``edge / sqrt(3)``.
 
     Args:
         corners: shape (t, 3, 3) [m].
@@ -299,9 +299,9 @@ def dense_points(corners: Array, edge: float) -> Array:
 
 
 def _points_of_slivers(corners: Array, sides: Array, heights: Array, step: float) -> Array:
-    """Return points in rows along the longest sides, every other within ``1.12 step`` of one.
+    """Return points in rows along the longest sides; max distance of other points: ``1.12 step``.
 
-    Both angles at the longest side are acute, so that a row never ends before the one above it.
+    Both angles at the longest side are acute, so each row is at least as long as the row above it.
     """
     turned = (sides.argmax(axis=1)[:, None] + np.arange(3)) % 3
     corners = np.take_along_axis(corners, turned[:, :, None], axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repair of a URDF's links: masses, shapes, colours; and numbers in attributes."""
+"""Repair of a URDF's links: masses, shapes, colours, and numbers in attributes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from motion_nodes.errors import InvalidDescription
 from motion_nodes.robot_setup.notes import Notes
 
 _LEAST_MASS, _LEAST_INERTIA = 1e-6, 1e-12
-"""Smaller ones are those of frames without a body, and no simulation can use them [kg, kg m^2]."""
+"""Min mass and inertia of a body [kg, kg m^2]; smaller values mark frames without a body."""
 TOO_SMALL, TOO_LARGE = 1e-4, 100.0
 """Implausible extents of a part [m]."""
 
 
 def repair_materials(root: Any, findings: Notes) -> None:
-    """Name materials without a name, and remove textures without a file."""
+    """Add missing names of materials, and remove textures without a file."""
     unnamed = 0
     for material in root.iter("material"):
         if not material.get("name"):
@@ -45,7 +45,7 @@ def repair_inertial(link: Any, file: Path, findings: Notes) -> None:
         return
     if inertia is not None and _physical(inertia, file):
         return
-    # Of a ball of this mass with the density of water, a typical density of robots.
+    # Inertia of a ball of this mass with the density of water, typical of robots.
     radius = (3.0 * mass / (4.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
     moment = repr(float(f"{0.4 * mass * radius**2:.4g}"))
     if inertia is None:
@@ -108,7 +108,7 @@ def repair_shapes(link: Any, file: Path, findings: Notes) -> None:
 
 
 def repair_colours(root: Any, findings: Notes) -> None:
-    """Scale colours to 0..1; those given in 0 to 255 are divided."""
+    """Scale colours to 0..1; colours in 0..255 are divided by 255."""
     changed = 0
     for colour in root.iter("color"):
         try:
@@ -128,7 +128,7 @@ def repair_colours(root: Any, findings: Notes) -> None:
 
 
 def number_in(element: Any, key: str, default: float, file: Path) -> float:
-    """Return the number in an attribute, or a default without it."""
+    """Return the number in an attribute, or the default if it is missing."""
     numbers = numbers_in(element, key, file) if key in element.attrib else [default]
     if len(numbers) != 1:
         raise _no_number(element, key, file)

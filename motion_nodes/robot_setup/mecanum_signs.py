@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evidence that wheels of a URDF without joints of rollers are mecanum wheels.
+"""Detection of mecanum wheels in a URDF without joints of rollers.
 
-Few URDFs model rollers as joints. Most show them on a mesh, give the wheels friction in a diagonal
-direction for Gazebo, or have a plugin, a controller or a file of that name.
+Few URDFs model rollers as joints. Most have rollers in a mesh, diagonal friction directions for
+Gazebo, or the word in the name of a plugin, a controller or the file.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from motion_nodes.robot_setup.link_geometry import triangles_of
 from motion_nodes.robot_setup.wheels import Wheel, link_poses
 
 _RIM, _OUTWARD = 0.92, 0.6
-"""Rollers are seen beyond this share of the radius, where normals point outward by this much."""
+"""Min distance from the axis (relative to the radius) and min radial component of the normals of
+the surface of rollers."""
 _OBLIQUE, _UNEVEN = 0.6, 0.02
 """Min correlation of tangential and axial components of these normals, and min variance of the
-tangential one: rollers correlate by 0.9 and more, tyres and their treads by less than 0.2."""
+tangential component: the correlation of rollers is above 0.9, of tyres and treads below 0.2."""
 _DIAGONAL = (math.radians(30.0), math.radians(60.0))
 
 
@@ -34,10 +35,10 @@ def mecanum_evidence(
     find_mesh: Callable[[str], Path],
     file: str = "",
 ) -> str:
-    """Return the evidence for mecanum wheels; empty without any.
+    """Return the evidence for mecanum wheels; empty if there is none.
 
     Args:
-        root: the URDF's <robot>, with what is in it for other programs.
+        root: the URDF's <robot>, including extensions for other programs.
         tree: the same robot.
         wheels: its wheels.
         find_mesh: returns the file of a mesh's ``filename``.
@@ -59,15 +60,15 @@ def mecanum_evidence(
 def roller_angle_of_surface(corners: Array, axis: Array) -> float | None:
     """Return the angle from a wheel's axis to the roller in contact with the floor [deg].
 
-    Counter-clockwise as seen from above, 0 to 180. The surface of a roller is curved across its
-    axis only: at the rim, normals tilt in one oblique direction.
+    Counter-clockwise as seen from above, 0 to 180. The surface of a roller is curved only across
+    its axis: at the rim, normals vary along one oblique direction.
 
     Args:
         corners: triangles of the wheel, relative to a point of its axis [m], shape (t, 3, 3).
-        axis: of the wheel, unit vector, shape (3,).
+        axis: axis of the wheel, unit vector, shape (3,).
 
     Returns:
-        None without oblique rollers.
+        The angle; None without oblique rollers.
     """
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     double_areas = np.linalg.norm(normals, axis=1)
@@ -82,7 +83,7 @@ def roller_angle_of_surface(corners: Array, axis: Array) -> float | None:
     radial = across[seen] / distance[seen, None]
     normals = normals[seen] / double_areas[seen, None]
     outward = np.einsum("ij,ij->i", normals, radial)
-    normals *= np.sign(outward)[:, None]  # meshes may be inside out
+    normals *= np.sign(outward)[:, None]  # normals of meshes may point inward
     kept = np.abs(outward) > _OUTWARD
     if not kept.any():
         return None
@@ -110,13 +111,13 @@ def _angle_on_mesh(
         return None
     if not pieces:
         return None
-    # A child's frame has the axis of its joint; seen with the base's z up and the wheel upright.
+    # The axis is the joint axis in the child's frame; the angle refers to the base's z axis.
     R_BL = link_poses(tree, tree.root)[joint.child][:3, :3]
     return roller_angle_of_surface(np.concatenate(pieces) @ R_BL.T, R_BL @ joint.axis)
 
 
 def _slippery(root: Any) -> set[str]:
-    """Return the links whose friction in Gazebo is in a diagonal direction."""
+    """Return the links with a diagonal friction direction in Gazebo."""
     found = set()
     for element in root.iter("gazebo", "link"):
         link = element.get("reference") or element.get("name")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of the meshes named in a URDF, so that the robot's folder is self-contained.
+"""Copies of the meshes of a URDF, so that the robot's folder is self-contained.
 
-Collision meshes become binary STL in metres, which the checks and the simulation both read; visual
-meshes are copied as they are.
+Collision meshes become binary STL in metres, which both collision checks and MuJoCo support; visual
+meshes are copied unchanged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def sort_out(
         root: the URDF; shapes may be removed.
         search: locates mesh files.
         findings: notes are added.
-        allow_missing: whether a link may lose its collision shape if the mesh is missing.
-        file: for errors.
+        allow_missing: whether collision shapes with a missing mesh are removed.
+        file: file name, for errors.
 
     Raises:
         InvalidDescription: collision meshes are missing or cannot be read; or an implausible size.
@@ -94,7 +94,7 @@ def copy_meshes(root: Any, search: PackageSearch, folder: Path) -> None:
     Args:
         root: the URDF; its mesh elements are changed.
         search: locates mesh files.
-        folder: of the new robot.
+        folder: folder of the new robot.
     """
     known: dict[tuple[str, Path], str] = {}
     for _, shape, mesh in _meshes(root):
@@ -123,7 +123,7 @@ def write_stl(path: Path, mesh: TriangleMesh) -> None:
 
 
 def _meshes(root: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield link, shape and mesh of every mesh; shapes may be removed meanwhile."""
+    """Yield link, shape and mesh of every mesh; shapes may be removed during the iteration."""
     for link in root.findall("link"):
         for shape in [*link.findall("collision"), *link.findall("visual")]:
             mesh = shape.find("geometry/mesh")
@@ -159,7 +159,7 @@ def _free(target: Path, kind: str) -> Path:
 
 
 def _copy_materials(path: Path, target: Path) -> None:
-    """Copy the material files named in an OBJ, which define its colours."""
+    """Copy the material files of an OBJ, which define its colours."""
     if path.suffix.lower() != ".obj":
         return
     with path.open(errors="replace") as lines:

@@ -23,7 +23,7 @@ class MjcfDrive:
     armature: float
     """Reflected inertia [kg m^2 or kg]."""
     max_effort: float | None
-    """None: unlimited [N m or N]."""
+    """Effort limit [N m or N]; None: unlimited."""
 
 
 def joint_drives(model: mujoco.MjModel, names: Sequence[str]) -> dict[str, MjcfDrive]:
@@ -31,7 +31,7 @@ def joint_drives(model: mujoco.MjModel, names: Sequence[str]) -> dict[str, MjcfD
 
     Args:
         model: the model.
-        names: of its joints.
+        names: names of its joints.
     """
     found: dict[str, MjcfDrive] = {}
     for a in range(model.nu):
@@ -46,7 +46,7 @@ def _joints_of(model: mujoco.MjModel, actuator: int) -> list[tuple[int, float]]:
     """Return joints and their ratios to the actuator's length."""
     target = int(model.actuator_trnid[actuator, 0])
     kind = model.actuator_trntype[actuator]
-    # MuJoCo's enumerations equal numbers on their left only.
+    # MuJoCo's enumerations compare equal to integers only as the left operand.
     if kind == _TRANSMISSION.mjTRN_JOINT or kind == _TRANSMISSION.mjTRN_JOINTINPARENT:
         return [(target, 1.0)]
     if kind != _TRANSMISSION.mjTRN_TENDON:

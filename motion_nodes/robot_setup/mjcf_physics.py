@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physics of the original MJCF that the simulation keeps, besides tree and drives."""
+"""Physics of an MJCF that the simulation keeps in addition to tree and drives."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def simulation_block(
         bodies: names of the links by body.
         joints: names of the joints by joint.
         X_LB: pose of each body's frame in the frame of its link, for the bodies that are links.
-        findings: what is not kept is added.
+        findings: notes about physics that are not kept are added.
     """
     found: dict[str, Any] = {}
     if loops := _loops(model, bodies, X_LB):
@@ -92,7 +92,7 @@ def _springs(
 def _contacts(
     model: mujoco.MjModel, bodies: Sequence[str], X_LB: Mapping[int, Array]
 ) -> dict[str, dict[str, float]]:
-    """Return the friction of links whose shapes do not have the default one."""
+    """Return the friction of links whose shapes have a non-default friction."""
     usual = ContactDescription()
     default = (usual.friction, usual.torsional_friction, usual.rolling_friction)
     found: dict[str, dict[str, float]] = {}
@@ -113,7 +113,7 @@ def _contacts(
 
 
 def _not_kept(model: mujoco.MjModel) -> list[str]:
-    """Return the physics of a model without a counterpart."""
+    """Return the physics of a model that robot.yaml cannot represent."""
     kind, active = mujoco.mjtEq, [e for e in range(model.neq) if model.eq_active0[e]]
     counts = {
         "equality constraints of tendons": sum(

@@ -37,8 +37,8 @@ class ShapeWriter:
     def add(self, link: Any, body: int, X_LB: Array) -> None:
         """Add the shapes of a body to a link.
 
-        Shapes that collide with nothing are visual; those that collide are visual, too, if MuJoCo
-        shows their group.
+        Shapes without collisions are visual; colliding shapes are also visual if MuJoCo's viewer
+        shows their group by default.
 
         Args:
             link: the element <link>.
@@ -102,7 +102,7 @@ class ShapeWriter:
         return []  # planes and height fields are scenery
 
     def _mesh(self, key: int, vertices: Array, faces: Any) -> dict[str, str]:
-        """Return the attributes of a mesh, which is written once."""
+        """Return the attributes of a mesh; its file is written once."""
         if key not in self._files:
             name = self._model.mesh(key).name if key >= 0 else "ellipsoid"
             plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name) or "mesh"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of an MJCF as a URDF: tree, joints, limits, masses, shapes, meshes.
+"""Conversion of an MJCF to a URDF: tree, joints, limits, masses, shapes, meshes.
 
-MuJoCo itself compiles the file, so that default classes, includes and compiler settings mean what
-they mean there. Scenery (floors, lights, free objects) is left out.
+MuJoCo compiles the file, so that default classes, includes and compiler settings have their exact
+semantics. Scenery (floors, lights, free objects) is omitted.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MjcfSource:
     floating: bool = False
     """Whether the root link moves freely."""
     home: dict[str, float] = field(default_factory=dict)
-    """Positions of a keyframe, by joint; empty without one [rad or m]."""
+    """Positions of a keyframe by joint [rad or m]; empty without a keyframe."""
     drives: dict[str, MjcfDrive] = field(default_factory=dict)
     """Drives by joint."""
     passive: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ def read_mjcf(file: Path, mesh_folder: Path, findings: Notes) -> MjcfSource:
         findings: notes are added.
 
     Raises:
-        InvalidDescription: MuJoCo cannot compile it, or nothing in it moves.
+        InvalidDescription: MuJoCo cannot compile it, or it has no moving joint.
     """
     try:
         spec = mujoco.MjSpec.from_file(str(file))
@@ -93,7 +93,7 @@ class _Conversion:
     def result(self) -> MjcfSource:
         trees = self._robots()
         floating = len(trees) == 1 and self._is_free(trees[0])
-        # A root that joints move needs something to move on.
+        # A root that is moved by joints needs a parent link.
         world = "world" if len(trees) > 1 or self._joints_of(trees[0]) else None
         if world is not None:
             etree.SubElement(self._root, "link", name=world)
@@ -175,7 +175,7 @@ class _Conversion:
     def _add_joints(self, body: int, parent: str, X_LpB: Array) -> Array:
         """Add the joints of a body, with links in between; return the offset of its link's frame.
 
-        The link's frame is at its joint, the body's frame need not be.
+        The frame of the link is at its joint, which need not be the frame of the body.
         """
         name = self._bodies[body]
         steps = [step for j in self._joints_of(body) for step in self._steps(j)]
@@ -198,7 +198,7 @@ class _Conversion:
         return offset
 
     def _steps(self, j: int) -> Iterator[tuple[str, str, Array, float, Any, Array]]:
-        """Yield name, type, axis, zero, range and place of a joint; a ball joint is three."""
+        """Yield name, type, axis, zero, range and position of a joint; three for a ball joint."""
         model, name = self._model, self._joints[j]
         bounds = model.jnt_range[j].copy() if model.jnt_limited[j] else None
         at, address = model.jnt_pos[j].copy(), int(model.jnt_qposadr[j])
@@ -253,7 +253,7 @@ class _Conversion:
         xx, yy, zz = (number(value) for value in model.body_inertia[body])
         etree.SubElement(element, "inertia", ixx=xx, iyy=yy, izz=zz, ixy="0", ixz="0", iyz="0")
 
-    # ---- what is beside the tree
+    # ---- constraints, keyframes, actuators
 
     def _mimic(self) -> None:
         """Add the constraints between two joints as mimic joints."""
@@ -294,7 +294,7 @@ class _Conversion:
         return home
 
     def _passive(self) -> tuple[str, ...]:
-        """Return the joints that nothing moves."""
+        """Return the joints without an actuator."""
         if not self._drives:
             return ()
         followers = {j.get("name") for j in self._root.iter("joint") if j.find("mimic") is not None}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mobile manipulator from the folders of a wheeled base and of an arm: one URDF, one robot.yaml.
+"""A mobile manipulator from the folders of a wheeled base and an arm: one URDF, one robot.yaml.
 
-Joints, limits, drives, states and spheres stay those of the two robots; new are the fixed joint
-between them, and pairs of their links that always touch, which are not checked.
+Joints, limits, drives, states and spheres are those of the two robots; added are the fixed joint
+between them, and ignored collisions of links that are always in contact.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from motion_nodes.scene.checker import CollisionChecker
 MAX_OFFSET = 10.0
 """Max distance of the arm from the link that carries it, along each axis [m]."""
 SAMPLES = 1500
-"""Number of configurations tried for self-collisions."""
+"""Number of configurations sampled for self-collisions."""
 Spheres = Mapping[str, Sequence[Sequence[float]]]
 
 
 @dataclass(frozen=True)
 class ArmMount:
-    """Where an arm is fixed on a base."""
+    """Mounting of an arm on a base."""
 
     xyz: tuple[float, float, float]
-    """Position of the arm's root link in the link that carries it [m]."""
+    """Position of the arm's root link in the parent link [m]."""
     rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Its roll, pitch and yaw [rad]."""
+    """Roll, pitch and yaw of the arm's root link [rad]."""
     link: str | None = None
-    """Link that carries it; None: the base frame."""
+    """Parent link on the base; None: the base frame."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -84,17 +84,17 @@ def mount_arm(
 
     Args:
         base: name, folder or file of a robot with wheels.
-        arm: the same of a robot without.
-        mount: where the arm is fixed.
-        name: of the new robot; default: both names.
+        arm: name, folder or file of a robot without wheels.
+        mount: mounting of the arm.
+        name: name of the new robot; default: both names.
         output: the folder to create; default: the robot's name in the current folder.
         force: whether an existing folder may be moved aside.
         unique_name: whether the name of a robot on the search path is rejected.
-        seed: of the configurations tried for self-collisions.
+        seed: seed of the configurations sampled for self-collisions.
         progress: called with the name of each step.
 
     Raises:
-        InvalidConfig: names the option, or what both robots call by one name; the folder exists.
+        InvalidConfig: names the option, or a name that both robots use; or the folder exists.
         RobotNotFound, InvalidDescription: as the loader.
     """
     say = progress or (lambda text: None)
@@ -107,7 +107,7 @@ def mount_arm(
     search = PackageSearch(target)
     geometries = link_geometries(tree, search, Notes())
     data = _robot_yaml(robot_name, carrier, carried)
-    # Links without spheres are covered by those of their shapes.
+    # Links without spheres get covers of their collision shapes.
     spheres = {
         link: [list(sphere) for sphere in spheres]
         for robot in (carrier, carried)
@@ -120,7 +120,7 @@ def mount_arm(
         robot, geometries, still=(*robot.base_joints, *robot.passive_joints),
         grippers=fingers, keep_home=True, samples=SAMPLES, seed=seed,
     )  # fmt: skip
-    # Pairs that no sample brought together stay checked: samples are too few for what is rare.
+    # Pairs without a collision in any sample stay checked: too few samples for rare collisions.
     for reason, field in (("always", "ignore"), ("spheres only", "ignore_spheres")):
         pairs = [pair for pair, why in found.ignored.items() if why == reason]
         data["collision"][field] += [
@@ -143,10 +143,10 @@ def mount_arm(
 
 
 def _check(carrier: Robot, carried: Robot, mount: ArmMount) -> None:
-    """Raise an error for robots that cannot be one.
+    """Raise an error for robots that cannot be combined.
 
     Raises:
-        InvalidConfig: names the option, or what both robots call by one name.
+        InvalidConfig: names the option, or a name that both robots use.
     """
     if carrier.base is None:
         raise InvalidConfig(f"'{carrier.name}' has no wheels; a base is needed.", field="base")
@@ -183,7 +183,7 @@ def _urdf(name: str, carrier: Robot, carried: Robot, mount: ArmMount) -> Any:
                 continue  # a comment
             part = copy.deepcopy(element)
             for material in part.iter("material"):
-                if material.get("name"):  # of the same name in both, of other colours
+                if material.get("name"):  # both may use one name for different colours
                     material.set("name", f"{robot.name}_{material.get('name')}")
             for mesh in part.iter("mesh"):
                 mesh.set("filename", str(search.find(mesh.get("filename")).resolve()))
@@ -202,7 +202,7 @@ def _robot_yaml(name: str, carrier: Robot, carried: Robot) -> dict[str, Any]:
     base, arm = (read_yaml(robot.directory / ROBOT_FILE) for robot in (carrier, carried))
     groups = copy.deepcopy(arm["groups"])
     for group in groups.values():
-        # Tasks and plans are in the frame of the whole robot.
+        # Tasks and planning use the frame of the combined robot.
         if group.get("base") == carried.base_frame:
             group["base"] = carrier.base_frame
     data: dict[str, Any] = {"format": 1, "name": name, "kind": carrier.kind, "urdf": URDF_FILE}
@@ -231,7 +231,7 @@ def _robot_yaml(name: str, carrier: Robot, carried: Robot) -> dict[str, Any]:
 
 
 def _both(base: Mapping[str, Any], arm: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Return the blocks of a field of both robots, each with the entries of both."""
+    """Return the merged blocks of a field of both robots."""
     ours, theirs = base.get(field, {}), arm.get(field, {})
     keys = dict.fromkeys((*theirs, *ours))
     return {key: {**theirs.get(key, {}), **ours.get(key, {})} for key in keys}
@@ -265,5 +265,6 @@ Joints, drives, limits, states and spheres are those of the two robots:
 roll, pitch and yaw ({turned}) rad.
 
 **To check**: limits of the base (`base.linear`, `base.angular`) are those of the base without an
-arm; a high load tilts it earlier. There is no `rmpflow.yaml`: RMPflow is not started.
+arm; a load with a high centre of mass tips it over earlier. There is no `rmpflow.yaml`: RMPflow is
+not started.
 """

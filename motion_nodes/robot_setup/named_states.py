@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Default configurations of a new robot: collision-free, within limits, held, not singular."""
+"""Default configurations of a new robot: collision-free, within limits, holdable, not singular."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
 _FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
-_NEAREST = 500  # candidates for a home that is held
-_BEST = 50  # candidates that may fail the further condition
+_NEAREST = 500  # candidates for a home that the drives can hold
+_BEST = 50  # candidates that are tested with the additional condition
 _HELD = 0.8  # max gravity effort, as a fraction of the effort limit
 
 
@@ -34,11 +34,11 @@ def gravity_check(robot: Robot) -> Callable[[Array], NDArray[np.bool_]]:
     """Return a function that checks whether the drives hold configurations against gravity.
 
     Args:
-        robot: stands upright.
+        robot: the robot, upright.
 
     Returns:
-        Takes configurations of all joints, shape (m, n), and returns for each whether its gravity
-        efforts are within 80 % of the effort limits, shape (m,).
+        Function of configurations of all joints, shape (m, n): whether gravity efforts are within
+        80 % of the effort limits, shape (m,).
     """
     dynamics = InverseDynamics(robot.tree, robot.joint_names, generic=True)
 
@@ -51,15 +51,15 @@ def gravity_check(robot: Robot) -> Callable[[Array], NDArray[np.bool_]]:
 
 
 def held_home(robot: Robot, checker: CollisionChecker, Q: Array) -> Array:
-    """Return a collision-free home that the drives hold, the nearest one to the robot's home.
+    """Return the collision-free configuration closest to home that the drives can hold.
 
     Args:
-        robot: with a collision-free home.
-        checker: of all joints.
+        robot: robot with a collision-free home.
+        checker: collision checker of all joints.
         Q: candidates, shape (m, n).
 
     Returns:
-        The robot's own home if it is held, or if no candidate is.
+        The robot's home if the drives can hold it, or if no candidate can be held.
     """
     home, are_held = robot.home, gravity_check(robot)
     if are_held(home[None])[0]:
@@ -77,7 +77,7 @@ def nearer_home(allowed: Callable[[Array], bool], free: Array, wanted: Array) ->
     """Return an allowed configuration close to the desired one, joint by joint.
 
     Args:
-        allowed: whether a configuration can be a home: it is collision-free, for one.
+        allowed: whether a configuration is a valid home, for example collision-free.
         free: an allowed configuration, shape (n,).
         wanted: the desired configuration, shape (n,).
     """
@@ -104,17 +104,17 @@ def ready_state(
 ) -> dict[str, float]:
     """Return a configuration of a chain with high manipulability.
 
-    Of random collision-free ones, the one with the max product of manipulability (Yoshikawa,
-    Manipulability of robotic mechanisms, IJRR 4, 1985) and distance from the joint limits; the
-    other joints are at home.
+    Among random collision-free configurations, the one with the max product of manipulability
+    (Yoshikawa, Manipulability of robotic mechanisms, IJRR 4, 1985) and distance from the joint
+    limits; the other joints are at home.
 
     Args:
         robot: the robot.
-        joints: of the chain.
-        tip: its end.
-        checker: of all joints.
+        joints: joints of the chain.
+        tip: link at its end.
+        checker: collision checker of all joints.
         Q: candidates, shape (m, n).
-        allowed: further condition, tried on some of the best.
+        allowed: additional condition, tested on the best candidates.
 
     Returns:
         Positions by joint; empty if none is collision-free.
@@ -122,8 +122,8 @@ def ready_state(
     columns = robot.indices(joints)
     tried = np.tile(robot.home, (len(Q), 1))
     tried[:, columns] = Q[:, columns]
-    # Configurations more than half a turn from home may be unreachable, because links of the same
-    # joint block the path.
+    # Configurations more than half a turn from home may be unreachable because of self-collisions
+    # on the path.
     near = (np.abs(tried - robot.home) <= np.pi).all(axis=1)
     tried = tried[near] if near.any() else tried
     tried = tried[checker.are_free(tried)]

@@ -70,7 +70,7 @@ _FREE_TRIES = 10_000
 
 @dataclass(frozen=True)
 class NewRobot:
-    """A new robot, and notes about it."""
+    """Result of the creation of a robot, with notes."""
 
     directory: Path
     robot: Robot
@@ -81,7 +81,7 @@ class NewRobot:
     free_share: float
     """Fraction of random configurations without self-collision, 0 to 1."""
     kept: Path | None
-    """New path of the folder that was there before."""
+    """New path of the previous folder."""
 
 
 def new_robot(
@@ -103,17 +103,17 @@ def new_robot(
 
     Args:
         urdf: URDF, xacro or MJCF file.
-        name: of the robot; default: the one in the URDF.
+        name: name of the robot; default: the name in the URDF.
         output: the folder to create; default: the robot's name in the current folder.
         package_paths: packages, or folders of packages, for ``package://`` and ``$(find ...)``.
-        arguments: of a xacro, by name.
+        arguments: xacro arguments by name.
         spheres_accuracy: max excess of spheres beyond the geometry [m]; default: depends on each
             link's width, 6 to 40 mm.
         allow_missing_meshes: whether links with missing collision meshes are left unchecked.
         force: whether an existing folder may be moved aside.
-        seed: of all random numbers.
+        seed: seed of all random numbers.
         unique_name: whether the name of a robot on the search path is rejected.
-        ask: answers the questions that the file leaves open; default: the most likely answers.
+        ask: answers questions with several possible answers; default: the most likely answer.
         progress: called with the name of each step.
 
     Raises:
@@ -139,7 +139,7 @@ def new_robot(
 
 
 class _Making:
-    """Steps from a robot's file to its folder."""
+    """Steps of the creation of a robot's folder from its file."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class _Making:
         sort_out(root, self._search, findings, allow_missing=allow_missing_meshes, file=file)
         self._tree = _tree(root, file)
         self._geometries = link_geometries(self._tree, self._search, findings)
-        # The physics of MJCF is kept as it is.
+        # The physics of an MJCF is kept unchanged.
         if mjcf is None:
             if add_missing_collisions(root, self._tree, self._geometries, findings):
                 self._tree = _tree(root, file)
@@ -177,7 +177,7 @@ class _Making:
             )
 
     def _round_wheels(self) -> None:
-        """Give wheels with angular collision geometry, which do not roll, their visual geometry."""
+        """Use the visual geometry of wheels whose collision geometry is not round."""
         tree, root = self._tree, self._source.root
         seen = wheels_as_seen(tree, self._geometries, self._search, base_frame(tree))
         if seen:
@@ -237,7 +237,7 @@ class _Making:
         )
         contact = floor_contact(base, tree, self._geometries, frame, findings)
         if mjcf is not None:
-            # The friction that the file states is preferred to a guess.
+            # Friction from the file takes precedence over estimates.
             stated_contact = mjcf.simulation.get("contact", {})
             contact = {**contact, **mjcf.simulation}
             contact["contact"] = {**contact.get("contact", {}), **stated_contact}
@@ -246,7 +246,7 @@ class _Making:
         self._data = data
 
     def choose_states(self, seed: int) -> None:
-        """Find self-collisions, home and ready."""
+        """Find self-collisions and the states ``home`` and ``ready``."""
         self._say("trying configurations for self-collisions")
         data, mjcf = self._data, self._source.mjcf
         robot = _assembled(data, self._tree, self._spheres, self._target)

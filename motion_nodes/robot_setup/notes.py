@@ -9,10 +9,10 @@ from typing import Literal
 
 FindingKind = Literal["measured", "guessed", "changed", "missing"]
 """Measured: computed from the URDF and its geometry. Guessed: an estimate to be checked. Changed:
-the URDF could not be used unchanged. Missing: something useful is missing."""
+a modification of the URDF. Missing: data that are not available."""
 Confidence = Literal["high", "medium", "low"]
-"""Of a guess. High: stated by the file in other words. Medium: by names or structure. Low: one
-of several candidates without a difference."""
+"""Confidence of a guess. High: implied by the file. Medium: from names or structure. Low: one of
+several equivalent candidates."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Finding:
     text: str
     """Description and reason."""
     confidence: Confidence | None = None
-    """Of a guess, where there are candidates; None: an estimated value."""
+    """Confidence of a guess among candidates; None: an estimated value."""
 
     @property
     def sentence(self) -> str:
@@ -34,7 +34,7 @@ class Finding:
 
 
 class Notes:
-    """A list that is added to."""
+    """Mutable list of notes."""
 
     def __init__(self) -> None:
         self._items: list[Finding] = []
@@ -54,7 +54,7 @@ class Notes:
         return len(self._items)
 
     def of(self, kind: FindingKind) -> list[Finding]:
-        """Return those of one kind."""
+        """Return the notes of one kind."""
         return [item for item in self._items if item.kind == kind]
 
 

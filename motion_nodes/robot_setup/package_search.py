@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Location of ROS packages and of the files named by ``package://``, with or without ROS."""
+"""Search for ROS packages and for files of ``package://`` URIs, with or without ROS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ANCESTORS = 6
 _DEPTH = 4
 """Max depth of a package below a given folder, such as a workspace."""
 _FOLDERS = 20_000
-"""Max number of folders visited in that search."""
+"""Max number of folders visited in a search."""
 _SKIPPED = {"build", "log", "node_modules", "__pycache__"}
 _NAME = re.compile(rb"<name>\s*([\w.-]+)\s*</name>")
 
@@ -85,7 +85,7 @@ class PackageSearch:
         for path in self.paths:
             if (found := _packages_below(path).get(package)) is not None:
                 yield found
-        # A package that was checked out under another name.
+        # A package in a folder with another name.
         yield from (*self.paths, *above)
 
     def _places(self, filename: str) -> Iterator[Path]:
@@ -114,7 +114,7 @@ def _entries(variable: str) -> Iterator[Path]:
 
 
 def _other_case(path: Path) -> Path | None:
-    """Return the only file whose name differs in case alone, as other systems would find it."""
+    """Return the file whose name differs only in case, if it is unique."""
     try:
         same = [p for p in path.parent.iterdir() if p.name.lower() == path.name.lower()]
     except OSError:
@@ -133,7 +133,7 @@ def _name_of(folder: Path) -> str | None:
 
 @functools.cache
 def _packages_below(root: Path) -> dict[str, Path]:
-    """Return the packages below a folder by name; those that are nearer come first."""
+    """Return the packages below a folder by name; the shallowest have precedence."""
     found: dict[str, Path] = {}
     folders, visited = [root], 0
     for _ in range(_DEPTH + 1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of a robot beside its collision spheres: without a GPU, a display or a library."""
+"""A picture of a robot and its collision spheres; needs no GPU, display or library."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PICTURE_FILE = "robot.png"
 _SIZE = 520
 """Width and height of each of the two views [pixels]."""
 _MARGIN = 0.05
-"""Free border of a view, as a part of its size."""
+"""Margin of a view, relative to its size."""
 _FROM = np.array([1.0, -0.75, 0.6])
 """Direction of the viewer."""
 _BODY, _SPHERE = np.array([0.78, 0.80, 0.83]), np.array([0.95, 0.55, 0.20])
 _OPACITY = 0.6
-"""Of spheres in front of the robot."""
+"""Opacity of spheres in front of the robot."""
 _AMBIENT = 0.35
 
 Image = NDArray[np.uint8]
@@ -33,12 +33,12 @@ def robot_picture(
     spheres: Mapping[str, Array],
     X_BL: Mapping[str, Array],
 ) -> bytes:
-    """Return a PNG: the robot, and beside it the robot in its spheres.
+    """Return a PNG with two views: the robot, and the robot with its spheres.
 
     Args:
-        geometries: of the links.
-        spheres: of the links, in their frames, rows of x, y, z, radius [m], shape (k, 4).
-        X_BL: poses of the links.
+        geometries: geometries of the links.
+        spheres: spheres of the links in their frames, rows of x, y, z, radius [m], shape (k, 4).
+        X_BL: poses of the links in the base frame.
     """
     corners = np.concatenate([g.corners @ X_BL[k][:3, :3].T + X_BL[k][:3, 3]
                               for k, g in geometries.items()])  # fmt: skip
@@ -112,7 +112,7 @@ def _add_ball(depth: Array, middle: Array, height: float, radius: float, pixel: 
 
 
 def _paint(image: Array, depth: Array, pixel: float, colour: Array, opacity: float) -> None:
-    """Paint a depth image, shaded by the slope of what is seen."""
+    """Draw a depth image, shaded by the slope of the surface."""
     seen = np.isfinite(depth)
     if not seen.any():
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions about a new robot, where its file allows several answers."""
+"""Questions about a new robot whose answers do not follow from its file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from motion_nodes.robot_setup.notes import Confidence
 
 @dataclass(frozen=True)
 class Question:
-    """A choice that was guessed, and can be corrected."""
+    """A guessed choice that the user can correct."""
 
     topic: str
     """Field of robot.yaml."""
@@ -31,12 +31,12 @@ Ask = Callable[[Question], str]
 
 
 def take_guess(question: Question) -> str:
-    """Return the guess: for robots that are created without questions."""
+    """Return the guess, for non-interactive use."""
     return question.guess
 
 
 def answered(question: Question, ask: Ask) -> str:
-    """Return an answer: that of the user, unless the guess is certain or has no alternative.
+    """Return the user's answer, or the guess if it is certain or has no alternative.
 
     Raises:
         InvalidConfig: the answer is not among the choices.

@@ -46,12 +46,12 @@ def report(
     """Return the text of README.md.
 
     Args:
-        name: of the robot.
+        name: name of the robot.
         file: the source file.
         robot: the robot.
         findings: all notes.
-        coverage: of the spheres, by link.
-        found: pairs of links.
+        coverage: coverage of the spheres, by link.
+        found: result of the search for self-collisions.
         free_share: fraction of random configurations that are collision-free.
     """
     has = {"robot.yaml", "robot.urdf"}

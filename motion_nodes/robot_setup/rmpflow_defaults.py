@@ -18,7 +18,7 @@ from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.scene.robot_spheres import rigid_links
 
 PANDA_REACH = 0.855
-"""[m], from the data sheet of the Franka Emika Panda."""
+"""Reach from the data sheet of the Franka Emika Panda [m]."""
 _LENGTHS = {
     "target_rmp": (
         *("accel_norm_eps", "metric_alpha_length_scale"),
@@ -29,7 +29,7 @@ _LENGTHS = {
         *("metric_exploder_std_dev", "damping_velocity_gate_length_scale"),
     ),
 }
-"""Parameters with the unit of length [m], which scale with the size of a robot."""
+"""Parameters in units of length [m], which scale with the size of a robot."""
 _ORIENTATION = {"metric_scalar": 200.0, "proximity_metric_boost_scalar": 150.0}
 """Weights of orientations as in the settings of the shipped robots."""
 
@@ -56,8 +56,8 @@ def rmpflow_settings(
     Args:
         tree: the robot.
         group: the active chain, with base and tip.
-        limits: of its joints.
-        spheres: by link [m], shape (s, 4).
+        limits: limits of its joints.
+        spheres: spheres by link [m], shape (s, 4).
         findings: notes are added.
     """
     reach = max(reach_of(tree, group), 0.05)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading of a robot's file as a URDF: a URDF, a xacro or an MJCF."""
+"""Reader of a robot's file (URDF, xacro or MJCF) as a URDF."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _ELEMENT_OF_XACRO = ".//{http://www.ros.org/wiki/xacro}*"
 
 @dataclass
 class RobotSource:
-    """A robot as its file describes it."""
+    """A robot as described by its file."""
 
     root: Any
     """The element <robot>."""
     file: Path
     mjcf: MjcfSource | None = None
-    """Contents of an MJCF that a URDF cannot represent."""
+    """Data of an MJCF that a URDF cannot represent."""
 
 
 def read_source(
@@ -45,7 +45,7 @@ def read_source(
     Args:
         file: the file, or a folder with a single URDF.
         package_paths: packages, or folders of packages.
-        arguments: of a xacro, by name.
+        arguments: xacro arguments by name.
         findings: notes are added.
         mesh_folder: existing folder for the meshes of an MJCF; None: an MJCF is rejected.
 
@@ -65,7 +65,7 @@ def read_source(
     text = read_urdf_text(path)
     if mesh_folder is not None and is_mjcf(text, path):
         _refuse_arguments(path, arguments)
-        # Imported on demand: MuJoCo takes some time to load.
+        # Imported on demand, because MuJoCo loads slowly.
         from motion_nodes.robot_setup.mjcf_source import read_mjcf
 
         found = read_mjcf(path, mesh_folder, findings)

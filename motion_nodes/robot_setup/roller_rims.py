@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollers that a URDF models as links: their wheels, and how they are mounted."""
+"""Rollers that a URDF models as links: their wheels and mounting angles."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def roller_angle_deg(
     axis; the angle is the mean of all, with axes of unknown sign.
 
     Args:
-        rollers: of one wheel.
-        axis: of the wheel in the base frame, horizontal, shape (3,).
-        centre: of the wheel in the base frame [m], shape (3,).
-        poses: of the links in the base frame.
-        geometries: of the links.
+        rollers: rollers of one wheel.
+        axis: axis of the wheel in the base frame, horizontal, shape (3,).
+        centre: centre of the wheel in the base frame [m], shape (3,).
+        poses: poses of the links in the base frame.
+        geometries: geometries of the links.
     """
     doubled = 0.0j
     down = np.array([0.0, 0.0, -1.0])
@@ -69,7 +69,7 @@ def roller_angle_deg(
 
 
 def _turned(vector: Array, axis: Array, angle: float) -> Array:
-    """Return a vector turned about a unit vector (Rodrigues' formula)."""
+    """Return a vector rotated about a unit vector (Rodrigues' formula)."""
     c, s = math.cos(angle), math.sin(angle)
     return np.asarray(
         c * vector + s * np.cross(axis, vector) + (1.0 - c) * float(axis @ vector) * axis

@@ -19,13 +19,13 @@ from motion_nodes.scene.robot_spheres import CollisionBody, checked_pairs, link_
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
 """Always: in collision in (almost) all configurations. Often: second neighbours in a chain that
-collide in most configurations, because their shapes are too large. Gripper: fingers, which are
-meant to touch. Never: they never come close. Spheres only: their spheres overlap, but not their
-geometry. Default: in collision at home, and no configuration without that was found."""
+collide in most configurations, because their shapes are too large. Gripper: fingers, whose contact
+is intended. Never: they never come close. Spheres only: their spheres overlap, but not their
+geometry. Default: in collision at home, with no collision-free configuration found."""
 
 SAMPLES = 5000
 MARGIN = 0.01
-"""Pairs that always stay farther apart never collide [m]."""
+"""Min distance of pairs that never collide [m]."""
 _ALWAYS, _OFTEN = 0.95, 0.5  # fractions of the configurations
 _LOOKED_AT = 24  # number of sphere overlaps that are checked with the geometry
 _POINTS = 500
@@ -40,7 +40,7 @@ class SelfCollisions:
     checked: list[tuple[str, str]] = field(default_factory=list)
     samples: int = 0
     exact_only: list[tuple[str, str]] = field(default_factory=list)
-    """Pairs whose spheres overlap at a home that is kept, but not their geometry."""
+    """Pairs whose spheres, but not their geometry, overlap at a given home."""
     home: Array = field(default_factory=lambda: np.zeros(0))
     """A collision-free configuration of all joints [rad or m]."""
 
@@ -72,19 +72,18 @@ def find_self_collisions(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> SelfCollisions:
-    """Divide the pairs of links of a robot into checked and ignored ones.
+    """Classify the pairs of links of a robot as checked or ignored.
 
     Neighbours in the tree are never checked and not listed.
 
     Args:
-        robot: with spheres; pairs that are already ignored are omitted.
-        geometries: of its links, for the verification of sphere overlaps.
-        still: joints that are not moved: those of wheels.
+        robot: robot with spheres; pairs that are already ignored are omitted.
+        geometries: geometries of its links, for the verification of sphere overlaps.
+        still: joints that stay at home, such as those of wheels.
         grippers: joints of each gripper.
-        keep_home: whether overlaps of spheres alone do not change the home configuration: that of
-            legs is a stance.
+        keep_home: keep the home configuration if only spheres overlap, such as a stance of legs.
         samples: number of configurations; fewer for very many pairs.
-        seed: of the configurations.
+        seed: seed of the configurations.
     """
     bodies = link_bodies(robot)
     pairs = checked_pairs(robot, bodies, AllowedCollisions())
@@ -138,9 +137,9 @@ def geometry_touches(
     """Return whether the geometry of any of the pairs of links collides.
 
     Args:
-        robot: whose links they are.
-        geometries: of its links.
-        pairs: whose spheres are not checked.
+        robot: the robot.
+        geometries: geometries of its links.
+        pairs: pairs of links whose spheres are not checked.
         q: configuration of all joints, shape (n,).
     """
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
@@ -188,7 +187,7 @@ def _distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Ar
     """Return the min distance of the spheres of two bodies in each configuration, shape (m,)."""
     from scipy.spatial.distance import cdist
 
-    # In the frame of a, so that only the spheres of b are transformed.
+    # Computed in the frame of a, so that only the spheres of b are transformed.
     R = np.swapaxes(X_a[:, :3, :3], 1, 2)
     X_ab_R = R @ X_b[:, :3, :3]
     X_ab_p = np.einsum("mij,mj->mi", R, X_b[:, :3, 3] - X_a[:, :3, 3])
@@ -216,7 +215,7 @@ def _geometry_touches(
 ) -> bool:
     """Return whether the geometry of two links collides where their spheres overlap.
 
-    The deepest overlaps are checked, and some others.
+    Checks the deepest overlaps and a sample of the others.
     """
     if a not in geometries or b not in geometries:
         return True

@@ -30,12 +30,12 @@ def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
     the ball of radius d is within the geometry. Of such spheres about points of the medial axis and
     of the volume, the one that covers most uncovered points is selected until all are covered (the
     greedy algorithm for set cover; Chvatal, A greedy heuristic for the set-covering problem, Math.
-    of Operations Research 4, 1979). Then all are moved and resized together to reduce the excess
-    volume (:func:`~motion_nodes.robot_setup.sphere_refine.refine`), and grow to cover the remaining
-    points. Those with a large excess are split in two, for a few rounds.
+    of Operations Research 4, 1979). All spheres are then optimised together to reduce the excess
+    volume (:func:`~motion_nodes.robot_setup.sphere_refine.refine`), and enlarged to cover the
+    remaining points. Spheres with a large excess are split in two, for a few rounds.
 
     Args:
-        geometry: of one link.
+        geometry: geometry of one link.
         accuracy: max excess [m].
 
     Returns:
@@ -67,7 +67,7 @@ def fit_count(geometry: LinkGeometry, count: int) -> Array:
         InvalidConfig: a count below 1.
     """
     if count < 1:
-        raise InvalidConfig(f"{count} spheres cannot hold a link; ask for 1 or more.")
+        raise InvalidConfig(f"the number of spheres is {count}; it must be 1 or more.")
     size = float(np.ptp(geometry.bounds, axis=0).max())
     cover = _Cover(geometry)
     low, high = size / 100.0, size
@@ -102,9 +102,9 @@ class _Cover:
         self._beyond = cdist(np.concatenate(targets), self._centres) - self._depths
 
     def greedy(self, accuracy: float) -> Array:
-        """Return spheres selected one after the other until almost all samples are covered.
+        """Return spheres selected greedily until almost all samples are covered.
 
-        Points within ``_GROWTH`` of a sphere count as covered: otherwise the last few points would
+        Points within ``_GROWTH`` of a sphere count as covered; otherwise the last few points would
         require as many spheres as all others.
         """
         more = (1.0 - _GROWTH) * accuracy
@@ -121,7 +121,7 @@ class _Cover:
 
 
 def _split(spheres: Array, too_far: NDArray[np.bool_], geometry: LinkGeometry) -> Array:
-    """Return spheres with some split in two, each for a half of the covered points."""
+    """Return spheres, some of them split in two that cover half of the points each."""
     points = np.concatenate((geometry.surface, geometry.elements))
     owner = nearest(spheres, points)[1]
     halves = []

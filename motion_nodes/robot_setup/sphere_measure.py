@@ -69,12 +69,12 @@ def reach_beyond(spheres: Array, geometry: LinkGeometry) -> Array:
 
 
 def outside(spheres: Array, points: Array) -> Array:
-    """Return the distance of points outside all spheres, negative inside [m], shape (m,)."""
+    """Return the signed distance of points from all spheres, negative inside [m], shape (m,)."""
     return nearest(spheres, points)[0]
 
 
 def nearest(spheres: Array, points: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the distance of points outside all spheres [m], and the closest sphere, (m,) each."""
+    """Return the signed distance of points from all spheres [m], and the closest one, (m,) each."""
     from scipy.spatial.distance import cdist
 
     beyond, owner = np.empty(len(points)), np.empty(len(points), np.intp)

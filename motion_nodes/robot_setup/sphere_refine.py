@@ -24,17 +24,17 @@ _DECAY, _DECAY_SQUARES = 0.9, 0.99
 def refine(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
     """Return the same number of spheres with less volume outside the geometry.
 
-    Two losses are minimised together by gradient descent: squared distances of points of the
-    geometry outside all spheres, and the volume of the spheres' union outside the geometry,
-    weighted by its distance. Both depend only on the sphere that contains a point deepest, so the
-    volume's gradient is that of its free surface alone. Fitting spheres by descent on such losses:
+    Gradient descent minimises the sum of two losses: squared distances of points of the geometry
+    outside all spheres, and the volume of the spheres' union outside the geometry, weighted by its
+    distance. Both depend only on the sphere that contains a point deepest, so the gradient of the
+    volume depends only on the free surface. Fitting spheres by descent on such losses:
     Nechyporenko et al., MorphIt: flexible spherical approximation of robot morphology, 2025; on the
     volume outside: Wang et al., Variational sphere set approximation for solid objects, The Visual
     Computer 22, 2006. Steps: Kingma and Ba, Adam, ICLR 2015.
 
     Args:
-        spheres: that nearly cover the geometry: centre and radius in the link's frame [m], (n, 4).
-        geometry: of the link.
+        spheres: initial spheres: centre and radius in the link's frame [m], shape (n, 4).
+        geometry: geometry of the link.
         accuracy: desired max excess [m].
     """
     rng = np.random.default_rng(3)
@@ -54,7 +54,7 @@ def refine(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
     for k in range(_ROUNDS):
         points = np.concatenate((held, near[kept]))
         found = _descended(found, points, len(held), weights, accuracy, k)
-        # Corners missed by the samples are included from now on.
+        # Add corners that the samples missed.
         lacking = outside(found, surface)
         held = np.concatenate((held, surface[lacking > 0.3 * _WITHIN * accuracy]))
     return found
@@ -90,10 +90,10 @@ def _gradient(
 
     Args:
         spheres: shape (n, 4).
-        points: first those to be covered, then those to be free.
-        held: number of the former.
-        weights: of the latter.
-        accuracy: [m].
+        points: points to cover, then points that should be outside [m].
+        held: number of points to cover.
+        weights: weights of the other points.
+        accuracy: desired max excess [m].
         firmness: weight of the coverage; increases during the descent.
     """
     from scipy.spatial.distance import cdist

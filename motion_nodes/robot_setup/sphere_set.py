@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collision spheres of a robot as an immutable value: every change returns a new set.
 
-An editor can thus store previous sets for undo.
+This allows editors to store previous sets for undo.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ class SphereSet:
         Centres and radii are interpolated linearly.
 
         Args:
-            link: that contains both.
+            link: link with both spheres.
             first: index of one end.
             second: index of the other end.
             count: number of spheres in between, 1 or more.
 
         Raises:
-            InvalidCommand: no such spheres, twice the same sphere, or none in between.
+            InvalidCommand: unknown or equal indices, or a count below 1.
         """
         a, b = self._sphere(link, first), self._sphere(link, second)
         if first == second:
@@ -112,14 +112,12 @@ class SphereSet:
                 f"{link}: sphere {first} cannot be connected with itself.", field=link
             )
         if count < 1:
-            raise InvalidCommand(
-                f"{link}: {count} spheres between two; ask for 1 or more.", field=link
-            )
+            raise InvalidCommand(f"{link}: count is {count}; it must be 1 or more.", field=link)
         share = np.linspace(0.0, 1.0, count + 2)[1:-1, None]
         return self.with_link(link, np.vstack((self.of(link), a + share * (b - a))))
 
     def scale(self, factor: float, link: str | None = None) -> SphereSet:
-        """Return a set whose radii are multiplied, those of one link or of all.
+        """Return a set with the radii of one link or of all links multiplied by a factor.
 
         Raises:
             InvalidCommand: a factor that is not positive, or a link without spheres.
@@ -144,10 +142,10 @@ class SphereSet:
         """Return a set with a link's spheres fitted to its geometry.
 
         Args:
-            link: whose spheres are replaced.
+            link: link whose spheres are replaced.
             geometry: see :meth:`LinkGeometry.of_link`.
             accuracy: max excess of the spheres [m]; determines their number.
-            count: or their max number; determines the accuracy.
+            count: max number of spheres, instead of the accuracy.
 
         Raises:
             InvalidCommand: both or neither are given.
@@ -190,7 +188,7 @@ class SphereSet:
 
         Args:
             file: path; nothing is changed if writing fails.
-            heading: comment lines at its head.
+            heading: header, comment lines with ``#``.
 
         Returns:
             Path of the backup (``spheres.yaml.1`` and so on), or None.
@@ -213,7 +211,7 @@ class SphereSet:
         return kept
 
     def text(self) -> str:
-        """Return the set as YAML, numbers to the thousandth of a millimetre."""
+        """Return the set as YAML, rounded to 1e-6 m."""
         return yaml_text(
             {link: (spheres.round(6) + 0.0).tolist() for link, spheres in self.links.items()}
         )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair of incomplete or incorrect URDFs, with notes.
 
-Works on the XML, so that the copy in the robot's folder is the user's file with a few changes.
-Problems without a sensible repair (missing or duplicate names, loops) are rejected with their line.
+Operates on the XML, so that the copy in the robot's folder differs from the original only in the
+repairs. Errors that cannot be repaired (missing or duplicate names, loops) are reported with their
+line.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from motion_nodes.robot_setup.xacro_leftovers import put_in_variables
 
 @dataclass(frozen=True)
 class Repaired:
-    """Properties of a repaired URDF for the rest of the set-up."""
+    """Properties of a repaired URDF for the next steps."""
 
     floating: bool
     """Whether the robot floats: a floating joint connects it to the world."""
     unstated_velocity: frozenset[str]
-    """Joints without a velocity limit, which got one."""
+    """Joints whose missing velocity limit was added."""
     unstated_effort: frozenset[str]
-    """Joints without an effort limit, which got one."""
+    """Joints whose missing effort limit was added."""
 
 
 def repair(root: Any, file: Path, findings: Notes) -> Repaired:
@@ -85,7 +86,7 @@ def _check_names(elements: Iterable[Any], tag: str, file: Path) -> None:
 
 
 def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
-    """Reject URDFs that are not a tree: a URDF cannot describe a closed loop."""
+    """Reject URDFs that are not a tree."""
     above: dict[str, str] = {}
     links = {link.get("name") for link in root.findall("link")}
     for joint in joints:
@@ -120,7 +121,7 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
 
 
 def _vectors(root: Any, file: Path, findings: Notes) -> None:
-    """Make origins, axes and scales three numbers: missing ones become zeros, or the first one."""
+    """Complete origins and axes to three numbers by zeros, and scales by their first number."""
     for mesh in root.iter("mesh"):
         numbers = numbers_in(mesh, "scale", file) if "scale" in mesh.attrib else [1.0] * 3
         if len(numbers) not in (0, 3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kind of a mobile base and its parameters, from its wheels."""
+"""Kind and parameters of a mobile base, derived from its wheels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from motion_nodes.robot_setup.questions import Ask, Question, answered, take_gue
 from motion_nodes.robot_setup.wheels import Wheel
 
 _SPEED, _FASTEST, _TURN = 0.5, 1.0, 1.5
-"""Speed of a base whose wheels have no velocity limit, and max speeds of others [m/s, rad/s]."""
+"""Speed of a base without wheel velocity limits, and max speeds of other bases [m/s, rad/s]."""
 _WHEEL_VELOCITY = 10.0
 """Max velocity of wheels without a limit [rad/s]."""
 _BOTH = 1.5
-"""Velocity of the outer wheels while a base drives and turns, relative to driving straight."""
+"""Velocity of the outer wheels in a turn, relative to driving straight."""
 _ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
 
 
@@ -37,9 +37,9 @@ class BaseGuess:
     passive: tuple[str, ...] = ()
     """Casters and wheels without drive."""
     speed: float = 0.0
-    """Max speed that the wheels allow, and is chosen [m/s]."""
+    """Selected max speed, within the velocity limits of the wheels [m/s]."""
     wheel_velocity: float | None = None
-    """Velocity limit of driven wheels that state none [rad/s]; None: they state one."""
+    """Velocity limit of driven wheels without one in the file [rad/s]; None: the file has one."""
     turned: tuple[str, ...] = ()
     """Joints whose axes must be inverted, so that forward is positive."""
     wheels: tuple[Wheel, ...] = ()
@@ -54,16 +54,16 @@ def guess_base(
     ask: Ask = take_guess,
     mecanum: str = "",
 ) -> BaseGuess:
-    """Return the kind of base given by wheels; that of an arm if it is unknown.
+    """Return the kind of base for given wheels; an arm if the kind is unknown.
 
     Args:
         wheels: from :func:`motion_nodes.robot_setup.wheels.find_wheels`.
         tree: the robot.
         findings: notes are added.
         base: the robot's base frame.
-        unstated: joints whose velocity limits are not stated by the robot's file.
-        ask: answers whether four wheels are mecanum wheels if nothing in the file shows it.
-        mecanum: evidence that they are, from
+        unstated: joints without a velocity limit in the robot's file.
+        ask: answers whether four wheels are mecanum wheels if the file has no evidence.
+        mecanum: evidence for mecanum wheels, from
             :func:`motion_nodes.robot_setup.mecanum_signs.mecanum_evidence`.
     """
     guess = BaseGuess(wheels=tuple(wheels))
@@ -123,7 +123,7 @@ def guess_base(
 def _set_speed(
     guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, unstated: Collection[str]
 ) -> None:
-    """Choose the speed that the wheels allow."""
+    """Select the speed, within the velocity limits of the wheels."""
     if not rolling:
         return
     radius = min(wheel.radius for wheel in rolling)
@@ -140,13 +140,13 @@ def _rollers(wheels: Sequence[Wheel]) -> tuple[str, ...]:
 
 
 def _in_several_directions(wheels: Sequence[Wheel]) -> bool:
-    """Return whether wheels' axes differ, so that together they can move in any direction."""
+    """Return whether the axes of the wheels differ, as for omnidirectional bases."""
     axes = np.array([wheel.axis for wheel in wheels])
     return bool(np.abs(axes @ axes.T).min() < 0.9)
 
 
 def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
-    """Return further joints that only carry casters: those of a rocker."""
+    """Return further joints that carry only casters, such as those of a rocker."""
     found: list[str] = []
     for name in tree.joint_names:
         below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
@@ -156,7 +156,7 @@ def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
 
 
 def _suspension(tree: KinematicTree, wheels: Sequence[Wheel]) -> tuple[str, ...]:
-    """Return the joints that carry two wheels or more, and nothing else: rockers and bogies."""
+    """Return the joints that carry only wheels, two or more: rockers and bogies."""
     rolling = {wheel.joint for wheel in wheels} | set(_rollers(wheels))
     found: list[str] = []
     for name in reversed(tree.joint_names):
@@ -250,7 +250,7 @@ def _mecanum(
     ask: Ask,
     evidence: str,
 ) -> bool:
-    """Return whether these are four mecanum wheels, without rollers of their own."""
+    """Return whether these are four mecanum wheels whose rollers are not in the URDF."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
     if len(rolling) != 4:
         return False
@@ -272,7 +272,7 @@ def _mecanum(
     wheels = []
     for wheel in rolling:
         x, y = wheel.centre[:2] - middle[:2]
-        # The usual mounting: seen from above the rollers on top form an X.
+        # Usual mounting: the upper rollers form an X as seen from above.
         wheels.append((wheel, 45.0 if x * y > 0.0 else 135.0))
     _holonomic(guess, wheels, "mecanum", findings)
     text = f"rollers at 45 degrees that form an X from above; {evidence or 'as answered'}"
@@ -283,7 +283,7 @@ def _mecanum(
 def _roller_wheels(
     guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
 ) -> None:
-    """Make a base of wheels whose rollers are in the URDF, as links or by ``<mecanum>``."""
+    """Set up a base of wheels whose rollers are in the URDF, as links or by ``<mecanum>``."""
     wheels = []
     for wheel in rolling:
         stated = tree.joints[wheel.joint].rollers
@@ -294,7 +294,7 @@ def _roller_wheels(
     _holonomic(guess, wheels, "omni" if is_omni else "mecanum", findings)
     for entry, (wheel, _) in zip(guess.block["wheels"], wheels, strict=True):
         if tree.joints[wheel.joint].rollers is not None:
-            del entry["radius"], entry["roller_angle_deg"]  # only one source of a number
+            del entry["radius"], entry["roller_angle_deg"]  # single source: the URDF
     guess.passive += _rollers(rolling)
     angles = ", ".join(f"{angle:g}" for _, angle in wheels)
     findings.add("measured", "base.wheels", f"rollers at {angles} degrees to their wheels' axes")

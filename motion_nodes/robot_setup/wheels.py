@@ -21,7 +21,7 @@ from motion_nodes.scene.robot_spheres import rigid_links
 Geometries = Mapping[str, LinkGeometry]
 
 _ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
-_GAPPY = 0.25  # the same for a rim of rollers with gaps
+_GAPPY = 0.25  # max relative deviation for a rim of rollers with gaps
 _RIM = 0.9  # min distance of the rim's points from the axis, relative to the radius
 _LEVEL = 0.15  # max sine of the angle between axes
 _ON_FLOOR = 0.03  # max height of a wheel's lowest point above the robot's [m]
@@ -29,22 +29,22 @@ _ON_FLOOR = 0.03  # max height of a wheel's lowest point above the robot's [m]
 
 @dataclass(frozen=True)
 class Wheel:
-    """A round link turned by a joint and in contact with the floor."""
+    """A round link that is moved by a joint and in contact with the floor."""
 
     joint: str
     radius: float
     """Rolling radius [m]."""
     centre: Array
-    """In the base frame, all joints at zero [m], shape (3,)."""
+    """Centre in the base frame, all joints at zero [m], shape (3,)."""
     axis: Array
-    """Of the joint in the base frame, shape (3,)."""
+    """Axis of the joint in the base frame, shape (3,)."""
     swivel: Joint | None
     """Vertical joint that carries the wheel, if there is one."""
     rollers: tuple[str, ...] = ()
     """Joints of rollers on its rim, if in the URDF."""
     roller_angle_deg: float | None = None
-    """From its axis to that of the roller in contact with the floor, counter-clockwise from above
-    [deg]."""
+    """Angle from its axis to the axis of the roller in contact with the floor, counter-clockwise
+    from above [deg]."""
 
 
 def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple[Wheel, ...]:
@@ -126,7 +126,7 @@ def _radius(points: Array, axis: Array, uneven: float) -> float | None:
     """Return the radius of a round link about an axis through the origin; None if not round.
 
     Args:
-        points: of the surface, relative to the axis [m], shape (k, 3).
+        points: points of the surface, relative to the axis [m], shape (k, 3).
         axis: unit vector, shape (3,).
         uneven: max relative deviation of the outline from a circle.
     """
@@ -142,7 +142,7 @@ def _radius(points: Array, axis: Array, uneven: float) -> float | None:
 
 
 def _along_rim(points: Array, axis: Array, radius: float) -> Array:
-    """Return where the rim's points are along the axis [m]: hubs may stand out on one side."""
+    """Return the position of the rim along the axis [m]; a hub may protrude on one side."""
     along = points @ axis
     distance = np.linalg.norm(points - np.outer(along, axis), axis=1)
     return np.asarray(along[distance > _RIM * radius])

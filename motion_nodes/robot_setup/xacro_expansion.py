@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Expansion of xacro files, without a ROS installation.
 
-xacro runs in another process, because a file can loop for ever. There ROS packages are looked up by
+xacro runs in another process, because a file may loop for ever. Packages are found by
 :class:`~motion_nodes.robot_setup.package_search.PackageSearch`, so that ``$(find NAME)`` works for
 packages that are not installed.
 """
@@ -41,7 +41,7 @@ class Expansion:
 
     urdf: str
     left_out: tuple[str, ...] = ()
-    """Packages that were not found, and of which nothing but included files was needed."""
+    """Missing packages that were needed only for included files."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class XacroArgument:
 
     name: str
     default: str | None
-    """None: it has to be given."""
+    """Default value; None: required."""
     comment: str
     """Its documentation in the file; empty if none."""
 
@@ -95,7 +95,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, str]:
 
 
 def declared_arguments(file: Path) -> tuple[XacroArgument, ...]:
-    """Return the arguments that a file declares itself, not those of files it includes."""
+    """Return the arguments that a file declares, without those of included files."""
     text = file.read_text(encoding="utf-8", errors="replace")
     found: dict[str, XacroArgument] = {}
     for match in _DECLARED.finditer(text):
@@ -107,7 +107,7 @@ def declared_arguments(file: Path) -> tuple[XacroArgument, ...]:
 
 
 def declared_macros(file: Path) -> tuple[str, ...]:
-    """Return the names of the macros that a file defines itself."""
+    """Return the names of the macros that a file defines, without those of included files."""
     text = file.read_text(encoding="utf-8", errors="replace")
     return tuple(dict.fromkeys(_MACRO.findall(text)))
 
@@ -119,12 +119,12 @@ def expand(
 
     Args:
         file: the xacro file.
-        search: where packages are.
+        search: search path for packages.
         arguments: values of ``<xacro:arg>`` by name.
 
     Raises:
-        InvalidDescription: xacro is not installed, refuses the file, or does not end; an argument
-            has no value or is not declared.
+        InvalidDescription: xacro is not installed, rejects the file, or does not terminate; an
+            argument has no value or is not declared.
     """
     request = {
         "file": str(file),
@@ -149,7 +149,7 @@ def expand(
 
 
 def _hint(file: Path) -> str:
-    """Return the arguments of a file: often one of them is missing."""
+    """Return a hint with the arguments of a file, for errors: often one of them is missing."""
     declared = declared_arguments(file)
     if not declared:
         return ""
@@ -158,11 +158,11 @@ def _hint(file: Path) -> str:
     return f" Its arguments, given after it as NAME:=VALUE: {shown}{more}."
 
 
-# ---- in the other process
+# ---- child process
 
 
 class _Packages:
-    """Answers xacro's questions for packages."""
+    """Resolves packages for xacro."""
 
     def __init__(self, search: PackageSearch, substitute: Path) -> None:
         self._search, self._substitute = search, substitute
@@ -177,7 +177,7 @@ class _Packages:
             return str(self._substitute / package_name)
 
     def install(self) -> None:
-        """Have xacro ask here, whether ROS is installed or not."""
+        """Replace the package lookup of xacro, whether ROS is installed or not."""
         package = ModuleType("ament_index_python")
         packages = ModuleType("ament_index_python.packages")
         packages.get_package_share_directory = self.get_package_share_directory  # type: ignore[attr-defined]
@@ -186,9 +186,9 @@ class _Packages:
         sys.modules.update({package.__name__: package, packages.__name__: packages})
 
     def add_missing_include(self, error: BaseException) -> bool:
-        """Create an empty file where an included one is missing; return whether that was why.
+        """Create an empty file for a missing include; return whether one was missing.
 
-        Robots include the macros of optional equipment from packages that few people have.
+        Robots include macros of optional equipment from packages that are often not installed.
         """
         found = re.search(rf"{re.escape(str(self._substitute))}/[^'\"\s]+", str(error))
         file = Path(found[0]) if found else None
@@ -217,7 +217,7 @@ def _expanded(request: Mapping[str, Any]) -> dict[str, Any]:
                 if not packages.add_missing_include(error):
                     missing = [str(e) for e in packages.missing.values()]
                     return {"error": " ".join([_words(error), *missing])}
-    # A misspelled name would otherwise silently keep the default. Included files declare, too.
+    # A misspelled name would otherwise be ignored. Included files also declare arguments.
     included = [Path(name) for name in getattr(xacro, "all_includes", [])]
     known = {name for f in (file, *included) if f.is_file() for name in _arguments_in(f)}
     unknown = [name for name in given if name not in known]

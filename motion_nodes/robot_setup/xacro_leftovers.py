@@ -43,14 +43,14 @@ def put_in_variables(root: Any, file: Path, findings: Notes) -> None:
         filled = _VARIABLE.sub(_value, text)
         where = f"line {element.sourceline}: {key} of <{element.tag}>"
         if left := _EXPRESSION.search(filled):
-            refused.append(f"{where} holds {left.group()}")
+            refused.append(f"{where} contains {left.group()}")
             continue
         element.set(key, filled)
         findings.add("changed", "xacro", f"{where} was '{text}', now '{filled}'")
     if refused:
         raise InvalidDescription(
-            f"{file}: expressions of xacro were left in it: {listed(refused, 3)}. Write the values "
-            "in; or expand the file, with xacro installed (pip install xacro): "
+            f"{file}: it contains unexpanded xacro expressions: {listed(refused, 3)}. Replace them "
+            "by values; or expand the file, with xacro installed (pip install xacro): "
             f"xacro {file.name} > expanded.urdf"
         )
 

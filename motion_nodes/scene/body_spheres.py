@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sphere covers of solids that move: links without spheres of their own, attached bodies.
+"""Sphere covers of moving solids: links without spheres in the robot's folder, attached bodies.
 
-Together the spheres contain the whole solid, so a configuration that is collision-free for the
-spheres is so for the solid; the max distance by which they exceed it is known (``excess``).
+The spheres together contain the solid, so a configuration without collisions of the spheres has
+none of the solid; ``excess`` is the max distance by which they exceed it.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def cover(solid: Solid) -> Cover:
     """Return at most ``COUNT`` spheres that contain a solid.
 
     The bounding box of the solid is divided into nearly cubic cells, and each cell gets a sphere
-    that contains its part of the solid. Of several divisions the one with the least excess is used.
-    Those of meshes are stored on disk, because large ones take most of a second.
+    that contains its part of the solid. The division with the min excess is used. Covers of meshes
+    are cached on disk, because large meshes take almost 1 s.
 
     Raises:
         InvalidCommand: a half space cannot be covered.
@@ -62,7 +62,7 @@ def cover(solid: Solid) -> Cover:
 
 
 def cover_entry(mesh: TriangleMesh) -> str:
-    """Return the key on disk of the cover of a mesh."""
+    """Return the disk cache key of the cover of a mesh."""
     return entry_of("cover", mesh, __file__, mesh_distance.__file__)
 
 
@@ -96,7 +96,7 @@ def _ways_to_cut(bounds: Array) -> list[tuple[int, int, int]]:
     """Return numbers of cells along the axes, coarse before fine."""
     sizes = np.maximum(bounds[1] - bounds[0], 1e-6)
     ways = []
-    # Round or slanted solids leave cells of their box empty: up to twice as many are tried.
+    # Cells outside round or slanted solids are empty, so up to twice as many are tested.
     for edge in np.geomspace(float(sizes.max()), float(sizes.max()) / 40.0, 60):
         cells = np.maximum(1, np.round(sizes / edge)).astype(int)
         if cells.prod() > 2 * COUNT:
@@ -115,7 +115,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
         spheres = np.column_stack((centres, np.full(len(centres), 0.5 * np.linalg.norm(size))))
     else:
         spheres = _around_samples(solid, low, size, cells)
-    # A point of a sphere is farther away than its centre by at most its radius.
+    # The distance of a point of a sphere exceeds that of its centre by at most the radius.
     excess = float((signed_distance(solid, spheres[:, :3])[0] + spheres[:, 3]).max())
     return Cover(frozen(spheres), max(0.0, excess))
 
@@ -164,13 +164,13 @@ def _samples(solid: Solid, spacing: float) -> Array:
         return _round_surface(solid, spacing)
     if isinstance(solid, TriangleMesh):
         return _triangle_surface(surface_of(solid).corners, spacing)
-    # Any other shape: the points of a grid next to its surface.
+    # Any other shape: grid points close to its surface.
     grid = _grid(solid, math.sqrt(2.0 / 3.0) * spacing)
     return grid[np.abs(signed_distance(solid, grid)[0]) <= spacing * math.sqrt(0.5)]
 
 
 def _inside(solid: Solid, spacing: float) -> Array:
-    """Return the points of a grid that are inside."""
+    """Return the grid points that are inside."""
     grid = _grid(solid, spacing)
     if isinstance(solid, TriangleMesh):
         return grid[surface_of(solid).inside_grid(*_axes(solid, spacing)).ravel()]
@@ -221,7 +221,7 @@ def _triangle_surface(corners: Array, spacing: float) -> Array:
         weights = np.stack((i, j - i, n - j), axis=1) / n
         points.append((weights @ corners[counts == n]).reshape(-1, 3))
     joined = np.concatenate(points)
-    # One point per grid cell suffices; removed points have a neighbour.
+    # One point per grid cell is sufficient; removed points have a neighbour.
     cell = (joined / (0.5 * spacing)).round().astype(np.int64)
     cell -= cell.min(axis=0)
     key = cell @ np.array([1, 1 << 20, 1 << 40])  # sorting one number is faster than sorting a row

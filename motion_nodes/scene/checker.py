@@ -41,9 +41,10 @@ if TYPE_CHECKING:
 class CollisionChecker:
     """Checks configurations of a robot's joints against a scene.
 
-    The robot is represented by its collision spheres (links without: spheres around their collision
-    geometry), as are attached bodies. Spheres of a file need not contain the geometry, which is
-    checked by :attr:`exact`. Several threads may check at once, each changes its :meth:`snapshot`.
+    The robot is represented by its collision spheres (links without spheres by covers of their
+    collision geometry), as are attached bodies. Spheres of a file need not contain the geometry,
+    which :attr:`exact` checks. Checks are thread-safe; each thread changes only its own
+    :meth:`snapshot`.
     """
 
     joint_names: tuple[str, ...]
@@ -72,24 +73,24 @@ class CollisionChecker:
         """Create a checker; code may be compiled at the first use of a robot.
 
         Args:
-            robot: with collision spheres or collision geometry.
-            joints: names, or the name of a group; default: all commanded joints. The others are as
-                in ``home`` until :meth:`set_positions`.
+            robot: robot with collision spheres or collision geometry.
+            joints: names, or the name of a group; default: all commanded joints. Other joints have
+                their ``home`` positions until :meth:`set_positions`.
             scene: the world; default: empty.
             X_WB: pose of the robot's base frame in the world, shape (4, 4); default: identity.
             clearance: see the attribute [m].
-            resolution: of edges: a scalar is the max displacement of a sphere between two checked
-                configurations [m], default 2 cm; an array is the max step of each joint [rad or m],
-                shape (n,).
+            resolution: resolution of edges: a scalar is the max displacement of a sphere between
+                two checked configurations [m], default 2 cm; an array is the max step of each joint
+                [rad or m], shape (n,).
 
         Raises:
-            UnknownJoint, UnknownGroup: for a name that the robot does not have.
+            UnknownJoint, UnknownGroup: unknown name.
             InvalidConfig: a duplicate joint; a clearance or resolution that is not positive or
                 finite.
             InvalidCommand: invalid pose.
             CodeGenerationError: code cannot be generated on this machine.
         """
-        # Imported on demand: LLVM takes some time to load.
+        # Imported on demand, because LLVM loads slowly.
         from motion_nodes.scene.compiled_checks import CompiledChecks
 
         self.robot = robot
@@ -118,8 +119,7 @@ class CollisionChecker:
         """Replace the scene; data of unchanged parts is reused.
 
         Raises:
-            UnknownFrame: a body is attached to a link that the robot does not have; the previous
-                scene stays.
+            UnknownFrame: a body is attached to an unknown link; the scene is unchanged.
         """
         known = {body.carried: body for body in self._bodies if body.carried}
         carried = []
@@ -138,11 +138,11 @@ class CollisionChecker:
         """Set the positions of joints that are not in a configuration.
 
         Args:
-            positions: by name of the joint, or over ``robot.joint_names`` [rad or m]; those of the
-                configuration's own joints have no effect.
+            positions: positions by joint, or in the order of ``robot.joint_names`` [rad or m];
+                those of the joints of a configuration have no effect.
 
         Raises:
-            UnknownJoint: for a name that the robot does not have.
+            UnknownJoint: unknown joint.
             InvalidCommand: a value that is not finite, or wrong length.
         """
         self._positions = configurations.changed_positions(self.robot, self._positions, positions)
@@ -221,7 +221,7 @@ class CollisionChecker:
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether a configuration is collision-free for the spheres.
 
-        Joint limits are ignored. NaN is not free.
+        Joint limits are ignored. False for NaN.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -232,7 +232,7 @@ class CollisionChecker:
         return self._compiled.calls.is_free(self._checked(q, 1), self._packed())
 
     def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
-        """Return the same for many configurations, shape (m, n), as shape (m,)."""
+        """Return which configurations, shape (m, n), are collision-free, shape (m,)."""
         return self._compiled.calls.are_free(self._checked(Q, 2), self._packed())
 
     def edge_free(self, a: ArrayLike, b: ArrayLike) -> bool:
@@ -269,7 +269,7 @@ class CollisionChecker:
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
         """Return all violations at q, shape (n,): limits, links, attached bodies, world.
 
-        Within each kind the worst comes first. Positions that are not finite are reported alone.
+        Each kind is sorted by decreasing depth. Positions that are not finite are reported alone.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -314,10 +314,10 @@ class CollisionChecker:
         return tuple(body.name for body in self._bodies for _ in body.spheres)
 
     def sphere_distances(self, q: ArrayLike) -> SphereDistances:
-        """Return the distance [m] of each sphere to the closest object it must not touch.
+        """Return the distance [m] of each sphere to the closest object whose collision is checked.
 
-        The clearance is not subtracted. Objects that no part of the robot can approach within half
-        a metre may be omitted. Depths in a non-convex mesh are those in its filling boxes.
+        The clearance is not subtracted. Objects farther than 0.5 m beyond the robot's reach may be
+        omitted. Depths in a non-convex mesh are those in its filling boxes.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -353,7 +353,7 @@ class CollisionChecker:
         return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses, self.clearance)
 
     def kernel(self) -> KernelChecker:
-        """Return the checks as machine code; later changes have no effect on it."""
+        """Return the checks as machine code, a snapshot of the current scene."""
         table, calls = self._packed(), self._compiled.calls
         return KernelChecker(calls.state_address, calls.edge_address, table.address, (table, calls))
 

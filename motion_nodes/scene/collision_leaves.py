@@ -2,9 +2,9 @@
 """Objects as leaves: the primitive pieces that the kernels test spheres against.
 
 Most solids are one leaf, and the test is exact. A convex mesh consists of the triangles of its hull
-and one leaf for its inside: exact, too. Any other mesh consists of its triangles, and, if closed,
-boxes that fill its inside: spheres of at least ``FILLING`` of the mesh's size cannot be inside
-undetected.
+and one leaf for its inside, and is exact as well. Any other mesh consists of its triangles and, if
+closed, of boxes that fill its inside: spheres of at least ``FILLING`` of the mesh's size inside it
+are always detected.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def _triangles(corners: Array) -> Leaves:
 
 
 def filling_boxes(surface: Surface) -> Array:
-    """Return boxes inside a closed surface: rows of cells whose centres are inside.
+    """Return boxes inside a closed surface, merged from cells whose centres are inside.
 
     Returns:
         Min and max corner [m], shape (b, 2, 3); none for a surface that is not closed.
@@ -202,7 +202,7 @@ def filling_boxes(surface: Surface) -> Array:
     axes = [low[k] + (np.arange(counts[k]) + 0.5) * size[k] for k in range(3)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     nearest, _ = surface.nearest(grid)
-    # Only cells that the surface does not cross: others would exceed the solid.
+    # Only cells that the surface does not cross; others would exceed the solid.
     whole = np.linalg.norm(nearest - grid, axis=1) >= 0.5 * np.linalg.norm(size)
     cells = ((surface.inside(grid) > 0.5) & whole).reshape(counts)
     boxes = []

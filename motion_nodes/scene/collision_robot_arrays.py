@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's bodies in the kernels' memory: spheres in the frames of their groups."""
+"""Arrays of a robot's bodies for the kernels: spheres in the frames of their rigid groups."""
 
 from __future__ import annotations
 
@@ -64,9 +64,10 @@ class RobotLayout:
         """Return the robot's fields of ``collision_memory``.
 
         Args:
-            bodies: in memory order.
-            pairs: checked pairs of them.
-            positions: of all joints of the robot [rad or m]; only those of fixed joints are used.
+            bodies: bodies in memory order.
+            pairs: checked pairs of bodies.
+            positions: positions of all joints of the robot [rad or m]; only those of joints outside
+                configurations are used.
             clearance: min allowed distance from the world [m].
             margin: min allowed distance of pairs of bodies, and added to the clearance [m].
             steps: max joint steps on an edge [rad or m], shape (n,).
@@ -98,7 +99,7 @@ class RobotLayout:
     def _placed(self, bodies: tuple[CollisionBody, ...]) -> _Placed:
         """Return spheres and bounding spheres in their groups, and each body's first sphere.
 
-        Those of the last bodies are kept: planners change only the clearance.
+        The result for the last bodies is cached, because planners change only the clearance.
         """
         last = self._last  # another thread may replace it
         if last is None or last[0] != bodies:
@@ -150,7 +151,7 @@ def _in_groups(robot: Robot) -> dict[str, Array]:
 
 
 def _turn(robot: Robot, name: str) -> float:
-    """Return a full turn if the robot is the same after it, else 0."""
+    """Return 2 pi if a full turn leaves the robot unchanged, else 0."""
 
     def same(joint: Joint) -> bool:
         factor = 1.0 if joint.mimic is None else joint.mimic.multiplier

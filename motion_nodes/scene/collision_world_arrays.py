@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world in the kernels' memory: leaves in the robot's base frame, sorted by location."""
+"""Arrays of the world for the kernels: leaves in the robot's base frame, in spatial order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PackedWorld:
     objects: tuple[WorldObject, ...]
     """The enabled objects, in the order of the rows of ``checked``."""
     known: Known
-    """Leaves of the objects' parts, for reuse."""
+    """Cached leaves of the objects' parts."""
 
 
 def pack_world(
@@ -46,15 +46,15 @@ def pack_world(
     lanes: int,
     known: Known,
 ) -> PackedWorld:
-    """Return a world in the kernels' memory.
+    """Return the arrays of a world for the kernels.
 
     Args:
         scene: the world.
-        bodies: of the robot, in memory order.
+        bodies: bodies of the robot, in memory order.
         X_BW: pose of the world in the robot's base, shape (4, 4).
         reach: max distance of the robot from its base, including the clearance [m].
         lanes: number of leaves per SIMD register.
-        known: existing leaves, by id of the parts.
+        known: cached leaves, by id of the parts.
     """
     objects = tuple(item for item in scene.objects.values() if item.enabled)
     used: Known = {}
@@ -131,7 +131,7 @@ def _bounds(leaves: Leaves, X: Array) -> Array:
 def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float32]:
     kind, size = leaves.kind.astype(np.int32), leaves.size
     R = X[:, :3, :3]
-    # Each row of a rotation by quarter turns has one entry of +-1.
+    # Each row of a rotation by multiples of 90 degrees has one entry of +-1.
     straight = (np.abs(R).max(axis=2) > 1.0 - 1e-12).all(axis=1) & (kind == BOX)
     kind = np.where(straight, ALIGNED_BOX, kind)
     size = np.where(straight[:, None], np.einsum("kij,kj->ki", np.abs(R), size), size)
@@ -151,7 +151,7 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
 
 
 def spatial_order(boxes: Array) -> NDArray[np.intp]:
-    """Return a spatial order (Morton code) of points [m], in which close pieces are neighbours."""
+    """Return the order of points [m] along their Morton code; close points are neighbours."""
     if not len(boxes):
         return np.empty(0, np.intp)
     endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))
@@ -163,12 +163,12 @@ def spatial_order(boxes: Array) -> NDArray[np.intp]:
     for bit in range(10):
         for axis in range(3):
             code |= ((cell[:, axis] >> bit) & 1) << (3 * bit + axis)
-    # Unbounded pieces overlap every block: keep them together.
+    # Unbounded pieces overlap every block, so they are grouped.
     return np.lexsort((code, ~endless))
 
 
 def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:
-    """Return leaves in blocks of one register, and blocks in branches of as many."""
+    """Return leaves in blocks of ``lanes`` (one register), and blocks in branches of ``lanes``."""
     branches = -(-len(rows) // (lanes * lanes))
     blocks = branches * lanes
     leaves = np.zeros((blocks * lanes, LEAF), np.float32)

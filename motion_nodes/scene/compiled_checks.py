@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks by generated code: the robot and a world in memory, repacked on change."""
+"""Collision checks by generated code: arrays of the robot and the world, updated on change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.sphere_queries import SphereQueries
 
-# Additional reach of a packed world [m]: farther objects are omitted.
+# Margin added to the robot's reach [m]: objects beyond it are omitted from a packed world.
 _REACH_STEP = 0.5
 
 
@@ -57,19 +57,20 @@ class CompiledChecks:
     ) -> CollisionTable:
         """Return the table for a robot in a scene.
 
-        A scene, bodies and a pose identical to those of the last call are not packed again.
+        A scene, bodies and a pose identical to those of the previous call are not packed again.
 
         Args:
             bodies: links and attached bodies.
             pairs: checked pairs of bodies.
-            positions: of all joints of the robot [rad or m]; those of fixed joints are used.
+            positions: positions of all joints of the robot [rad or m]; only those of joints outside
+                configurations are used.
             clearance: min allowed distance from the world [m].
             margin: min allowed distance of pairs of bodies, and added to the clearance [m].
             steps: max joint steps on an edge [rad or m], shape (n,).
             scene: the world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
-        # From tip to base: the tip collides most often.
+        # From tip to base, because the tip collides most often.
         backwards = bodies[::-1]
         last = len(bodies) - 1
         turned = tuple((last - j, last - i) for i, j in reversed(pairs))
@@ -84,7 +85,7 @@ class CompiledChecks:
         backwards: tuple[CollisionBody, ...],
         reach: float,
     ) -> PackedWorld:
-        """Return the packed world, the last one of this object or its copies if it is the same."""
+        """Return the packed world; reuse the last one of this object or its copies if equal."""
         last = [self._world] if self._world is not None else []
         last += self._newest
         for world in last:

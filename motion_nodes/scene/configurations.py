@@ -17,9 +17,9 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
     """Return configurations as a contiguous array; values that are not finite are accepted.
 
     Args:
-        q: shape (n,) or (m, n).
-        joints: their names.
-        dimensions: 1 or 2.
+        q: positions, shape (n,) or (m, n).
+        joints: names of the joints.
+        dimensions: number of dimensions, 1 or 2.
 
     Raises:
         InvalidCommand: wrong shape.
@@ -28,7 +28,7 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
     if values.ndim != dimensions or values.shape[-1] != len(joints):
         wanted = "(m, n)" if dimensions == 2 else "(n,)"
         raise InvalidCommand(
-            f"positions of shape {values.shape} were given; wanted is {wanted} for "
+            f"positions of shape {values.shape} were given; required is {wanted} for "
             f"n = {len(joints)} joints: {', '.join(joints)}."
         )
     return values
@@ -40,10 +40,10 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     Args:
         robot: the robot.
         before: previous positions [rad or m], in the order of its joints.
-        given: by name, or all of them.
+        given: new positions [rad or m], by joint or in the order of the robot's joints.
 
     Raises:
-        UnknownJoint: for a name that the robot does not have.
+        UnknownJoint: unknown joint.
         InvalidCommand: a value that is not finite, or wrong length.
     """
     values = before.copy()
@@ -67,7 +67,7 @@ def selected_joints(robot: Robot, joints: Sequence[str] | str | None) -> tuple[s
     """Return joints given by name, by their group, or by default: all commanded joints.
 
     Raises:
-        UnknownGroup: for a group that the robot does not have.
+        UnknownGroup: unknown group.
         InvalidConfig: a duplicate joint.
     """
     if isinstance(joints, str):

@@ -13,8 +13,8 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array, frozen
 
 ContactKind = Literal["limit", "self", "attached", "world"]
-"""In the order in which contacts are reported: a joint outside its limits; two links; an attached
-body with a link, an object or another attached body; a link with an object."""
+"""Kinds in the order in which contacts are reported: a joint outside its limits; two links; an
+attached body with a link, an object or another attached body; a link with an object."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ class SphereDistances:
     distance: Array
     """Signed distance of the sphere's surface [m], shape (s,); inf without objects."""
     direction: Array
-    """Unit vector away from the object, along which the distance increases, in the world, (s, 3).
-    """
+    """Unit vector away from the object (gradient of the distance), in the world, shape (s, 3)."""
     position: Array
     """Centre of the sphere in the world [m], shape (s, 3)."""
     obstacle: tuple[str, ...]
@@ -82,9 +81,9 @@ def required_distance(names: tuple[str, str], objects: Container[str], clearance
     """Return the min allowed distance of a pair [m]: 0 between the robot's bodies.
 
     Args:
-        names: of the pair; the second one may be an object.
+        names: names of the pair; the second one may be an object.
         objects: names of the scene's objects.
-        clearance: distance to keep from them [m].
+        clearance: min distance from objects [m].
     """
     return clearance if names[1] in objects else 0.0
 
@@ -100,7 +99,7 @@ def limit_contacts(limits: JointLimits, q: Array) -> list[Contact]:
 
 
 def in_order(contacts: list[Contact]) -> tuple[Contact, ...]:
-    """Return contacts sorted by kind, the worst of each first."""
+    """Return contacts sorted by kind, then by decreasing depth."""
     return tuple(sorted(contacts, key=lambda c: (_ORDER[c.kind], -c.depth)))
 
 
@@ -108,7 +107,7 @@ def in_words(contact: Contact, clearance: float) -> str:
     """Return a description of a contact.
 
     Args:
-        contact: not one with a limit.
+        contact: contact of a kind other than ``limit``.
         clearance: required distance [m].
     """
     first, second = contact.pair

@@ -2,9 +2,9 @@
 """Convex hulls that contain a mesh: one for a convex mesh, several for any other.
 
 Each connected part of a mesh is cut by axis-aligned planes; each piece's hull contains its part of
-the solid, because the corners of cut faces are on the surface. The piece whose hull exceeds the
-surface most is cut first, where the hulls of both halves are smallest, until the excess is below a
-tolerance, or the max number of hulls is reached.
+the solid, because the corners of cut faces are on the surface. The piece with the max excess is cut
+first, where the hulls of both halves are smallest, until the excess is below a tolerance or the max
+number of hulls is reached.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _SAMPLES = 4000
 _NEAREST = 6
 """Number of samples whose triangles are compared."""
 _TOGETHER = 16
-"""Number of points that are compared with all triangles at once."""
+"""Number of points per batch that are compared with all triangles."""
 _RELATIVE = 0.01
-"""Tolerated excess relative to the size of a mesh, if that is more."""
+"""Tolerance of the excess relative to the size of a mesh; the greater tolerance applies."""
 _SHARES = (0.25, 0.5, 0.75)
 """Fractions at which a part may be cut along each axis."""
 _VOLUME_POINTS = 2000
 """Max number of points by which cuts are compared."""
 _MOST_COMPARED = 2_000_000
-"""Max number of corners times triangles of a mesh of which all are compared."""
+"""Max product of the numbers of corners and triangles of a mesh that is tested for convexity."""
 _FLAT = 1e-6
 """Max height of corners above a face of a convex mesh, relative to its size."""
 _THIN = 1e-9
@@ -56,7 +56,7 @@ class _Part(NamedTuple):
 
 def hull_corners(points: Array) -> Array:
     """Return the corners of the convex hull [m], (k, 3); all points if they are coplanar."""
-    # Imported on demand: it takes most of a second, and many robots and commands have no mesh.
+    # Imported on demand: the import takes almost 1 s, and many robots have no mesh.
     from scipy.spatial import ConvexHull, QhullError
 
     different = np.unique(points, axis=0)
@@ -67,9 +67,9 @@ def hull_corners(points: Array) -> Array:
 
 
 def is_convex(mesh: TriangleMesh) -> bool:
-    """Return whether a mesh is closed and on the outer side of none of its faces.
+    """Return whether a mesh is closed and has no corner outside any of its faces.
 
-    A mesh of more than ``_MOST_COMPARED`` corners times triangles is not examined: False.
+    False for a mesh with more than ``_MOST_COMPARED`` corners times triangles.
     """
     count = len(mesh.triangles)
     if len(mesh.vertices) * count > _MOST_COMPARED:
@@ -82,7 +82,7 @@ def is_convex(mesh: TriangleMesh) -> bool:
     a, b, c = (corners[faces[:, k]] for k in range(3))
     normals = np.cross(b - a, c - a)
     lengths = np.linalg.norm(normals, axis=1)
-    flat = lengths <= 0.0  # by rounding; its neighbours decide
+    flat = lengths <= 0.0  # degenerate triangles are ignored
     normals[~flat] /= lengths[~flat, None]
     heights = corners @ normals.T - np.einsum("ti,ti->t", a, normals)
     heights *= np.where(heights.mean(axis=0) > 0.0, -1.0, 1.0)
@@ -126,7 +126,7 @@ def convex_parts(
     The result is cached on disk, because large meshes take seconds.
 
     Args:
-        mesh: closed or not.
+        mesh: the mesh; need not be closed.
         tolerance: desired max excess of hulls beyond the surface [m].
         parts: max number of hulls; if reached, the tolerance is exceeded.
 
@@ -138,7 +138,7 @@ def convex_parts(
 
 
 def parts_entry(mesh: TriangleMesh, tolerance: float = TOLERANCE, parts: int = PARTS) -> str:
-    """Return the key on disk of the convex parts of a mesh."""
+    """Return the disk cache key of the convex parts of a mesh."""
     return entry_of("hulls", mesh, __file__, options=(tolerance, parts))
 
 
@@ -200,7 +200,7 @@ def _halves(part: _Part) -> list[_Part]:
         ]
         if any(not len(half.triangles) for half in halves):
             continue
-        # Of equal ones, the cut that makes the part shortest.
+        # Among equal cuts, the one that shortens the part most.
         size = sum(map(_volume, halves)) * (1.0 + 1e-3 * (share - 0.5) ** 2)
         size *= 1.0 - 1e-3 * (high[axis] - low[axis]) / longest
         if size < least:
@@ -215,7 +215,7 @@ def _cell(cell: Array, axis: int, at: float, side: float) -> Array:
 
 
 def _clipped(triangles: Array, axis: int, at: float, side: float) -> Array:
-    """Return the part of triangles on one side of a plane, as triangles."""
+    """Return triangles clipped by a plane."""
     heights = side * (triangles[:, :, axis] - at)
     # Triangles that only touch the plane belong to the other side, or share their edges.
     beyond = heights.max(axis=1) > _THIN
@@ -224,7 +224,7 @@ def _clipped(triangles: Array, axis: int, at: float, side: float) -> Array:
     kept = [triangles[inside == 3]]
     for count in (1, 2):
         some, h = triangles[inside == count], heights[inside == count]
-        # The corner alone on its side comes first.
+        # The corner that is alone on its side is first.
         alone = np.argmax((h >= 0.0) == (count == 1), axis=1)
         order = (alone[:, None] + np.arange(3)) % 3
         rows = np.arange(len(some))[:, None]
@@ -272,7 +272,7 @@ def _excess(part: _Part, surface: _MeasuredSurface) -> float:
 
 
 class _MeasuredSurface:
-    """Triangles, to which distances are measured."""
+    """Surface to which distances are measured."""
 
     def __init__(self, triangles: Array) -> None:
         from scipy.spatial import cKDTree
@@ -299,7 +299,7 @@ class _MeasuredSurface:
         return 0.0
 
     def _inside(self, points: Array) -> NDArray[np.bool_]:
-        """Return whether the surface winds around points.
+        """Return which points are inside the surface, by its winding number.
 
         Source: van Oosterom and Strackee, The solid angle of a plane triangle (1983).
         """

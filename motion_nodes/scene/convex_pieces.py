@@ -39,7 +39,8 @@ def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, ND
 
     Args:
         solids: any shapes.
-        moving: whether they belong to a robot or are attached: then meshes are few convex pieces.
+        moving: whether they belong to a robot or are attached; meshes are then decomposed into
+            convex pieces.
     """
     rows: list[tuple[float, ...]] = []
     heights: list[float] = []
@@ -174,7 +175,7 @@ def placed(pieces: Pieces, X: Array) -> Pieces:
 
     Args:
         pieces: in their own frames.
-        X: pose of these in the other frame, shape (4, 4); or of each piece's, shape (k, 4, 4).
+        X: pose of these frames in the other frame, shape (4, 4), or of each one, shape (k, 4, 4).
     """
     moved = X[..., :3, :3] @ pieces.X
     moved[:, :, 3] += X[..., :3, 3]
@@ -182,7 +183,7 @@ def placed(pieces: Pieces, X: Array) -> Pieces:
 
 
 def chosen(pieces: Pieces, order: NDArray[np.intp]) -> Pieces:
-    """Return some of the pieces, by index."""
+    """Return a selection of pieces, by index."""
     lengths = np.diff(pieces.first)[order]
     first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     rows = np.repeat(pieces.first[:-1][order] - first[:-1], lengths) + np.arange(first[-1])
@@ -202,7 +203,7 @@ def padded(pieces: Pieces, distance: float) -> Pieces:
 def shrunk(pieces: Pieces, depth: float) -> Pieces:
     """Return pieces whose surfaces are moved inwards by at most ``depth`` [m].
 
-    Anything that touches a piece but not the smaller one penetrates it by less than ``depth``.
+    A contact with a piece but not with its reduced copy penetrates by less than ``depth``.
     """
     size, points = pieces.size.copy(), pieces.points
     # Rounded pieces lose radius; hulls of points are scaled about their middle.

@@ -44,7 +44,7 @@ def read_dae(path: Path) -> Triangles:
         scene = _target(shown, "url", by_id)
         for node in scene.findall("node"):
             _place(node, np.eye(4), by_id, placed, 0)
-    if not placed:  # without a scene the geometries are used as they are
+    if not placed:  # without a scene, geometries have no transform
         for geometry in root.iter("geometry"):
             placed.append(_geometry(geometry, by_id))
     if not placed:
@@ -106,7 +106,7 @@ def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
         corners = _positions(primitive, by_id)
         faces = _faces(primitive)
         if len(faces) and faces.max() >= len(corners):
-            raise ValueError(f"names vertex {faces.max()} of {len(corners)}")
+            raise ValueError(f"refers to vertex {faces.max()} of {len(corners)}")
         vertices.append(corners)
         triangles.append(faces + first)
         first += len(corners)
@@ -161,7 +161,7 @@ def _faces(primitive: Any) -> NDArray[np.int64]:
 def _target(element: Any, key: str, by_id: dict[str, Any]) -> Any:
     name = (element.get(key) or "").removeprefix("#")
     if name not in by_id:
-        raise ValueError(f"names '{name}', which it does not hold")
+        raise ValueError(f"refers to '{name}', which does not exist")
     return by_id[name]
 
 

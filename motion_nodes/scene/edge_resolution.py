@@ -16,8 +16,8 @@ from motion_nodes.model.tree import Array, JointKind, frozen
 from motion_nodes.scene.robot_spheres import CollisionBody
 
 TRAVEL = 0.02
-"""Approximate displacement of a sphere between two checked configurations [m]: less than the radius
-of a typical sphere of an arm, so that undetected collisions are shallow."""
+"""Approximate displacement of a sphere between two checked configurations [m]: below the radius of
+typical spheres of an arm, so that undetected collisions are shallow."""
 _SAMPLES = 200
 
 
@@ -27,13 +27,13 @@ def checked_steps(
     joints: Sequence[str],
     resolution: float | ArrayLike | None,
 ) -> Array:
-    """Return the max step of each joint, from a travel [m], from steps, or by default.
+    """Return the max step of each joint, from a displacement [m], from steps, or by default.
 
     Args:
         robot: the robot.
         bodies: its bodies.
         joints: joints of a configuration.
-        resolution: travel, steps, or None.
+        resolution: displacement, steps, or None.
 
     Raises:
         InvalidConfig: not finite, not above 0, or wrong length.
@@ -47,7 +47,7 @@ def checked_steps(
         return joint_steps(robot, bodies, joints, float(given))
     if given.shape != (len(joints),):
         raise InvalidConfig(
-            f"resolution holds {given.size} steps for {len(joints)} joints: {', '.join(joints)}."
+            f"resolution has {given.size} steps for {len(joints)} joints: {', '.join(joints)}."
         )
     return frozen(given)
 
@@ -57,8 +57,8 @@ def joint_steps(
 ) -> Array:
     """Return the step of each joint that moves no sphere farther than ``travel`` [m].
 
-    The distances of spheres from a joint's axis are sampled over the joint limits (with the same
-    samples each time).
+    The distances of spheres from a joint's axis are sampled over the joint limits
+    (deterministically).
 
     Returns:
         Steps [rad or m], shape (n,); pi for a joint that moves no sphere.

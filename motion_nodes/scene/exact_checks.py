@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks of the exact geometry, which decide on paths and configurations.
+"""Collision checks of the exact geometry: the final verification of paths and configurations.
 
-Links are represented by the collision geometry of the URDF (if there is none, by their spheres),
+Links are represented by the collision geometry of the URDF (or their spheres if there is none),
 attached bodies and the world by the shapes of the scene, all as convex pieces. Clearance, allowed
 collisions and pairs are those of a :class:`motion_nodes.scene.checker.CollisionChecker`, whose
 spheres are used by planners.
@@ -51,7 +51,7 @@ class Sweep:
     configurations: int
     """Number of configurations checked."""
     unproven: float
-    """Length not proven between configurations, in units of the path parameter."""
+    """Length without a proof between configurations, in units of the path parameter."""
     place: float
     """Path parameter of the collision, if any."""
 
@@ -65,7 +65,7 @@ class ExactChecks:
         Args:
             checker: robot, joints, scene, base pose and clearance.
         """
-        # Not the checker itself, which may change.
+        # Copies, because the checker may change.
         robot, joints = checker.robot, checker.joint_names
         self._joint_names, self._limits = joints, checker.limits
         self._bodies, self._scene = checker.bodies, checker.scene
@@ -78,10 +78,10 @@ class ExactChecks:
         self._table = table._replace(X_PJ=X_PJ)
         self._world, self._objects = world_pieces(checker.scene, checker.bodies)
         self._idle: list[SweepMemory] = []
-        """Memory that no thread uses."""
+        """Idle memory of threads."""
 
     def is_free(self, q: ArrayLike) -> bool:
-        """Return whether a configuration is collision-free; limits are ignored. NaN is not free.
+        """Return whether a configuration is collision-free; False for NaN. Limits are ignored.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -92,7 +92,7 @@ class ExactChecks:
         return bool(self.are_free(np.asarray(q, np.float64)[np.newaxis])[0])
 
     def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
-        """Return the same for many configurations, shape (m, n), as shape (m,)."""
+        """Return which configurations, shape (m, n), are collision-free, shape (m,)."""
         values = checked_configurations(Q, self._joint_names, 2)
         usable = np.asarray((np.abs(values) < _FAR).all(axis=1))
         free = np.zeros(len(values), np.bool_)
@@ -104,10 +104,10 @@ class ExactChecks:
         """Check a path continuously, both ends included.
 
         Args:
-            path: waypoints joined by straight lines, all finite, shape (k, n).
+            path: finite waypoints connected by straight lines, shape (k, n).
             places: increasing path parameters, from 0, shape (k,).
             roots: number of initial segments.
-            finest: shorter segments count as collision-free if their middles are.
+            finest: length below which a segment with a collision-free middle is collision-free.
         """
         with self._memory() as memory:
             free, out, _ = memory.sweep(self._whole(path), places, roots, finest)
@@ -168,7 +168,7 @@ class ExactChecks:
             X: poses of the kernel's rows in the world, shape (rows, 3, 4).
             one: piece of the first body.
             two: piece of the second body or of the world.
-            key: index of the pair of bodies; below 0, of the body whose pair is in the world.
+            key: index of the pair of bodies; below 0: of the body in a pair with the world.
         """
         table, bodies, world = self._table, self._bodies, self._world
 
@@ -189,7 +189,7 @@ class ExactChecks:
 
     @contextmanager
     def _memory(self) -> Iterator[SweepMemory]:
-        """Lend memory to a thread."""
+        """Yield exclusive memory for the calling thread."""
         try:
             memory = self._idle.pop()
         except IndexError:
@@ -201,7 +201,7 @@ class ExactChecks:
             self._idle.append(memory)
 
     def _whole(self, Q: Array) -> Array:
-        """Return positions of all joints: those of the configurations, then the standing ones."""
+        """Return positions of all joints: those of the configurations, then the fixed ones."""
         n = Q.shape[1]
         whole = np.empty((len(Q), n + len(self._standing)))
         whole[:, :n], whole[:, n:] = Q, self._standing

@@ -36,10 +36,10 @@ from motion_nodes.scene.scene import Scene, WorldObject
 ROUNDING = 5e-5
 """Penetration below which a pair is not in collision [m]: resting contacts."""
 SELF_CLEARANCE = 2e-4
-"""Min distance of two links [m], so that small deviations from a path do not make them touch. Of
-pairs that are closer to each other in a named state it is 0, as of attached bodies."""
+"""Min distance between links [m], a margin for path tracking errors; 0 for attached bodies and for
+pairs that are closer than this in a named state."""
 _MOST_CONTACTS = 256
-"""Max number of pairs of pieces that are found in a named state."""
+"""Max number of reported pairs of pieces in a named state."""
 
 
 @functools.lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ from motion_nodes.kernels.collision.piece_arrays import (
 from motion_nodes.model.tree import Array
 
 _PAIRS, _MOST_PAIRS = 4096, 1 << 22
-"""Capacity for pairs of pieces, initially and at most."""
+"""Initial and max capacity for pairs of pieces."""
 _STACK = 64
 
 
@@ -58,7 +58,7 @@ class SweepMemory:
             path: waypoints of all joints, shape (k, n).
             places: their path parameters, shape (k,).
             roots: number of initial segments.
-            finest: shorter segments count as collision-free if their middles are.
+            finest: length below which a segment with a collision-free middle is collision-free.
             most: max number of contacts.
 
         Returns:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the exact collision checks, in a separate process.
 
-Once per machine this takes some seconds, in which Python's global lock is held: in a process that
-controls a robot nothing else would run.
+This takes some seconds once per machine and holds Python's GIL, which would stall a control loop in
+the same process.
 
-``python -m motion_nodes.scene.exact_warm_up`` is that process.
+``python -m motion_nodes.scene.exact_warm_up`` runs it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 _MARK = "exact-checks"
-"""Marker in the cache: the kernels are compiled."""
+"""Marker of compiled kernels in the cache."""
 
 
 def compile_exact_checks() -> None:

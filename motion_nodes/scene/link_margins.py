@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Padding and scale of links, as in planning scenes of MoveIt.
 
-They apply to distances from the world; links are checked against each other and attached bodies as
-they are. A link with a margin is two bodies: itself, checked against the robot only, and its larger
-(or smaller) copy, checked against the world only.
+They apply to distances from the world only, not to distances between links and attached bodies. A
+link with a margin becomes two bodies: the link itself, checked against the robot only, and a scaled
+and padded copy, checked against the world only.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def checked_margin(link: str, padding: float = 0.0, scale: float = 1.0) -> LinkM
     """Return a validated margin.
 
     Args:
-        link: its link, for errors.
+        link: name of the link, for errors.
         padding: distance by which the surface moves outwards [m], not negative.
         scale: factor of the sizes of each shape about its centre.
 
     Raises:
-        InvalidCommand: numbers beyond these bounds.
+        InvalidCommand: padding or scale out of range.
     """
     if not (math.isfinite(padding) and 0.0 <= padding <= MAX_PADDING):
         raise InvalidCommand(
@@ -55,9 +55,9 @@ def with_margins(
     """Return bodies, with two for each link that has a margin; the same objects for equal ones.
 
     Args:
-        robot: whose links these are.
-        bodies: the links' bodies.
-        margins: by name of the link; names without a body have no effect.
+        robot: the robot.
+        bodies: bodies of its links.
+        margins: margins by link; links without a body have no effect.
     """
     if not margins:
         return bodies
@@ -102,7 +102,7 @@ def _spheres(robot: Robot, body: CollisionBody, margin: LinkMargin) -> Array:
 
 
 def _covered(part: Part, scale: float) -> Array:
-    """Return the spheres of a scaled shape: those of the shape, scaled about the same point."""
+    """Return the spheres of a shape, scaled about the centre of the shape."""
     spheres, X = cover(part.solid).spheres, part.X_OS
     middle = _middle(part.solid)
     centres = middle + scale * (spheres[:, :3] - middle)
@@ -136,4 +136,4 @@ def _scaled_primitive(solid: Solid, scale: float) -> Solid:
         return replace(solid, radius=scale * solid.radius, length=scale * solid.length)
     if isinstance(solid, Cone):
         return Cone(scale * solid.radius, scale * solid.height)
-    raise InvalidCommand(f"a {type(solid).__name__} of a link cannot be scaled")
+    raise InvalidCommand(f"a link with a {type(solid).__name__} cannot be scaled")

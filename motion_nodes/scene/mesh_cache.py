@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache of data derived from meshes, by their content: in memory, and on disk for other processes.
+"""Cache of data derived from meshes, keyed by their content: in memory, and on disk.
 
-The same mesh arrives many times: as an object of the world, attached to a link, and in the planning
+The same mesh is received many times: as a world object, as an attached body, and in the planning
 scene of each node.
 """
 
@@ -22,8 +22,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
 
 RECENT = 32
-"""Number of meshes that are kept although nothing uses them: one that is attached is removed first.
-"""
+"""Max number of unused meshes that are kept: an object is removed before it is attached."""
 
 
 class _SharedMeshes:
@@ -46,7 +45,7 @@ class _SharedMeshes:
 
 
 shared_mesh = _SharedMeshes()
-"""Returns the mesh of the same content that is known already, else the given one."""
+"""Returns the cached mesh with the same content, else the given one."""
 
 
 def content_of(mesh: TriangleMesh) -> bytes:
@@ -63,20 +62,20 @@ _contents: weakref.WeakKeyDictionary[TriangleMesh, bytes] = weakref.WeakKeyDicti
 
 
 def entry_of(kind: str, mesh: TriangleMesh, *sources: str, options: object = None) -> str:
-    """Return the key on disk of what is derived from a mesh.
+    """Return the disk cache key of data derived from a mesh.
 
     Args:
-        kind: what it is.
+        kind: kind of the data.
         mesh: the mesh.
-        sources: files of the code on which it depends.
-        options: settings on which it depends.
+        sources: source files on which the data depends.
+        options: settings on which the data depends.
     """
     sha = hashlib.sha256(hash_of_files(sources) + repr(options).encode() + content_of(mesh))
     return f"{cache.MESHES}{kind}-{sha.hexdigest()}"
 
 
 def stored_arrays(key: str, compute: Callable[[], list[Array]]) -> list[Array]:
-    """Return arrays of equal width stored under a key, else compute and store them.
+    """Return the cached arrays of equal width under a key; compute and store them if missing.
 
     Args:
         key: from :func:`entry_of`.

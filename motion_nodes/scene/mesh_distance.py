@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
 
-_CHUNK = 2_000_000  # max point-triangle pairs at a time: some 200 MB
+_CHUNK = 2_000_000  # max point-triangle pairs per batch: about 200 MB
 
 
 class Surface:
@@ -53,16 +53,16 @@ class Surface:
         """Return which points of a grid are inside, shape (len(x), len(y), len(z)).
 
         The winding number of a point is the sum of the signed crossings of the surface above it,
-        which are found once for each vertical line.
+        computed once per vertical line.
 
         Args:
-            x: coordinates of the grid's points, ascending [m].
-            y: likewise.
-            z: likewise.
+            x: coordinates of the grid points along x, ascending [m].
+            y: the same along y.
+            z: the same along z.
         """
         if not self.closed:
             return np.zeros((len(x), len(y), len(z)), bool)
-        # Lines through corners and edges would cross two triangles, or none.
+        # The offset avoids lines through corners and edges, which cross two triangles or none.
         X, Y = np.meshgrid(_beside(x), _beside(y), indexing="ij")
         lines = np.stack((X.ravel(), Y.ravel()), axis=1)
         a, b, c = (self.corners[:, k, :2] for k in range(3))
@@ -107,7 +107,7 @@ def _cross(u: Array, v: Array) -> Array:
 
 
 def _beside(ticks: Array) -> Array:
-    """Return coordinates slightly beside those of a grid."""
+    """Return the coordinates of a grid with a small offset."""
     return np.asarray(ticks + 1.7e-7 * np.sqrt(2.0 + np.arange(len(ticks))) * np.ptp(ticks))
 
 
@@ -125,7 +125,7 @@ _surfaces: weakref.WeakKeyDictionary[TriangleMesh, Surface] = weakref.WeakKeyDic
 def mesh_distance(mesh: TriangleMesh, points: Array) -> tuple[Array, Array]:
     """Return signed distances (m,) and directions (m, 3) of points; see ``signed_distance``.
 
-    A surface that is not closed encloses nothing: distances to it are never negative.
+    Distances to a surface that is not closed are never negative.
     """
     surface = surface_of(mesh)
     nearest, normals = surface.nearest(points)
@@ -182,7 +182,7 @@ def _parts(points: int, triangles: int) -> list[slice]:
 def _corners_of(mesh: TriangleMesh) -> tuple[Array, Array | None]:
     if not mesh.convex:
         return mesh.vertices[mesh.triangles], None
-    # Imported on demand: it takes most of a second, and few worlds have a convex mesh.
+    # Imported on demand: the import takes almost 1 s, and few worlds have a convex mesh.
     from scipy.spatial import ConvexHull, QhullError
 
     try:
@@ -201,7 +201,7 @@ def _corners_of(mesh: TriangleMesh) -> tuple[Array, Array | None]:
 def _is_closed(mesh: TriangleMesh) -> bool:
     """Return whether each edge is used once in each of its two directions.
 
-    Coincident corners count as one: files often repeat them for each triangle.
+    Coincident corners are merged, because files often repeat them for each triangle.
     """
     _, index = np.unique(mesh.vertices.round(9), axis=0, return_inverse=True)
     faces = index.reshape(-1)[mesh.triangles]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of mesh files of robot descriptions: STL, OBJ, DAE and, by trimesh, glTF and PLY."""
+"""Reader of mesh files of robot descriptions: STL, OBJ, DAE and (with trimesh) glTF and PLY."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_mesh(
 
     Args:
         path: a ``.stl`` (binary or text), ``.obj``, ``.dae``, ``.glb``, ``.gltf`` or ``.ply``
-            file; the latter are taken as they are, without a change of axes.
+            file; the axes of the last three are not converted.
         scale: factor on each axis.
         convex: whether to use the convex hull.
 
@@ -45,7 +45,7 @@ def read_mesh(
             start = file.read(40)
         if start.startswith(b"version https://git-lfs"):
             raise InvalidDescription(
-                f"{path} is a pointer of git-lfs, not the mesh: fetch it with 'git lfs pull'."
+                f"{path} is a git-lfs pointer, not a mesh; fetch the mesh with 'git lfs pull'."
             )
         vertices, triangles = reader(path) if start else (np.empty((0, 3)), np.empty((0, 3), int))
         if len(triangles) == 0:
@@ -58,7 +58,7 @@ def read_mesh(
 
 
 def _by_trimesh(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    import trimesh  # on demand: it takes some time to import
+    import trimesh  # on demand, because the import is slow
 
     mesh = trimesh.load(path, force="mesh")
     return np.asarray(mesh.vertices, np.float64), np.asarray(mesh.faces, np.int64)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convex hulls of mesh files: the geometry of the exact checks, for the simulation.
 
-They are cached on disk by the content of the file, so that a start neither parses meshes nor
+They are cached on disk by the content of the file, so that startup neither parses meshes nor
 imports SciPy.
 """
 
@@ -22,7 +22,7 @@ from motion_nodes.scene.mesh_cache import hash_of_files, stored_arrays
 from motion_nodes.scene.shapes import TriangleMesh
 
 _SOURCES = (__file__, convex_decomposition.__file__, mesh_file.__file__)
-"""Code on which hulls depend."""
+"""Source files on which hulls depend."""
 
 
 def mesh_hulls(
@@ -30,13 +30,13 @@ def mesh_hulls(
 ) -> list[Array]:
     """Return points whose convex hulls together contain the mesh in a file.
 
-    They are the hulls with which links are checked exactly: one for a convex mesh, else those of
+    They are the hulls of the exact checks: one for a convex mesh, else those of
     :func:`motion_nodes.scene.convex_decomposition.convex_parts`.
 
     Args:
-        path: of a format that :func:`motion_nodes.scene.mesh_file.read_mesh` reads.
+        path: a file that :func:`motion_nodes.scene.mesh_file.read_mesh` supports.
         scale: factor on each axis.
-        whole: whether to return one hull, whatever the mesh is.
+        whole: return one hull, also for a non-convex mesh.
 
     Returns:
         Points [m], shape (p, 3) each.

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes what checks and the simulation need of large meshes, in a separate process.
+"""Precomputation of sphere covers and convex parts of large meshes, in a separate process.
 
-Sphere covers and convex parts of a mesh with thousands of triangles take seconds, in which Python's
-global lock is held: a loop in the same process would stall when such an object is attached to the
-robot. Therefore it is computed when the object appears, and stored on disk, where all nodes find
-it.
+For meshes with thousands of triangles this takes seconds and holds Python's GIL: a control loop in
+the same process would stall when such an object is attached to the robot. It is therefore computed
+when the object is added, and cached on disk for all nodes.
 
-``python -m motion_nodes.scene.mesh_preparation`` is that process; meshes are on its standard input.
+``python -m motion_nodes.scene.mesh_preparation`` runs it; meshes are read from standard input.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
 LARGE = 200
-"""Number of triangles from which a mesh is prepared; others take less than 0.1 s."""
+"""Min number of triangles of a mesh that is prepared; smaller ones take less than 0.1 s."""
 MAX_KNOWN = 1000
-"""Max number of meshes of which it is remembered that they are prepared."""
+"""Max number of meshes recorded as prepared."""
 
 
 def large_meshes(parts: Iterable[Part]) -> list[TriangleMesh]:
-    """Return the meshes among the shapes of objects that have to be prepared."""
+    """Return the meshes that have to be prepared."""
     solids = (part.solid for part in parts)
     return [m for m in solids if isinstance(m, TriangleMesh) and len(m.triangles) >= LARGE]
 
 
 def all_parts(scene: Scene) -> Iterator[Part]:
-    """Return the shapes of all objects of a planning scene, also of attached ones."""
+    """Return the shapes of all objects and attached bodies of a planning scene."""
     for item in scene.objects.values():
         yield from item.parts
     for body in scene.attached.values():
@@ -51,7 +50,7 @@ def all_parts(scene: Scene) -> Iterator[Part]:
 
 
 class MeshPreparation:
-    """Prepares meshes, one process at a time; thread-safe, nothing blocks."""
+    """Prepares meshes, one process at a time; thread-safe, non-blocking."""
 
     def __init__(self) -> None:
         """Start without a process."""
@@ -61,12 +60,12 @@ class MeshPreparation:
         self._lock = threading.Lock()
 
     def ready(self, meshes: Iterable[TriangleMesh]) -> bool:
-        """Return whether meshes are prepared; if not, prepare them in another process.
+        """Return whether meshes are prepared; if not, start to prepare them in another process.
 
-        Meshes whose process failed count as prepared: what they need is computed where it is used.
+        Meshes whose process failed count as prepared: their data is computed where it is used.
 
         Args:
-            meshes: any; ask again later for the same ones, or others.
+            meshes: meshes; call again to poll.
         """
         with self._lock:
             self._look()
@@ -76,7 +75,7 @@ class MeshPreparation:
             return not missing
 
     def close(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         with self._lock:
             if self._process is not None:
                 self._process.kill()
@@ -84,13 +83,13 @@ class MeshPreparation:
                 self._process = None
 
     def _look(self) -> None:
-        """Take note of a process that has ended."""
+        """Record the meshes of a terminated process as prepared."""
         if self._process is not None and self._process.poll() is not None:
             self._process = None
             self._ready |= self._working
 
     def _known(self, mesh: TriangleMesh) -> bool:
-        """Return whether a mesh is prepared, or there is no disk on which it could be."""
+        """Return whether a mesh is prepared, or there is no disk cache."""
         key = content_of(mesh)
         if key not in self._ready and (cache.writable_folder() is None or _is_prepared(mesh)):
             if len(self._ready) >= MAX_KNOWN:
@@ -137,7 +136,7 @@ def prepare(mesh: TriangleMesh) -> None:
 
 
 def main() -> None:
-    """Prepare the meshes on standard input at low priority, beside no other such process."""
+    """Prepare the meshes on standard input at low priority, one process at a time."""
     with contextlib.suppress(OSError):
         os.nice(15)
     folder = cache.writable_folder()
@@ -147,7 +146,7 @@ def main() -> None:
         copy.write(sys.stdin.buffer.read())
         copy.seek(0)
         meshes = read_meshes(copy)
-    # Several nodes see the same object; the second one finds everything on disk.
+    # Several nodes prepare the same object; all but the first find it in the disk cache.
     with (folder / "meshes.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for mesh in meshes:

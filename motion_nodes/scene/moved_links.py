@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Restriction of collision checks to pairs that a group of joints moves relative to each other.
 
-A mobile robot's base stands on the floor and its fingers touch each other, and no motion of the arm
-changes that.
+The arm of a mobile robot cannot change contacts between base and floor, or between fingers.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from motion_nodes.scene.scene import Scene
 
 
 def carriers(robot: Robot, joints: Collection[str]) -> Mapping[str, str]:
-    """Return for each link the top link of its rigid group, if only some joints move.
+    """Return for each link the top link of its rigid group when only the given joints move.
 
     Args:
-        robot: whose links.
+        robot: the robot.
         joints: the moving joints, including their mimic joints.
     """
     tree = robot.tree
@@ -42,7 +41,7 @@ def scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
     """Return a scene without pairs that some joints cannot change.
 
     A collision is allowed if the joints do not move the pair relative to each other; explicit
-    entries of the scene stay. Cached: the same scene gives the same object.
+    entries of the scene are kept. Cached: the same scene yields the same object.
 
     Args:
         robot: the robot of the scene.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision checks in plain NumPy, without generated code.
 
-Slow, and independent of the kernels' packed memory: the source of named pairs in reports, and the
-oracle of the tests.
+Slow, and independent of the kernels' arrays: provides the named pairs of reports, and the reference
+results of the tests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from motion_nodes.scene.solid_types import bounding_radius
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """The closest points of a body and another one."""
+    """The closest points of two bodies."""
 
     first: str
     second: str
@@ -86,7 +86,7 @@ class GenericChecks:
 
         Args:
             placed: spheres of the bodies in the world, shape (s, 4) each.
-            within: max distance [m]; parts that are certainly farther away are skipped.
+            within: max distance [m]; parts whose lower bound is greater are skipped.
         """
         for index, spheres in enumerate(placed):
             nearest: dict[str, PairDistances] = {}
@@ -113,10 +113,7 @@ class GenericChecks:
         return best
 
     def _distance(self, index: int, spheres: Array, k: int) -> PairDistances | None:
-        """Return the distance of a body to a part of an object.
-
-        None if the collision is allowed.
-        """
+        """Return the distance of a body to a part of an object; None if collisions are allowed."""
         item, solid, X = self._parts[k]
         if not self._checked[item.name][index]:
             return None

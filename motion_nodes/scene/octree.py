@@ -2,9 +2,9 @@
 """OctoMap's serialized trees, from and to voxels.
 
 Source of the formats: OctoMap 1.10, ``writeBinaryNode`` and ``writeNodesRecurs``. Both list the
-nodes in depth-first order. In the binary one a node with children has two bytes, two bits for each
-child: 0 unknown, 1 free, 2 occupied, 3 with children. In the full one each node has its log-odds,
-a float, and a byte with one bit for each child.
+nodes in depth-first order. In the binary format a node with children has two bytes, two bits for
+each child: 0 unknown, 1 free, 2 occupied, 3 with children. In the full format each node has its
+log-odds (float) and a byte with one bit for each child.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def encode(solid: Voxels, binary: bool = True) -> bytes:
 
     Args:
         solid: the occupied voxels; all other space is unknown.
-        binary: which format.
+        binary: True: binary format; False: full format.
 
     Raises:
         InvalidCommand: a voxel is beyond the range of an octree.
     """
     keys = solid.cells.astype(np.int64) + HALF
     if keys.min() < 0 or keys.max() >= 2 * HALF:
-        raise InvalidCommand(f"an octree has voxels within +-{HALF} of its origin only.")
+        raise InvalidCommand(f"voxels of an octree must be within +-{HALF} of its origin.")
     levels = [np.unique(_interleaved(keys))]
     for _ in range(DEPTH):
         levels.insert(0, np.unique(levels[0] >> 3))
@@ -67,9 +67,9 @@ def decode(data: bytes, resolution: float, binary: bool = True) -> Voxels | None
     """Return the occupied voxels of an octomap message; None if there are none.
 
     Args:
-        data: of the message.
+        data: data of the message.
         resolution: edge of the smallest voxel [m].
-        binary: which format.
+        binary: True: binary format; False: full format.
 
     Raises:
         InvalidCommand: the data is not an octree, or has too many nodes or voxels.
@@ -113,7 +113,7 @@ def _occupied(inner: NDArray[np.bool_], full: NDArray[np.bool_], binary: bool) -
     count = len(inner)
     height = np.concatenate([[0], np.cumsum(inner.sum(axis=1) - 1)])
     if height[-1] != -1 or height[:-1].min() < 0:
-        raise InvalidCommand("the data of an octomap is not an octree; is its flag 'binary' right?")
+        raise InvalidCommand("the data of an octomap is not an octree; check its field 'binary'.")
     by_height = np.sort(height * (count + 1) + np.arange(count + 1))
     leaves: list[Keys] = []
     places, keys = np.zeros(1, np.int64), np.zeros(1, np.int64)

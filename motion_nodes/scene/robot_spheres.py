@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision spheres of a robot: its links, and attached bodies.
 
-A link's spheres are those of the robot's folder. A link without, but with collision geometry in the
-URDF, is covered by spheres (:mod:`motion_nodes.scene.body_spheres`), so that any URDF works.
+A link's spheres are those of the robot's folder. A link that has only collision geometry in the
+URDF is covered by spheres (:mod:`motion_nodes.scene.body_spheres`), so that any URDF works.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class CollisionBody:
-    """Spheres that move as one: those of a link, or of an attached body."""
+    """Rigidly connected spheres: those of a link, or of an attached body."""
 
     name: str
     link: str
-    """The link, or the one that the body is attached to."""
+    """The link, or the link to which the body is attached."""
     spheres: Array
     """Centre in the link's frame and radius [m], shape (s, 4)."""
     excess: float
@@ -96,7 +96,7 @@ def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
     except InvalidDescription as error:
         _LOG.warning("%s, link %s: not checked for collisions: %s", robot.name, link, error)
         return None
-    # The checks of convex solids are faster.
+    # Checks of convex solids are faster.
     return Part(replace(solid, convex=True) if fills_its_hull(solid) else solid, shape.X_LG)
 
 
@@ -121,8 +121,8 @@ def bounding_sphere(spheres: Array) -> Array:
     """Return a small bounding sphere of spheres, shape (4,).
 
     Source: Badoiu and Clarkson, Smaller core-sets for balls (SODA 2003): step towards the farthest
-    with decreasing step sizes. The radius is computed for the final centre, so it always contains
-    all.
+    sphere with decreasing step sizes. The radius is computed for the final centre, so that the
+    result always contains all spheres.
     """
     centres, radii = spheres[:, :3], spheres[:, 3]
     if len(spheres) == 1:
@@ -157,10 +157,10 @@ def checked_pairs(
     touch links; and allowed collisions.
 
     Args:
-        robot: with its ignored pairs.
+        robot: the robot, with its ignored pairs.
         bodies: links and attached bodies.
-        allowed: of the scene.
-        exact: whether for the exact geometry, which also checks ``ignore_spheres``.
+        allowed: allowed collisions of the scene.
+        exact: return the pairs of the exact checks, which include those of ``ignore_spheres``.
     """
     rigid = rigid_links(robot.tree)
     neighbours = _neighbours(robot.tree, rigid, {body.link for body in bodies if not body.carried})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene: all objects around a robot and attached to its links, at one time; immutable.
+"""A planning scene: world objects, attached bodies and allowed collisions; immutable.
 
-A planner works on its scene while :class:`motion_nodes.scene.world.World` proceeds to the next one.
+A planner keeps its scene while :class:`motion_nodes.scene.world.World` creates the next one.
 Unchanged parts are shared between scenes, so ``is`` detects changes.
 """
 
@@ -63,7 +63,7 @@ class AttachedBody:
     """A body attached to a link.
 
     Raises:
-        InvalidCommand: a part is a half space, which no link can carry.
+        InvalidCommand: a part is a half space, which cannot be attached.
     """
 
     name: str
@@ -81,8 +81,8 @@ class AttachedBody:
         """Validate the parts."""
         if any(isinstance(part.solid, HalfSpace) for part in self.parts):
             raise InvalidCommand(
-                f"'{self.name}' has a plane, which extends without end and cannot be attached to "
-                f"link '{self.link}'; attach a box.",
+                f"'{self.name}' has a plane, which is infinite and cannot be attached to link "
+                f"'{self.link}'; attach a box.",
                 field=self.name,
             )
 
@@ -107,7 +107,7 @@ class Scene:
     revision: int = 0
     """Increases with each change."""
     margins: Mapping[str, LinkMargin] = field(default_factory=lambda: MappingProxyType({}))
-    """Padding and scale by name of the link; links without an entry have none."""
+    """Padding and scale by link; links without an entry have neither."""
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,9 @@ class SceneDiff:
     moved: tuple[str, ...] = ()
     """Objects with a different pose only."""
     changed: tuple[str, ...] = ()
-    """Objects with other differences, too."""
+    """Objects with other differences."""
     attached: tuple[str, ...] = ()
-    """Bodies that are newly attached, or differently."""
+    """Bodies that are newly attached, or whose attachment differs."""
     detached: tuple[str, ...] = ()
     allowed: bool = False
     """Whether the allowed collisions differ."""
@@ -173,8 +173,8 @@ def world_object(
     """Return a validated object.
 
     Args:
-        name: not empty.
-        solids: its shape, or several.
+        name: name of the object, not empty.
+        solids: its shape or shapes.
         X_WO: pose in the world, shape (4, 4); None: identity.
         poses: pose of each shape in the object; None: identity.
         enabled: whether it is checked for collisions.
@@ -183,7 +183,7 @@ def world_object(
         kind: passed through.
 
     Raises:
-        InvalidCommand: names the object and what is wrong with it.
+        InvalidCommand: names the object and the invalid value.
     """
     if not name:
         raise InvalidCommand("an object needs a name.")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixed scenery of a robot's cell: the floor, and the fixed parts of other arms.
+"""Fixed collision objects of a robot's cell: the floor, and the fixed links of other arms.
 
-Scenery is part of the planning scene from the start. Collisions with links that touch it by
-construction are allowed: links fixed to the robot's root, wheels and casters, and links that touch
-it in every configuration.
+They are in the planning scene from startup. Collisions of links that touch them by construction are
+allowed: links fixed to the robot's root, wheels and casters, and links that touch them in every
+configuration.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ SCENERY = "scenery"
 _FLOOR_RGBA = (0.6, 0.63, 0.67, 0.25)
 _PART_RGBA = (0.55, 0.57, 0.6, 1.0)
 _SAMPLES = 32
-"""Number of configurations in which a link must touch the floor to count as resting on it."""
+"""Number of sampled configurations in which a link that rests on the floor is in contact with it.
+"""
 _MOUNT = 0.1
-"""Depth of the spheres of fixed links in the floor on which they are mounted [m]."""
+"""Penetration depth of the spheres of fixed links in the floor on which they are mounted [m]."""
 _CLEARANCE = 0.05
 """Distance of a lower floor from the links [m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenery:
-    """Objects that stay when a client replaces the scene, and their allowed collisions."""
+    """Objects that persist when a client replaces the scene, and their allowed collisions."""
 
     objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
     allowed: frozenset[Pair] = frozenset()
@@ -69,7 +70,7 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
 
     Args:
         robot: with an upright root link.
-        height: of the floor in the frame of the root link [m].
+        height: height of the floor in the frame of the root link [m].
 
     Raises:
         InvalidConfig: a height that is not finite, or a base frame that joints move.
@@ -97,7 +98,7 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
 def floor_below(robots: Iterable[Robot]) -> float:
     """Return the height of a floor below all links of fixed robots [m].
 
-    Arms hang from a ceiling, a torso or a column that is part of their model (Baxter).
+    It is lowered for arms mounted on a ceiling, a torso or a column of their model (Baxter).
 
     Args:
         robots: with upright root links at height 0.
@@ -126,7 +127,7 @@ def neighbours_of(
     """Return the fixed parts of other arms as obstacles, in the robot's base frame.
 
     Args:
-        robot: an arm; mobile and floating robots get no scenery, because their base frames move.
+        robot: an arm; mobile and floating robots have no scenery, because their base frames move.
         place: pose of its root link.
         others: robots by the prefix of their parts' names.
 
@@ -147,7 +148,7 @@ def neighbours_of(
     inside = _touched_at_home(robot, scenery)
     kept = {name: item for name, item in objects.items() if name not in inside}
     notes = [
-        f"'{name}' is left out of the planning scene: {link} is inside it at home"
+        f"'{name}' is not added to the planning scene: {link} collides with it at home"
         for name, link in inside.items()
     ]
     pairs = frozenset(pair for pair in pairs if inside.keys().isdisjoint(pair))
@@ -155,7 +156,7 @@ def neighbours_of(
 
 
 def joined(*parts: Scenery) -> Scenery:
-    """Return several as one."""
+    """Return the union of several sceneries."""
     objects = {name: item for part in parts for name, item in part.objects.items()}
     return Scenery(MappingProxyType(objects), frozenset().union(*(p.allowed for p in parts)))
 
@@ -165,7 +166,7 @@ def _root_in_base(robot: Robot) -> Array:
     if rigid_links(robot.tree)[robot.base_frame] != robot.tree.root:
         raise InvalidConfig(
             f"{robot.name}: joints move the base frame '{robot.base_frame}' against the root link "
-            f"'{robot.tree.root}', so nothing fixed can stand in its planning scene."
+            f"'{robot.tree.root}', so its planning scene cannot contain fixed objects."
         )
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
     return kinematics.pose(robot.home, robot.tree.root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solid shapes of the world, in their own frames; poses are stored by their owners.
+"""Solid shapes of the world, in their own frames; objects store the poses of their shapes.
 
 Boxes, spheres and cylinders are those of :mod:`motion_nodes.model.tree`, so that a link's geometry
 is a valid shape of the world.
@@ -37,7 +37,7 @@ class Cone:
     radius: float
     """Radius of the base [m]."""
     height: float
-    """From base to apex [m]."""
+    """Distance from base to apex [m]."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def plane_pose(coefficients: Sequence[float], where: str) -> Array:
     length = math.sqrt(a * a + b * b + c * c)
     if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
         raise InvalidCommand(
-            f"{where} has the coefficients {[a, b, c, d]}; they must be finite, with a normal "
-            "(first three) that is not zero"
+            f"{where} has the coefficients {[a, b, c, d]}; they must be finite, with a non-zero "
+            "normal (first three)"
         )
     normal = np.array((a, b, c)) / length
     pitch = math.acos(max(-1.0, min(1.0, normal[2])))
@@ -122,9 +122,9 @@ def plane_pose(coefficients: Sequence[float], where: str) -> Array:
 
 
 def as_primitives(solid: Solid) -> tuple[tuple[Solid, Array], ...]:
-    """Return solids that formats without capsules know, each with its pose in ``solid``, (4, 4).
+    """Return a solid as shapes of formats without capsules, with their poses in ``solid``, (4, 4).
 
-    A capsule is a cylinder and two spheres, anything else itself.
+    A capsule becomes a cylinder and two spheres; other solids are returned unchanged.
     """
     if not isinstance(solid, Capsule):
         return ((solid, np.eye(4)),)

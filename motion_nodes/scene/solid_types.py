@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of each type of solid: one row per type, and the registration of others.
+"""Properties of each type of solid, and registration of further types.
 
 The distance itself is a formula of :mod:`motion_nodes.kernels.formulas.shapes`. A mesh has no row:
 it consists of triangles.
@@ -47,8 +47,8 @@ class SolidType:
     disc: Callable[[Any], float] = lambda solid: 0.0
     """Radius of a disc that is swept along z, for tighter boxes of turned solids [m]."""
     hulls: Callable[[Any], Sequence[Hull]] | None = None
-    """Rounded convex hulls that together contain the solid, for exact checks; None for the types
-    that these know themselves."""
+    """Rounded convex hulls that together contain the solid, for exact checks; None for types that
+    these support directly."""
 
     @property
     def shape(self) -> ShapeFormula:
@@ -62,7 +62,7 @@ class SolidType:
 
     @property
     def bounded(self) -> bool:
-        """Whether the solid has an end."""
+        """Whether the solid is bounded."""
         return self.kind != HALF_SPACE
 
     def rounding(self, solid: Any) -> float:
@@ -143,9 +143,9 @@ def register_solid(
     half: Callable[[Any], Sequence[float]],
     hulls: Callable[[Any], Sequence[Hull]],
 ) -> None:
-    """Make a type of solid known to scenes, collision checks, exact checks and RMPflow.
+    """Register a type of solid for scenes, collision checks, exact checks and RMPflow.
 
-    Call it when the module of the solid is imported, before any checker or policy is made.
+    Call it when the module of the solid is imported, before any checker or policy is created.
 
     Args:
         solid: a frozen, hashable class; its numbers must be positive, like those of the others.
@@ -155,7 +155,7 @@ def register_solid(
         hulls: function of a solid: convex hulls of points with radii that together contain it.
 
     Raises:
-        InvalidConfig: the type, or another shape of this name, is registered already.
+        InvalidConfig: the type, or another shape with this name, is already registered.
     """
     known = TYPES.get(solid)
     if known is not None and known.shape != shape:
@@ -164,7 +164,7 @@ def register_solid(
 
 
 def unregister_solid(solid: type) -> None:
-    """Undo :func:`register_solid`; checkers and policies made before must not be used any more."""
+    """Undo :func:`register_solid`; invalidates existing checkers and policies."""
     known = TYPES.get(solid)
     if known is not None and known.hulls is not None:
         remove_kind(TYPES.pop(solid).kind)

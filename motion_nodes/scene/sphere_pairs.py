@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Signed distances of all checked pairs of spheres, and their gradients; plain NumPy.
 
-A robot's own pairs are compared sphere by sphere in one batch; each solid of the world with all
-spheres at once. Gradients use central differences of the spheres' centres, so mimic and prismatic
+Self-collision pairs are evaluated sphere by sphere in one batch, each solid of the world against
+all spheres. Gradients use central differences of the spheres' centres, so mimic and prismatic
 joints need no special cases.
 """
 
@@ -62,7 +62,7 @@ class SpherePairs:
         """Create the pairs.
 
         Args:
-            bodies: with their spheres.
+            bodies: bodies with their spheres.
             pairs: indices of checked pairs of bodies.
             scene: the world, with its allowed collisions.
             poses: maps configurations, shape (m, n), to the poses of the bodies' links in the
@@ -117,11 +117,11 @@ class SpherePairs:
         return np.asarray(np.einsum("mnij,nj->mni", X[..., :3, :3], self._centres) + X[..., :3, 3])
 
     def own_gaps(self, centres: Array, pairs: Indices | slice) -> tuple[Array, Array]:
-        """Return the distances of the robot's own pairs, and unit vectors towards their first.
+        """Return the distances of self-collision pairs, and unit vectors towards the first sphere.
 
         Args:
-            centres: of the spheres in the world [m], shape (m, s, 3).
-            pairs: k of the pairs.
+            centres: centres of the spheres in the world [m], shape (m, s, 3).
+            pairs: indices of the pairs, shape (k,).
 
         Returns:
             Shapes (m, k) and (m, k, 3).
@@ -131,14 +131,14 @@ class SpherePairs:
         return length - self._apart[pairs], offset / np.maximum(length, 1e-9)[..., None]
 
     def own_spheres(self, pair: Indices) -> tuple[Indices, Indices]:
-        """Return both spheres of some of the robot's own pairs."""
+        """Return both spheres of self-collision pairs."""
         return self._first[pair], self._second[pair]
 
     def gaps(self, centres: Array, within: float) -> SphereGaps:
         """Return all pairs that are closer than ``within`` [m].
 
         Args:
-            centres: of the spheres in the world [m], shape (s, 3).
+            centres: centres of the spheres in the world [m], shape (s, 3).
             within: threshold of the distance [m].
         """
         offset = centres[self._first] - centres[self._second]

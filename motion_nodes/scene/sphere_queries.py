@@ -29,9 +29,9 @@ class SphereQueries:
         """Create the queries.
 
         Args:
-            bodies: in the order of their spheres; ``world`` is packed for them in reverse.
+            bodies: bodies in the order of their spheres; ``world`` has them in reverse order.
             frames: names of the links, in the order of the poses passed later.
-            world: in memory.
+            world: the packed world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
         self._calls = nearest_calls()
@@ -45,7 +45,7 @@ class SphereQueries:
         assert isinstance(by_body, np.ndarray)
         self._checked = np.zeros((len(by_body), self._padded), np.int8)
         self._checked[:, : len(spheres)] = np.repeat(by_body[:, ::-1], counts, axis=1)
-        self._names = (*(item.name for item in world.objects), "")  # -1 is the last one
+        self._names = (*(item.name for item in world.objects), "")  # index -1: no object
         self._X_WB = X_WB
 
     def distances(self, X_BL: Array, table: CollisionTable) -> SphereDistances:
@@ -73,7 +73,7 @@ class SphereQueries:
         return found[0], directions
 
     def _nearest(self, X_BL: Array, table: CollisionTable) -> tuple[Array, Array]:
-        """Return the kernel's results, shape (5, m, s), and the centres in the base."""
+        """Return the kernel's output, shape (5, m, s), and the centres in the base frame."""
         X = X_BL[:, self._rows]
         centres = np.einsum("msij,sj->msi", X[..., :3, :3], self._centres) + X[..., :3, 3]
         count, m = len(self._radii), len(X_BL)

@@ -27,9 +27,9 @@ def find_frame(
     """Return a frame of a scene; None if there is no such frame.
 
     Args:
-        objects: of the world.
+        objects: objects of the world.
         attached: bodies attached to the robot.
-        name: of an object or attached body, or ``object/subframe``.
+        name: name of an object or attached body, or ``object/subframe``.
     """
     owner, _, subframe = name.rpartition("/")
     for whole, part in ((name, None), (owner, subframe)):
@@ -47,7 +47,7 @@ def find_frame(
 
 
 def _within(X: Array, subframes: tuple[Subframe, ...], name: str | None) -> Array | None:
-    """Return the pose of a subframe of an object at ``X``; without a name ``X``."""
+    """Return the pose of a subframe of an object at ``X``; ``X`` for an empty name."""
     if name is None:
         return X
     return next((frozen(X @ frame.X_OF) for frame in subframes if frame.name == name), None)

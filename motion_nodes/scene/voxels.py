@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupied voxels as a solid: a map of what sensors see.
+"""Occupied voxels as a solid: an occupancy map of sensor data.
 
-Collision checks use axis-aligned boxes of whole voxels, which together are exactly the occupied
-space: neighbouring voxels are merged, so a map of 15 000 voxels is some 2000 boxes.
+Collision checks use axis-aligned boxes that exactly cover the occupied voxels: neighbouring voxels
+are merged, so a map of 15 000 voxels has about 2000 boxes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Voxels:
 
     @functools.cached_property
     def boxes(self) -> Array:
-        """Boxes that together are the voxels: min and max corner [m], shape (b, 2, 3)."""
+        """Boxes that exactly cover the voxels: min and max corner [m], shape (b, 2, 3)."""
         return np.asarray(merged_boxes(self.cells).reshape(-1, 2, 3) * self.resolution, np.float64)
 
     def equals(self, other: Voxels) -> bool:
@@ -44,7 +44,7 @@ class Voxels:
         return self.resolution == other.resolution and np.array_equal(self.cells, other.cells)
 
     def coarser(self, factor: int) -> Voxels:
-        """Return voxels of a multiple of the size that contain these."""
+        """Return coarser voxels that contain these."""
         return voxels(self.resolution * factor, np.floor_divide(self.cells, factor))
 
 
@@ -103,8 +103,8 @@ def merged_boxes(cells: NDArray[np.int32]) -> NDArray[np.int32]:
 def box_distance(boxes: Array, points: Array) -> tuple[Array, Array]:
     """Return signed distances of points to the nearest of several boxes, and their gradients.
 
-    Inside a box it is the distance to that box's own surface, which is at most the depth in the
-    union of the boxes.
+    Inside a box it is the distance to the surface of that box, a lower bound of the penetration
+    depth of the union.
 
     Args:
         boxes: min and max corners [m], shape (b, 2, 3).

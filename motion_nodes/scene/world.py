@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The changing world: objects are added, moved, attached, detached and removed.
+"""The world: objects are added, moved, attached, detached and removed.
 
 Each change creates a new :class:`~motion_nodes.scene.scene.Scene` and leaves the previous one
 unchanged; a rejected change has no effect. Thread-safe.
@@ -73,7 +73,7 @@ class World:
                 identity; or objects.
 
         Raises:
-            InvalidCommand: invalid dimensions or pose; or an attached object has that name.
+            InvalidCommand: invalid dimensions or pose, or an attached body has that name.
         """
         if given and isinstance(given[0], str):
             name, shape, X_WO = (*given, None)[:3]
@@ -97,7 +97,7 @@ class World:
         """Set the poses of objects.
 
         Args:
-            poses: X_WO by name of the object, shape (4, 4) each.
+            poses: ``X_WO`` by object, shape (4, 4) each.
 
         Raises:
             InvalidCommand: unknown name, invalid pose, or a static object.
@@ -118,8 +118,8 @@ class World:
         """Enable or disable the collisions of an object.
 
         Args:
-            name: of the object.
-            enabled: whether it collides.
+            name: name of the object.
+            enabled: whether its collisions are checked.
 
         Raises:
             InvalidCommand: unknown name.
@@ -132,10 +132,10 @@ class World:
         """Remove objects.
 
         Args:
-            names: of the objects.
+            names: names of the objects.
 
         Raises:
-            InvalidCommand: unknown name; then none is removed.
+            InvalidCommand: unknown name; nothing is removed.
         """
         with self._lock:
             for name in names:
@@ -147,7 +147,7 @@ class World:
         """Attach a body to a link; a world object of that name is replaced by it.
 
         Args:
-            body: with its link, pose and touch links.
+            body: the body with its link, pose and touch links.
         """
         with self._lock:
             objects = {k: v for k, v in self._scene.objects.items() if k != body.name}
@@ -159,7 +159,7 @@ class World:
         """Attach an object to a link at its current relative pose.
 
         Args:
-            name: of the object.
+            name: name of the object.
             link: the link.
             X_WL: pose of the link in the world, shape (4, 4).
             touch_links: links with which collisions are allowed.
@@ -177,7 +177,7 @@ class World:
         """Detach a body.
 
         Args:
-            name: of the attached body.
+            name: name of the attached body.
             X_WL: pose of its link in the world, shape (4, 4); None: remove the body from the world.
 
         Raises:
@@ -187,7 +187,7 @@ class World:
             body = self._scene.attached.get(name)
             if body is None:
                 hint = did_you_mean(name, self._scene.attached)
-                raise InvalidCommand(f"nothing attached is called '{name}'.{hint}", field=name)
+                raise InvalidCommand(f"there is no attached body '{name}'.{hint}", field=name)
             objects = dict(self._scene.objects)
             if X_WL is not None:
                 X_WO = frozen(checked_pose(X_WL, f"link '{body.link}'") @ body.X_LO)
@@ -209,12 +209,12 @@ class World:
         """Set padding and scale of a link in checks against the world.
 
         Args:
-            link: of the robot.
+            link: name of the link.
             padding: distance by which its surface moves outwards [m].
             scale: factor of the sizes of its shapes.
 
         Raises:
-            InvalidCommand: a negative padding, a scale that is not positive, or too large a number.
+            InvalidCommand: padding or scale out of range.
         """
         from motion_nodes.scene.link_margins import checked_margin
 
@@ -227,18 +227,18 @@ class World:
         """Replace the allowed collision matrix.
 
         Args:
-            allowed: the new one.
+            allowed: the new matrix.
         """
         with self._lock:
             self._change(allowed=allowed)
 
     def clear(self) -> None:
-        """Remove all objects; attached bodies and allowed collisions stay."""
+        """Remove all objects; attached bodies and allowed collisions are kept."""
         with self._lock:
             self._change(objects={})
 
     def replace(self, scene: Scene) -> None:
-        """Replace the scene; its revision becomes the next one of this world.
+        """Replace the scene; it gets the next revision of this world.
 
         Args:
             scene: objects, attached bodies and allowed collisions.

@@ -57,10 +57,10 @@ class MeasuredJoints(NamedTuple):
 
 
 class _CheckedSample(NamedTuple):
-    """A valid sample of a stream."""
+    """A validated sample of a stream."""
 
     targets: JointTargets
-    """As it was given."""
+    """The original sample."""
     sample: StreamSample
     joints: NDArray[np.bool_]
     """The joints that it commands, shape (n,)."""
@@ -103,7 +103,7 @@ class RobotBackend(ABC):
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
         self._checked: dict[str, _CheckedSample] = {}
-        """The last sample of a stream that acts by its stamps, by robot."""
+        """The last sample of a stamped stream, by robot."""
         self._merged: dict[str, StreamSample | None] = {}
         """The references that were merged last, by robot."""
         self.set_resampling(ResamplerSettings())
@@ -171,7 +171,7 @@ class RobotBackend(ABC):
 
         Args:
             name: the robot.
-            targets: as for :meth:`command`; the same object again has the same values.
+            targets: as for :meth:`command`; an object that is passed again must be unchanged.
             stamp_ns: time stamp of the sample [ns], on the clock of :meth:`advance`.
 
         Raises:
@@ -181,7 +181,7 @@ class RobotBackend(ABC):
         current = self.targets(name)
         last = self._checked.get(name)
         if last is not None and last.targets is targets and not current.gains_are_set:
-            # Most samples of a robot at rest equal the one before.
+            # Most samples of a robot at rest equal the previous one.
             self._tracks[name].push(stamp_ns, last.sample, last.joints)
             current.renew(last.joints, self.time)
             return
@@ -205,8 +205,8 @@ class RobotBackend(ABC):
 
         Args:
             count: number of steps; no step if below 1.
-            begin_ns: time at the beginning on the clock of the streams' stamps [ns].
-            pace: simulated time per time of that clock [s/s].
+            begin_ns: start time on the clock of the streams' stamps [ns].
+            pace: simulated time per time of that clock [s/s] (real-time factor).
 
         Raises:
             SimulationDiverged: see :meth:`step`.
@@ -236,7 +236,7 @@ class RobotBackend(ABC):
         return min((time for time in times if time is not None), default=None)
 
     def end_late_streams(self, time_ns: int, *, resting: bool) -> None:
-        """Regard streams that do not cover a time [ns] as ended; see :class:`ReferenceTracks`."""
+        """End the streams that do not cover a time [ns]; see :class:`ReferenceTracks`."""
         for tracks in self._tracks.values():
             tracks.end_late(time_ns, resting=resting)
 
@@ -281,7 +281,7 @@ class RobotBackend(ABC):
             timeout: max age of a command in simulated time [s].
 
         Returns:
-            Joints whose velocity or effort target was not zero before.
+            Joints whose velocity or effort target was not zero.
 
         Raises:
             UnknownRobot: lists the robots of the cell.
@@ -355,7 +355,7 @@ class RobotBackend(ABC):
     def base_acceleration(self, name: str) -> Array:
         """Return the acceleration that an accelerometer in the base frame measures.
 
-        Without physics it is that at rest: gravity's reaction.
+        Without physics it is the reaction to gravity of a body at rest.
 
         Returns:
             Linear acceleration minus gravity, in the base frame [m/s^2], shape (3,), read-only.

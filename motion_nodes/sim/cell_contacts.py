@@ -71,7 +71,7 @@ class ContactRules:
             placements: the robots of the cell.
             bodies: bodies of planning scenes in the model, by name.
             standing: names of the bodies that stand on the floor in the home state.
-            holding: names of the bodies of surface grippers.
+            holding: names of the bodies with surface grippers.
         """
         self._holding = holding
         self._model = model
@@ -104,7 +104,7 @@ class ContactRules:
         )
         found: dict[tuple[str, str], _PairContact] = {}
         wrench = np.empty(6)
-        # What objects do among themselves is not reported.
+        # Contacts between objects are not reported.
         apart = self._free[pairs].any(axis=1) & ~self._links[pairs].any(axis=1)
         moves = self._moves[pairs].any(axis=1)
         for i in np.flatnonzero((depths > 0.0) & ~on_floor & ~apart & moves):
@@ -198,7 +198,7 @@ class ContactLog:
         """Add the contacts of one step.
 
         Args:
-            time: of the step [s].
+            time: time of the step [s].
             contacts: all contacts; expected ones are ignored.
         """
         for contact in contacts:

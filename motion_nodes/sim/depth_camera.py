@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Depth cameras of a simulated cell: ray casts against the collision geometry, without a GPU.
 
-A camera renders from a snapshot of the world, so that it can work in a thread beside the loop.
+A camera renders a snapshot of the world, so it can run in a thread of its own.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class CameraSettings:
     height: int = setting(120, doc="Height of the images.", unit="pixels", ge=8, le=1080)
     field_of_view: float = setting(1.2, doc="Horizontal field of view.", unit="rad", ge=0.1, le=2.8)
     max_range: float = setting(
-        5.0, doc="Depth beyond which nothing is measured (inf).", unit="m", gt=0.0, le=100.0
+        5.0, doc="Max measured depth; inf beyond it.", unit="m", gt=0.0, le=100.0
     )
     noise: float = setting(
-        0.001, doc="Standard deviation of the depth at 1 m; it grows with the square of the depth.",
+        0.001, doc="Standard deviation of the depth at 1 m; it scales with the depth squared.",
         unit="m", ge=0.0, le=0.1,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ class MountedCamera:
 
     name: str
     namespace: str
-    """Of the robot; empty for the only one."""
+    """Namespace of the robot; empty for a single robot."""
     link: str
     X_LC: Array = field(default_factory=lambda: frozen(np.eye(4)))
     """Pose of the camera's body in the link, looking along x with z up, shape (4, 4)."""
@@ -76,9 +76,9 @@ class MountedCamera:
 
 
 def parse_camera(word: str) -> MountedCamera:
-    """Return the camera of a word ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]`` in m and rad.
+    """Parse a camera ``[NAMESPACE/]NAME:=LINK@X,Y,Z[,ROLL,PITCH,YAW]`` in m and rad.
 
-    The camera looks along the x axis of this pose, such as
+    The optical axis is the x axis of this pose, for example
     ``camera:=panda_link0@1.3,0,0.9,0,0.6,3.14``.
 
     Raises:
@@ -101,7 +101,7 @@ def parse_camera(word: str) -> MountedCamera:
 
 
 class Snapshot(NamedTuple):
-    """The world at one time."""
+    """State of the world at one time."""
 
     model: mujoco.MjModel
     time: float
@@ -159,7 +159,7 @@ class SimulatedCamera:
         body = data.body(self._body)
         R = body.xmat.reshape(3, 3) @ self.camera.X_LO[:3, :3]
         eye = body.xpos + body.xmat.reshape(3, 3) @ self.camera.X_LO[:3, 3]
-        # A ray per pixel with depth 1, so that distances along it are depths.
+        # One ray per pixel, scaled to depth 1, so that distances along it are depths.
         rays = np.asarray(self._rays.rays, np.float64)
         lengths = np.linalg.norm(rays, axis=1)
         directions = (rays / lengths[:, None]) @ R.T

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cabinets with a drawer that slides out of its front, with a handle of a bar on two posts."""
+"""Cabinets with one drawer, whose handle is a bar on two posts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANDLE = Box(BAR)
 RANGE = 0.3
 """Largest opening [m]."""
 FRICTION, DAMPING = 3.0, 10.0
-"""Of the slide [N, N s/m]."""
+"""Friction [N] and damping [N s/m] of the slide joint."""
 _WALL, _FRONT, _POST = 0.02, 0.02, 0.012
 """Thickness of the walls, of the front and of the posts [m]."""
 
@@ -32,15 +32,15 @@ def add_drawer(
     """Add a cabinet with a closed drawer.
 
     Args:
-        spec: to add to.
-        name: of the drawer and its joint, which opens against the x axis of the handle.
+        spec: specification of the world.
+        name: name of the drawer and of its joint, which opens against the x axis of the handle.
         X_WH: pose of the centre of the handle's bar, x towards the cabinet, shape (4, 4).
         size: depth, width and height of the drawer [m].
-        mass: of the drawer [kg].
-        solref: of its contacts.
+        mass: mass of the drawer [kg].
+        solref: MuJoCo's ``solref`` of its contacts.
 
     Returns:
-        The drawer, with the origin in the centre of the closed drawer.
+        The body of the drawer; its frame is at the centre of the closed drawer.
     """
     depth, width, height = size
     front = GAP + 0.5 * BAR[0]
@@ -78,7 +78,7 @@ def add_drawer(
             size=[0.5 * edge for edge in edges],
             rgba=(0.7, 0.6, 0.45, 1.0),
             solref=solref,
-            priority=1,  # not softened by the fingers' own parameters
+            priority=1,  # overrides the contact parameters of the fingers
             friction=(1.0, 0.02, 0.001),
             condim=4,
         )
@@ -89,7 +89,7 @@ def handle_in_drawer(depth: float) -> Array:
     """Return the pose of the handle in its drawer, shape (4, 4).
 
     Args:
-        depth: of the drawer [m].
+        depth: depth of the drawer [m].
     """
     return _at(-(0.5 * depth + GAP + 0.5 * BAR[0]))
 

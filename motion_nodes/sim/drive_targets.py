@@ -108,7 +108,7 @@ class DriveTargets:
         """Start with the initial targets.
 
         Args:
-            name: of the robot, for errors.
+            name: name of the robot, for errors.
             robot: the robot.
         """
         self.name = name
@@ -130,7 +130,7 @@ class DriveTargets:
         self._stiffness, self._damping = table.stiffness, table.damping
         self._fresh_until, self._timeout = -np.inf, 0.0
         self.gains_are_set = False
-        """Whether any gain was set at run time: a controller closes a loop over these drives."""
+        """Whether gains were set at run time by a controller that closes a loop over the drives."""
         self._set_modes(table.default_mode.copy())
 
     @property
@@ -240,7 +240,7 @@ class DriveTargets:
 
         Args:
             joints: the commanded joints, shape (n,).
-            time: of the command [s].
+            time: time of the command [s].
         """
         self._stamp[joints] = time
 
@@ -276,15 +276,15 @@ class DriveTargets:
             Joints whose targets changed.
         """
         stale = self.stale(time, timeout)
-        # Joints that are stale now have been released by the next call, and become stale again a
-        # timeout after their next command at the earliest.
+        # Joints that are stale now are released by this call; they are stale again at the earliest
+        # one timeout after their next command.
         self._fresh_until = float(self._stamp[~stale].min(initial=time)) + timeout
         self._timeout = timeout
         released = self._release(stale)
         return tuple(self.joint_names[i] for i in np.flatnonzero(released))
 
     def may_be_stale(self, time: float, timeout: float) -> bool:
-        """Return False if :meth:`release_stale` has nothing new to release, at little cost."""
+        """Return False if :meth:`release_stale` has nothing to release; a cheap check."""
         return time > self._fresh_until or timeout != self._timeout
 
     def stale(self, time: float, timeout: float) -> NDArray[np.bool_]:

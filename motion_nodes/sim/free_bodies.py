@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects with a mass that move freely in a simulated world: they fall, are pushed, and gripped."""
+"""Free objects of a simulated world: rigid bodies with mass that robots push and grasp."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ class FreeBody:
     name: str
     """Unique among the objects."""
     geometry: Box | Sphere | Cylinder | Mesh
-    """Shape with its sizes [m]; a mesh by the path of its file, relative to the working folder."""
+    """Shape with its sizes [m]; the path of a mesh file is relative to the working directory."""
     mass: float
     """[kg]"""
     X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
-    """Initial pose of the shape's centre, of a mesh the origin of its file, in the world, shape
-    (4, 4)."""
+    """Initial pose in the world, shape (4, 4); the origin is the centre of the shape, or the origin
+    of the mesh file."""
     friction: float = 0.8
-    """Coefficient of sliding friction; that of links with one in robot.yaml prevails."""
+    """Coefficient of sliding friction; overridden by the friction of links in robot.yaml."""
     rgba: tuple[float, float, float, float] = _RGBA
     """Colour, 0 to 1 each."""
     drawer: tuple[float, float, float] | None = None
-    """Depth, width and height of a drawer whose handle this is [m]; it slides against its x axis
-    instead of moving freely, and its mass is that of the drawer."""
+    """Depth, width and height of a drawer [m]; the object is then its handle, which slides against
+    its x axis instead of moving freely, and ``mass`` is that of the drawer."""
 
     def __post_init__(self) -> None:
         """Validate shape, mass and pose."""
@@ -106,12 +106,12 @@ class FreeBody:
 
 
 def parse_free_body(word: str) -> FreeBody:
-    """Return the object of a word ``NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]``.
+    """Parse an object ``NAME:=SHAPE:SIZES:MASS@X,Y,Z[,YAW]``.
 
     Shapes are ``box`` (length, width, height), ``sphere`` (radius) and ``cylinder`` (radius,
-    height), in m, kg and rad, such as ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; ``drawer``
+    height), in m, kg and rad, for example ``cube:=box:0.05,0.05,0.05:0.2@0.5,0,0.025``; ``drawer``
     (depth, width, height), placed by the centre of its handle, x towards the cabinet; and ``mesh``
-    (file, and optionally a scale), such as ``cup:=mesh:cup.stl,0.001:0.2@0.5,0,0``.
+    (file and optional scale), for example ``cup:=mesh:cup.stl,0.001:0.2@0.5,0,0``.
 
     Raises:
         InvalidConfig: names the invalid part.
@@ -147,7 +147,7 @@ def parse_free_body(word: str) -> FreeBody:
 
 
 def add_free_bodies(spec: mujoco.MjSpec, bodies: Iterable[FreeBody]) -> None:
-    """Add objects to a specification; inertias are those of solids of uniform density."""
+    """Add objects to a specification; inertias assume a uniform density."""
     for body in bodies:
         X = body.X_WO
         if body.drawer is not None:
@@ -189,7 +189,7 @@ def _inertia(body: FreeBody) -> tuple[Array, Array, Array]:
     surface = surface_of(solid)
     try:
         if not surface.closed:
-            raise ValueError("it has an edge that is not between two triangles")
+            raise ValueError("it has an edge that is not shared by two triangles")
         centre, inertia = mass_properties(surface.corners, body.mass)
     except ValueError as error:
         raise InvalidConfig(

@@ -21,13 +21,13 @@ MAX_PUSH = 1e4
 
 
 class FreeObjects:
-    """The objects of a world; all methods raise UnknownObject for a name that no object has."""
+    """The free objects of a world; all methods raise UnknownObject for an unknown name."""
 
     def __init__(self, bodies: Sequence[FreeBody]) -> None:
         """Store the objects.
 
         Args:
-            bodies: as they were added to the model.
+            bodies: the objects of the model.
         """
         self.bodies = {body.name: body for body in bodies}
         """Objects as they were configured, by name."""
@@ -51,26 +51,27 @@ class FreeObjects:
         return X @ self._handles[name] if name in self._handles else X
 
     def place(self, name: str, X_WO: Array, data: mujoco.MjData) -> None:
-        """Put an object at rest at a pose in the world, shape (4, 4).
+        """Set the pose of an object in the world, shape (4, 4), with zero velocity.
 
         Raises:
             InvalidConfig: the pose is not rigid, or the object is a drawer.
         """
         self.body(name)
         if name in self._handles:
-            raise InvalidConfig(f"'{name}' is a drawer, which is not moved; pull it open")
+            raise InvalidConfig(f"'{name}' is a drawer; its pose cannot be set")
         X = rigid_pose(X_WO, f"pose of object '{name}'")
         joint = data.joint(f"{PREFIX}{name}")
         joint.qpos[:3], joint.qpos[3:] = X[:3, 3], quat_wxyz(X[:3, :3])
         joint.qvel[:] = 0.0
 
     def push(self, name: str, wrench: Array, end: float) -> None:
-        """Let a force and a torque act on the centre of mass of an object.
+        """Apply a force and a torque to the centre of mass of an object.
 
         Args:
-            name: of the object.
-            wrench: force [N] and torque [N m] in the axes of the world, shape (6,).
-            end: simulated time until which they act; replaces earlier ones [s].
+            name: name of the object.
+            wrench: force [N] and torque [N m], expressed in the world, shape (6,); replaces the
+                previous one.
+            end: simulated time at which it ends [s].
 
         Raises:
             InvalidCommand: a component is not finite, or above MAX_PUSH.
@@ -85,7 +86,7 @@ class FreeObjects:
         self._pushes[name] = values, end
 
     def apply_pushes(self, data: mujoco.MjData) -> None:
-        """Write the wrenches on objects, before a step; those that have ended are removed."""
+        """Write the wrenches to ``data`` before a step; expired ones are removed."""
         for name, (wrench, end) in list(self._pushes.items()):
             ended = not data.time < end
             data.body(f"{PREFIX}{name}").xfrc_applied[:] = 0.0 if ended else wrench
@@ -93,5 +94,5 @@ class FreeObjects:
                 del self._pushes[name]
 
     def reset(self) -> None:
-        """Forget the wrenches."""
+        """Remove all wrenches."""
         self._pushes.clear()

@@ -14,9 +14,9 @@ from motion_nodes.sim.mujoco_world import MujocoWorld
 
 
 class SimulatedLaser:
-    """Scans of one laser scanner; all readings of a scan are of the same time.
+    """Scans of one laser scanner; all ranges of a scan have the same time stamp.
 
-    The scanner's own link is transparent. Other links of its robot are seen where they are hit.
+    Rays pass through the scanner's own link and hit all other links of its robot.
     """
 
     def __init__(
@@ -31,8 +31,8 @@ class SimulatedLaser:
         Args:
             world: the cell.
             robot: name of the scanner's robot in the cell.
-            scanner: as described.
-            X_LS: pose of the scanner in its link, shape (4, 4); None: that of the link.
+            scanner: its description.
+            X_LS: pose of the scanner in its link, shape (4, 4); None: identity.
         """
         self._X_LS = np.eye(4) if X_LS is None else X_LS
         self.scanner = scanner

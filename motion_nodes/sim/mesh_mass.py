@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Centre of mass and inertia of solids that triangles enclose."""
+"""Centre of mass and inertia of closed meshes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def mass_properties(triangles: Array, mass: float) -> tuple[Array, Array]:
 
     Args:
         triangles: corners of its surface, counterclockwise from outside [m], shape (t, 3, 3).
-        mass: of the solid [kg].
+        mass: mass of the solid [kg].
 
     Returns:
         Centre of mass [m], shape (3,), and inertia about it [kg m^2], shape (3, 3).

@@ -34,7 +34,8 @@ from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper, add_welds
 
 _NO_MASS, _NO_INERTIA = 1e-6, 1e-9
-"""Of moving links without a mass [kg, kg m^2]: negligible beside the inertia of their drives."""
+"""Mass and inertia of moving links without a mass [kg, kg m^2]: negligible compared to the armature
+of their drives."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def build_model(
     add_free_bodies(spec, config.objects)
     if config.objects:
         add_welds(spec, config.surface_grippers, f"{FREE}{config.objects[0].name}")
-    # A first model in the home state gives self-contacts and the height of each base.
+    # A preliminary model in the home state yields self-contacts and the height of each base.
     model = _compile(spec)
     data = mujoco.MjData(model)
     set_home(model, data, placements)
@@ -214,7 +215,7 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
 def _add_loops(
     spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], robot: Robot, prefix: str
 ) -> None:
-    """Add the constraints of closed loops: sites that coincide, for any zeros of the joints."""
+    """Add the constraints of closed kinematic loops: sites that coincide."""
     for i, loop in enumerate(robot.description.simulation.loops):
         names = [f"{prefix}/loop{i}_{k}" for k in range(2)]
         for name, link, point in zip(names, loop.links, loop.points, strict=True):
@@ -246,7 +247,7 @@ def _add_link(
             inertial = hub_of(inertial, ring, f"{robot.name}: link '{name}'")
         _set_inertial(body, inertial)
     elif parent_joint is not None and parent_joint.movable:
-        # Links between the joints of one body have no mass, which MuJoCo refuses.
+        # Links between the joints of one body have no mass, which MuJoCo rejects.
         body.mass, body.inertia = _NO_MASS, (_NO_INERTIA,) * 3
         body.explicitinertial = True
     contact = robot.description.simulation.contact.get(name)
@@ -281,7 +282,7 @@ def _add_all_rollers(
 
 
 def _is_wheel(robot: Robot, link: str) -> bool:
-    """Return whether a link turns endlessly with a driven or passive wheel."""
+    """Return whether a link rotates continuously with a driven or passive wheel."""
     joint = robot.tree.parent_joint.get(link)
     wheels = (robot.base.wheel_names if robot.base else ()) + robot.passive_joints
     return joint is not None and joint.name in wheels and not np.isfinite(joint.upper)

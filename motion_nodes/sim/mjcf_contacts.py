@@ -41,7 +41,7 @@ def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
 def exclude_ignored(
     spec: mujoco.MjSpec, placement: RobotPlacement, solid: dict[str, list[str]]
 ) -> None:
-    """Disable collisions that the robot's file ignores, so that plans and physics agree.
+    """Disable collisions that robot.yaml ignores, so that planning and physics agree.
 
     Fingers, both moved by prismatic joints, still stop each other.
 

@@ -26,7 +26,7 @@ class MeshLibrary:
 
         Args:
             spec: specification to which mesh assets are added.
-            prefix: of the names of mesh assets.
+            prefix: prefix of the names of mesh assets.
             find: resolves a mesh file name of the URDF.
         """
         self._spec = spec
@@ -41,7 +41,7 @@ class MeshLibrary:
         return Path(mesh.filename).suffix.lower() in READABLE
 
     def add(self, geometry: Geometry) -> str | None:
-        """Return the asset name of a mesh as it is in its file, None for a primitive.
+        """Return the asset name of a mesh file, None for a primitive.
 
         Args:
             geometry: a mesh of a readable format, or a primitive.
@@ -63,7 +63,7 @@ class MeshLibrary:
 
         Args:
             geometry: the mesh or primitive.
-            whole: one hull, whatever the mesh is.
+            whole: return one hull, also for a non-convex mesh.
 
         Raises:
             InvalidDescription: the file is missing or cannot be read.
@@ -76,7 +76,7 @@ class MeshLibrary:
         return self._hulls[key]
 
     def _new_hulls(self, mesh: Mesh, whole: bool) -> list[str | None]:
-        """Add the hulls of a mesh; MuJoCo collides with the hull of a file by itself."""
+        """Add the hulls of a mesh; a convex mesh needs none, MuJoCo computes the hull of a file."""
         if whole and self.readable(mesh):
             return [self.add(mesh)]
         path = self._find(mesh.filename)
@@ -95,27 +95,27 @@ class MeshLibrary:
         """Add an empty mesh asset."""
         made = self._spec.add_mesh(name=f"{self._prefix}/{path.stem}_{self._count}")
         self._count += 1
-        # Masses are those of the links; the volume of an open mesh may be nothing.
+        # Masses are those of the links; the volume of an open mesh may be zero.
         made.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
         return made
 
 
 def set_hull(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, corners: Array) -> None:
-    """Give a geom the shape of a convex hull, whose mesh asset has the geom's name.
+    """Set the shape of a geom to a convex hull; its mesh asset has the name of the geom.
 
     Args:
         spec: specification of the geom.
         geom: the geom.
-        corners: of the hull [m], shape (c, 3); see :func:`solid_corners` for flat ones.
+        corners: corners of the hull [m], shape (c, 3); see :func:`solid_corners` for flat ones.
     """
     geom.type, geom.meshname = mujoco.mjtGeom.mjGEOM_MESH, geom.name
-    # Masses are those of the bodies; the volume of a plate may be nothing.
+    # Masses are those of the bodies; the volume of a plate may be zero.
     shell = mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL
     spec.add_mesh(name=geom.name, uservert=corners.ravel(), inertia=shell)
 
 
 def solid_corners(corners: Array) -> Array:
-    """Return the corners of a hull, of a flat one those of a plate; MuJoCo refuses flat hulls.
+    """Return the corners of a hull; a flat one gets a thickness, because MuJoCo rejects flat hulls.
 
     Args:
         corners: shape (c, 3) [m].

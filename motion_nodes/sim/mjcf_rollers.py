@@ -144,7 +144,7 @@ def hub_of(wheel: Inertial, ring: RollerRing, name: str) -> Inertial:
     Args:
         wheel: inertia of the whole wheel.
         ring: the rollers.
-        name: of the wheel, for the error.
+        name: name of the wheel, for the error.
 
     Raises:
         InvalidDescription: the rollers leave no positive mass or valid inertia for the hub.

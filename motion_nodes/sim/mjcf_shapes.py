@@ -95,23 +95,22 @@ def add_collision(
     crowned: bool = False,
     whole: bool = False,
 ) -> None:
-    """Add a collision shape; a mesh that is not convex becomes the hulls of the exact checks.
+    """Add a collision shape; a non-convex mesh is replaced by the hulls of the exact checks.
 
-    So a link has the same shape in the simulation as for the planner. Several hulls are geoms
-    ``NAME_0``, ``NAME_1``, ...
+    A link thus has the same shape in simulation and planning. Several hulls are geoms ``NAME_0``,
+    ``NAME_1``, ...
 
     Args:
         body: body of the link.
         shape: the shape, with its pose in the link.
         contact: friction of the link; None: MuJoCo's default.
-        name: of the geom.
+        name: name of the geom.
         meshes: the robot's mesh files.
         time_step: time step of the simulation [s].
-        crowned: replace a cylinder by an ellipsoid of the same radius and width. Such a tyre
-            touches the floor in one point at its centre, as the kinematics of a base assume; a
-            cylinder rests on its two edges, so that turning on the spot slips.
-        whole: replace a mesh by its convex hull, whatever it is: hulls of a tyre's parts would roll
-            less smoothly.
+        crowned: replace a cylinder by an ellipsoid of the same radius and width. Such a tyre has
+            one contact point at its centre, as the kinematics of a base assume; a cylinder rests on
+            its two edges and slips when the base turns on the spot.
+        whole: replace any mesh by one convex hull: tyres of several hulls roll less smoothly.
 
     Raises:
         InvalidDescription: a mesh file is missing or cannot be read.
@@ -152,8 +151,8 @@ def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_s
 def set_pad(geom: mujoco.MjsGeom) -> None:
     """Make a geom a finger pad: it resists torsion, and is stiff against light objects.
 
-    MuJoCo's contacts are as stiff as the masses in contact are large: with its default impedance,
-    fingers of 70 N sink 6 mm into a ball of 40 g, and squeeze it out.
+    The stiffness of MuJoCo's contacts scales with the masses in contact: with the default impedance
+    fingers with 70 N penetrate a ball of 40 g by 6 mm and lose it.
     """
     geom.condim = 4
     geom.solimp[:3] = (0.95, 0.99, 0.001)
@@ -177,7 +176,7 @@ def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrar
     Args:
         body: body of the link.
         shape: the shape, with its pose in the link.
-        name: of the geom.
+        name: name of the geom.
         meshes: the robot's mesh files.
     """
     if isinstance(shape.geometry, Mesh) and not meshes.readable(shape.geometry):

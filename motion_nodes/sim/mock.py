@@ -22,7 +22,7 @@ from motion_nodes.sim.placement import RobotPlacement, root_to_base
 
 
 class MockWorld(RobotBackend):
-    """Robots without mass that follow their targets exactly."""
+    """Massless robots that follow their targets exactly."""
 
     def __init__(self, placements: Sequence[RobotPlacement], time_step: float = 0.002) -> None:
         """Create the cell with all robots in their home states.
@@ -90,7 +90,7 @@ class MockWorld(RobotBackend):
             robot.reset()
 
     def _targets_changed(self, name: str) -> None:
-        """Nothing to do: targets are read at each step."""
+        """Do nothing: targets are read at each step."""
 
 
 class _MockRobot:

@@ -33,7 +33,7 @@ from motion_nodes.sim.surface_gripper import (
 )
 
 _MOST_SUBSTEPS = 4
-"""Max number of parts of a step."""
+"""Max number of substeps of a step."""
 _MAX_SPEED = 1e5
 """A higher generalized velocity [rad/s or m/s] means that the simulation has diverged."""
 
@@ -88,7 +88,7 @@ class MujocoWorld(RobotBackend):
         self._substeps = _substeps(placements, self.time_step)
         self.data = mujoco.MjData(self.model)
         self._before = self.data.ctrl.copy()
-        """The drives' input at the end of the last step."""
+        """Control input of the drives at the end of the last step."""
         self._addresses = {p.name: _addresses(self.model, p) for p in placements}
         self._diverged = ""
         self.reset()
@@ -200,7 +200,7 @@ class MujocoWorld(RobotBackend):
         return self._free.pose(name, self.data)
 
     def place_object(self, name: str, X_WO: Array) -> None:
-        """Put an object at rest at a pose in the world, shape (4, 4); grippers lose it.
+        """Set the pose of an object in the world, shape (4, 4), at rest; grippers release it.
 
         Raises:
             UnknownObject: no object has the name.
@@ -211,12 +211,13 @@ class MujocoWorld(RobotBackend):
             gripper.drop(name, self.model, self.data)
 
     def push_object(self, name: str, wrench: Array, duration: float) -> None:
-        """Let a force and a torque act on the centre of mass of an object for a time.
+        """Apply a force and a torque to the centre of mass of an object for a time.
 
         Args:
-            name: of the object.
-            wrench: force [N] and torque [N m] in the axes of the world, shape (6,).
-            duration: in simulated time; a further call replaces it [s].
+            name: name of the object.
+            wrench: force [N] and torque [N m], expressed in the world, shape (6,); replaces the
+                previous one.
+            duration: duration in simulated time [s].
 
         Raises:
             UnknownObject: no object has the name.
@@ -239,7 +240,7 @@ class MujocoWorld(RobotBackend):
         robot.tree.link(gripper.link)
 
     def _integrate(self, count: int) -> None:
-        """Advance; a step in which the drives' input has changed is divided, the input linear."""
+        """Advance; a step with a changed control input is divided, with linear interpolation."""
         model, data, parts = self.model, self.data, self._substeps
         if parts > 1 and (data.ctrl != self._before).any():
             change = data.ctrl - self._before
@@ -347,16 +348,16 @@ class MujocoWorld(RobotBackend):
         return (
             f"the simulation diverged at {self.time:.3f} s: joint '{name}' of '{robot}' has "
             f"velocity {self.data.qvel[dof]:g} (max {_MAX_SPEED:g}). Reset the world; if it "
-            "happens again, reduce the gains of its drive, increase its armature or reduce the "
+            "diverges again, reduce the gains of its drive, increase its armature or reduce the "
             "time step."
         )
 
 
 def _substeps(placements: Sequence[RobotPlacement], time_step: float) -> int:
-    """Return into how many parts a step is divided.
+    """Return the number of substeps of a step.
 
-    Drives act implicitly: an effort limit holds for ``(M + time_step * damping) a``, so that the
-    time step has to resolve the damping of position drives, or they saturate too early.
+    Drives are integrated implicitly: an effort limit applies to ``(M + time_step * damping) a``, so
+    position drives saturate too early unless the time step resolves their damping.
     """
     drives = (d for p in placements for d in p.robot.drives if d.mode == "position")
     ratios = [time_step * d.damping / max(d.armature, 1e-9) for d in drives]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a learned policy in a simulated world, in one process and without ROS."""
+"""Runs a learned policy in a simulated world, in one process and without ROS."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
 
 SMOOTHING = 0.5
-"""Time over which velocities are averaged, unless the policy has a gait's period [s]."""
+"""Averaging time of velocities of a policy without a gait period [s]."""
 
 
 class WalkResult(NamedTuple):
-    """Motion of a robot under one command."""
+    """Tracking of one command."""
 
     command: Array
     """vx, vy [m/s] and wz [rad/s]."""
     velocity: Array
-    """Mean of the same, measured in the base frame without its tilt, shape (3,)."""
+    """Mean of the measured vx, vy, wz in the base frame without its tilt, shape (3,)."""
     error: Array
-    """RMS difference from the command, averaged over :data:`SMOOTHING` or the gait's period, shape
+    """RMS tracking error of velocities averaged over :data:`SMOOTHING` or the gait period, shape
     (3,)."""
     fell: bool
 
 
 class PolicyTrial:
-    """One robot of a world, moved by a policy with commands in place of a page."""
+    """One robot of a world, controlled by a policy with given commands."""
 
     def __init__(
         self,
@@ -45,12 +45,12 @@ class PolicyTrial:
         *,
         max_rate: Sequence[float] = (2.5, 2.0, 5.0),
     ) -> None:
-        """Stand the robot up; it takes some simulated seconds.
+        """Create the trial; the robot stands up, which takes some simulated seconds.
 
         Args:
             world: the world.
-            name: of the robot in the world.
-            runner: its policy, with a twist as command and its range in the description.
+            name: name of the robot in the world.
+            runner: its policy, with a twist as command and a command range in its description.
             max_rate: max rates of change of the command [m/s^2, m/s^2, rad/s^2].
         """
         robot = next(p.robot for p in world.placements if p.name == name)
@@ -73,7 +73,7 @@ class PolicyTrial:
         return self.sequence.mode is PolicyMode.DAMPED
 
     def walk(self, command: ArrayLike, seconds: float) -> WalkResult:
-        """Walk for a time; errors of the first second are not counted.
+        """Track a command for a time; errors of the first second are ignored.
 
         Args:
             command: vx, vy [m/s] and wz [rad/s].

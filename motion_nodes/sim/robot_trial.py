@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial of a robot in simulation: it stands, its groups move, its base drives, a motion is planned.
+"""Test of a robot in simulation: standing, motion of its groups, driving, motion planning.
 
-A new robot's description is estimated in many places; each step here fails visibly if one of them
-is wrong.
+Many values of a new robot's description are estimates; a wrong estimate fails one of these tests.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from motion_nodes.sim.placement import RobotPlacement
 _STAND = 1.0
 """Duration of the test at rest [s]."""
 _SAG = 0.05
-"""Max deviation of a joint that holds its position [rad or m]."""
+"""Max position error of a joint that holds its position [rad or m]."""
 _TILT = 0.3
 """Max inclination of a base at rest [rad]."""
 _FALL = 0.2
@@ -43,28 +42,28 @@ _MOVE, _MOVE_TIME = 0.3, 1.5
 _SLIDE = 0.03
 """Displacement of sliding joints [m]."""
 _DIRECTIONS = 30
-"""Number of random directions tried for a motion without contacts that the drives can hold."""
+"""Max number of random directions sampled for a contact-free motion within the effort limits."""
 _HELD = 0.9
 """Max load of a joint, as a fraction of its effort limit."""
 _DISTANCE, _ANGLE = 1.0, 0.5 * math.pi
-"""Distance and angle that a base drives [m, rad]."""
+"""Distance and angle of the drives of a base [m, rad]."""
 _DRIVE_ERROR, _TURN_ERROR = 0.1, 0.15
-"""Max relative error of odometry after them."""
+"""Max relative error of odometry after these drives."""
 _LONGEST_DRIVE = 20.0
 """Max duration of a drive [s]."""
 _MOST_SKID = 8.0
 """Max plausible ratio of effective and geometric wheel separation."""
 _LEAST = 0.5
-"""Min share of a commanded distance or angle for which the wheels turn."""
+"""Min fraction of a commanded distance or angle that the wheels travel."""
 _WEAK = "check the wheels' effort limits and the friction of casters and floor"
 _HANGING, _DEEP = 0.01, 10.0
-"""Depth of an arm below its base from which on its floor is lowered, and its depth then [m]."""
+"""Depth of an arm below its base beyond which the floor is lowered, and depth of that floor [m]."""
 _NAME = "robot"
 
 
 @dataclass(frozen=True)
 class TrialStep:
-    """A test, and its result."""
+    """Result of one test."""
 
     name: str
     passed: bool
@@ -75,7 +74,7 @@ class TrialStep:
 def try_robot(
     robot: Robot, progress: Callable[[str], None] = lambda text: None
 ) -> tuple[TrialStep, ...]:
-    """Try a robot in MuJoCo, and plan a motion for its main group.
+    """Test a robot in MuJoCo, and plan a motion of its main group.
 
     Args:
         robot: the robot.
@@ -87,14 +86,14 @@ def try_robot(
 def effective_separation(robot: Robot) -> float | None:
     """Return the wheel separation with which skid-steering matches the odometry [m].
 
-    Its wheels slide sideways in a turn, so that it turns less than wheels that only roll would
-    (ros2_controllers calls the ratio ``wheel_separation_multiplier``).
+    The wheels of a skid-steered base slip sideways in a turn, so it turns less than its kinematics
+    predict (the ratio is the ``wheel_separation_multiplier`` of ros2_controllers).
 
     Args:
         robot: the robot.
 
     Returns:
-        As measured in simulation; None for other bases, or if it cannot turn.
+        The value measured in simulation; None for other bases, or if it cannot turn.
     """
     if not isinstance(robot.base, DifferentialSpec) or len(robot.base.wheel_names) <= 2:
         return None
@@ -117,7 +116,7 @@ class _Trial:
         """Joints that hold positions, shape (n,)."""
 
     def steps(self) -> Iterator[TrialStep]:
-        """Yield the steps; without a simulation there are none after it."""
+        """Yield the results; only the first if the simulation cannot be built."""
         self._progress("building the simulation")
         try:
             self.build()
@@ -127,7 +126,7 @@ class _Trial:
         tried: list[tuple[str, Callable[[], str]]] = [("stands", self._stand)]
         for group in self._robot.groups.values():
             joints = [name for name in group.joints if name not in self._wheels]
-            # Legs that carry a body cannot be moved one by one; they are moved without gravity.
+            # The legs of a standing robot cannot be moved one by one: test them without gravity.
             if joints:
                 tried.append(
                     (f"moves {group.name}", lambda joints=joints: self._move(joints))  # type: ignore[misc]
@@ -135,7 +134,7 @@ class _Trial:
         if self._robot.base is not None:
             tried.append((f"drives {_DISTANCE:g} m", self._drive))
             tried.append((f"turns {math.degrees(_ANGLE):g} degrees", self._turn))
-        # The paths of a leg are not planned.
+        # No motion is planned for a leg.
         least = 6 if self._robot.kind == "floating" else 1
         if any(g.tip and len(g.joints) >= least for g in self._robot.groups.values()):
             tried.append(("plans a motion", self._plan))
@@ -147,7 +146,7 @@ class _Trial:
                 yield TrialStep(name, False, str(error))
 
     def build(self) -> None:
-        """Build the simulation; an arm that hangs below its base gets a lower floor."""
+        """Build the simulation; the floor is lowered for an arm that reaches below its base."""
         self._world = MujocoWorld([self._placement])
         lowest = lowest_point(self._world.model, self._world.data, _NAME, 0.0)
         if self._robot.kind == "arm" and lowest < -_HANGING:
@@ -164,14 +163,14 @@ class _Trial:
         tilt = math.acos(min(1.0, max(-1.0, float(X_WB[:3, 2] @ start[:3, 2]))))
         if tilt > _TILT:
             raise MotionError(
-                f"it falls over: within {_STAND:g} s its base inclines by "
+                f"it falls over: within {_STAND:g} s its base tilts by "
                 f"{math.degrees(tilt):.0f} degrees; check named_states.home and the masses"
             )
         fallen = float(start[2, 3] - X_WB[2, 3])
         if fallen > _FALL:
             raise MotionError(
-                f"its base sinks by {fallen:.2f} m within {_STAND:g} s; check that what it stands "
-                "on has collision geometry, and named_states.home"
+                f"its base sinks by {fallen:.2f} m within {_STAND:g} s; check the collision "
+                "geometry of its feet or wheels, and named_states.home"
             )
         return f"for {_STAND:g} s; the base moved by {1e3 * abs(fallen):.0f} mm in height"
 
@@ -196,7 +195,7 @@ class _Trial:
             end = robot.home.copy()
             end[columns] = limits.clip(start + direction * reach)
             ends.append(end)
-        # The first that the floor and the robot itself allow; else the first.
+        # The first one without contacts with the floor or the robot itself; else the first one.
         end = next(filter(self._is_free_to, ends), ends[0])
         goal = end[columns]
         steps = max(1, round(_MOVE_TIME / self._world.time_step))
@@ -211,14 +210,14 @@ class _Trial:
         return f"by up to {np.abs(goal - start).max():.2g} rad or m, {1e3 * off:.1f} mrad or mm off"
 
     def _is_free_to(self, end: Array) -> bool:
-        """Return whether the straight motion from home makes no new contacts, and is held."""
+        """Return whether the straight motion from home has no new contacts and feasible efforts."""
         home, held = self._contacts_at(self._robot.home)
         path = (self._robot.home + share * (end - self._robot.home) for share in (0.3, 0.6, 1.0))
         found = [self._contacts_at(q) for q in path]
         return all(touching <= home and (can or not held) for touching, can in found)
 
     def _contacts_at(self, q: Array) -> tuple[set[tuple[int, int]], bool]:
-        """Return the pairs of bodies that touch in a configuration, and whether drives hold it."""
+        """Return the pairs of bodies in contact, and whether the drives can hold ``q``."""
         model, data = self._world.model, copy.copy(self._world.data)
         set_positions(data, self._placement, q)
         mujoco.mj_forward(model, data)
@@ -240,12 +239,12 @@ class _Trial:
         ):
             raise MotionError(
                 f"the wheels turned for {odometry:.2f} m, the base moved {truth:.2f} m; check "
-                "wheel_radius, the wheels' axes and what touches the floor"
+                "wheel_radius, the wheels' axes and the contacts with the floor"
             )
         return f"{truth:.3f} m, by odometry {odometry:.3f} m"
 
     def turned(self) -> tuple[float, float]:
-        """Turn; return the angle by the wheels, and in truth [rad]."""
+        """Turn; return the angle measured by the wheels, and the ground truth [rad]."""
         robot = self._robot
         forward, speed = robot.kind == "ackermann", self._turn_speed
         vx = 0.5 * robot.base.linear.x.max_velocity if forward else 0.0  # type: ignore[union-attr]
@@ -267,8 +266,8 @@ class _Trial:
         if abs(truth - odometry) > _TURN_ERROR * odometry:
             raise MotionError(
                 f"the wheels turned for {math.degrees(odometry):.0f} degrees, the base by "
-                f"{math.degrees(truth):.0f}; check wheel_separation, the wheels' axes and what "
-                "touches the floor"
+                f"{math.degrees(truth):.0f}; check wheel_separation, the wheels' axes and the "
+                "contacts with the floor"
             )
         return f"{math.degrees(truth):.1f} degrees, by odometry {math.degrees(odometry):.1f}"
 
@@ -285,7 +284,7 @@ class _Trial:
             raise MotionError(f"no motion from 'home' to 'ready': {found.result.reason}")
         return f"from 'home' to 'ready' in {found.result.time:.3f} s"
 
-    # ---- parts
+    # ---- helpers
 
     def _command(self, q: Array) -> None:
         self._world.command(_NAME, JointTargets(position=np.where(self._held, q, np.nan)))
@@ -306,7 +305,7 @@ class _Trial:
     def _driven(
         self, twist: Twist2, duration: float, *, turning: bool = False
     ) -> tuple[float, float]:
-        """Drive with a twist; return the distance or angle by the wheels, and in truth."""
+        """Drive with a twist; return the distance or angle of the wheels, and the ground truth."""
         world, robot = self._world, self._robot
         world.reset()
         self._run(0.5)

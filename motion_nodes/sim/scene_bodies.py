@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects of planning scenes as bodies of a MuJoCo model.
 
-World objects are mocap bodies: they are placed by their pose and not moved by contacts. Attached
-bodies are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so a mesh
-that is not convex becomes the hulls of the exact checks; a cone becomes an inscribed convex mesh.
+World objects are mocap bodies: their pose is set, and contacts do not move them. Attached bodies
+are massless bodies welded to their link. MuJoCo uses the convex hull of a mesh, so a non-convex
+mesh is replaced by the hulls of the exact checks, and a cone by an inscribed convex mesh.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class SceneBody:
 def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict[str, SceneBody]:
     """Return the bodies of a robot's planning scene, by name.
 
-    Excludes scenery and what cameras see, which the cell contains already, disabled objects, and
-    objects that all links of the robot are allowed to touch.
+    Excludes scenery and the voxels of cameras, which the cell contains already, disabled objects,
+    and objects that all links of the robot are allowed to touch.
 
     Args:
         scene: the planning scene, in the robot's base frame.
         placement: the robot in the cell.
-        prefix: prefix of the objects' names, such as the robot's namespace; makes them unique.
+        prefix: prefix that makes the objects' names unique, such as the robot's namespace.
     """
     links = [body.name for body in link_bodies(placement.robot)]
     allowed = scene.allowed
@@ -106,13 +106,13 @@ def add_body(
 
     Args:
         spec: specification of the cell.
-        name: of the body.
+        name: name of the body.
         body: the body.
         X_WO: pose in the world, shape (4, 4); not used for attached bodies.
         robot_bodies: names in the model of its robot's links, by link.
 
     Raises:
-        InvalidCommand: a shape that MuJoCo does not have.
+        InvalidCommand: a shape that MuJoCo does not support.
     """
     if body.link:
         parent = spec.body(robot_bodies[body.link])
@@ -145,11 +145,11 @@ def check_body(name: str, body: SceneBody) -> None:
     """Check that a body can be simulated; convex hulls are compiled separately.
 
     Args:
-        name: of the body.
+        name: name of the body.
         body: the body.
 
     Raises:
-        InvalidCommand: a shape that MuJoCo refuses.
+        InvalidCommand: a shape that MuJoCo rejects.
     """
     hulls = tuple(part for part in body.parts if isinstance(part.solid, Cone | TriangleMesh))
     if not hulls:
@@ -168,7 +168,7 @@ def body_name(prefix: str, name: str) -> str:
 
 
 def load_hulls(body: SceneBody) -> None:
-    """Load or compute the convex hulls of a body's meshes, so that adding it does not delay."""
+    """Load or compute the convex hulls of a body's meshes, so that adding it does not block."""
     for part in body.parts:
         if isinstance(part.solid, TriangleMesh):
             hulls_of(part.solid)
@@ -179,7 +179,7 @@ def _touching(allowed: AllowedCollisions, name: str, links: Iterable[str]) -> fr
 
 
 def _pieces(solid: Solid) -> list[Solid | Array]:
-    """Return a solid as solids that MuJoCo has, and corners of convex hulls [m], shape (c, 3)."""
+    """Return a solid as MuJoCo primitives and corners of convex hulls [m], shape (c, 3)."""
     if isinstance(solid, TriangleMesh):
         return [solid_corners(corners) for corners in hulls_of(solid)]
     return [_cone_vertices(solid) if isinstance(solid, Cone) else solid]

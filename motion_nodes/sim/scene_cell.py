@@ -21,9 +21,10 @@ from motion_nodes.sim.scene_bodies import (
 )
 
 NEW_DEPTH = 1e-3
-"""A new body that penetrates a robot deeper than this [m] has no contacts until it is free."""
+"""A new body that penetrates a robot deeper than this [m] has no contacts until they separate."""
 MOVED_DEPTH = 0.02
-"""The same for a moving body [m]: it may push a robot, but not jump into it."""
+"""Penetration depth of a moving body [m] beyond which its contacts are disabled: it may push a
+robot, but not jump into it."""
 
 
 class SceneCell:
@@ -119,7 +120,7 @@ class SceneCell:
         self._activate(set(self.bodies), NEW_DEPTH, model, data)
 
     def _accepted(self, bodies: Mapping[str, SceneBody]) -> dict[str, SceneBody]:
-        """Return the bodies that can be simulated; store the reasons for the others."""
+        """Return the bodies that can be simulated; store the reasons why others cannot."""
         accepted: dict[str, SceneBody] = {}
         rejected: dict[str, str] = {}
         for name, body in bodies.items():
@@ -138,7 +139,7 @@ class SceneCell:
         return accepted
 
     def _place(self, name: str, body: SceneBody, base_pose: Callable[[str], Array]) -> Array:
-        """Return the pose of a body in the world; it is kept when the robot's base moves."""
+        """Return the pose of a body in the world; motion of the robot's base does not change it."""
         known = self.bodies.get(name)
         if known is not None and not known.link and np.array_equal(known.X, body.X):
             return self._places[name]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pad of a suction cup: where it seals, and what it holds.
+"""Model of a suction pad: sealing and holding force.
 
-A pad seals where its whole rim lies on one object. What it presses on with, N, is the force of the
-vacuum minus the pull. Its rim lifts where a bending moment M takes the pressure from a point of a
-thin ring, and it slips where shear T and twist Q exceed friction:
+A pad seals if its whole rim lies on one object. The normal force N on the rim is the force of the
+vacuum minus the pull. The rim lifts if a bending moment M unloads a point of the rim (a thin ring),
+and it slips if shear T and torsion Q exceed friction:
 
     N = vacuum pi r^2 - pull,    2 |M| / r <= N,    T^2 + (Q / r)^2 <= (friction N)^2
 
@@ -25,7 +25,7 @@ from motion_nodes.model.tree import Array
 RIM = 16
 """Number of points of the rim that are tested."""
 BEHIND = 0.005
-"""Distance behind the pad at which rays start [m]: objects that it is pressed into are found."""
+"""Distance behind the pad at which rays start [m], so that penetrated objects are hit."""
 _STEP = 1e-3
 """Advance of a ray that has hit its own robot [m]."""
 
@@ -60,16 +60,16 @@ class SurfaceGripperSettings:
     )
     pad_radius: float = setting(
         0.02,
-        doc="Radius of the pad at each attachment point: it holds only where its whole rim lies on "
-        "an object, and as much as vacuum and friction allow. 0: a point that holds anything.",
+        doc="Radius of the pad at each attachment point: it seals only if its whole rim lies on an "
+        "object, and holds within the limits of vacuum and friction. 0: one ray, no such limits.",
         unit="m",
         ge=0.0,
         le=1.0,
     )
     seal_tolerance: float = setting(
         0.003,
-        doc="Max difference of the distances along the rim at which the lip of a pad seals: of a "
-        "tilted or curved surface.",
+        doc="Max difference of the distances along the rim (tilt, curvature) at which the lip of a "
+        "pad seals.",
         unit="m",
         gt=0.0,
         le=0.1,
@@ -91,11 +91,11 @@ class SurfaceGripperSettings:
         return self.vacuum * math.pi * self.pad_radius**2
 
     def overload(self, force: Array, torque: Array, axis: Array) -> str:
-        """Return why an attachment lets go, or an empty string.
+        """Return the reason why an attachment breaks, or an empty string.
 
         Args:
-            force: of the object on the pad [N], shape (3,).
-            torque: the same about the centre of the pad [N m], shape (3,).
+            force: force of the object on the pad [N], shape (3,).
+            torque: torque of the object about the centre of the pad [N m], shape (3,).
             axis: unit vector out of the pad, shape (3,).
         """
         pull, twist = float(force @ axis), float(torque @ axis)
@@ -113,7 +113,7 @@ class SurfaceGripperSettings:
         bend = float(np.linalg.norm(torque - twist * axis))
         if 2.0 * bend > r * pressed:
             return (
-                f"a moment of {bend:.3g} N m lifts the rim of the pad, which is pressed on with "
+                f"a moment of {bend:.3g} N m lifts the rim of the pad at a normal force of "
                 f"{pressed:.3g} N"
             )
         slip = math.hypot(shear, twist / r)
@@ -126,14 +126,14 @@ class SurfaceGripperSettings:
 
 
 class PadRays:
-    """Rays along the axis of a pad, which find the object that it lies on."""
+    """Ray casts along the axis of a pad, which find the object below it."""
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, link: str, objects: str) -> None:
-        """Cast from a link.
+        """Create the ray caster.
 
         Args:
-            model: with the link.
-            data: its present state.
+            model: model with the link.
+            data: its current state.
             link: body that carries the pad, as ROBOT/LINK.
             objects: prefix of the names of bodies that can be held.
         """
@@ -141,12 +141,12 @@ class PadRays:
         self._exclude, self._own = model.body(link).id, link.partition("/")[0] + "/"
 
     def find(self, at: Array, axis: Array, settings: SurfaceGripperSettings) -> tuple[str, str]:
-        """Return the body on which a pad seals, and an empty text; or the reason why it does not.
+        """Return the body on which a pad seals and an empty string, or '' and the reason.
 
         Args:
             at: centre of the pad in the world [m], shape (3,).
             axis: unit vector out of the pad, shape (3,).
-            settings: of the gripper.
+            settings: settings of the gripper.
         """
         body, _ = self._hit(at, axis, settings.max_grip_distance)
         if not body.startswith(self._objects):
@@ -172,7 +172,7 @@ class PadRays:
         return body, ""
 
     def _hit(self, at: Array, axis: Array, reach: float) -> tuple[str, float]:
-        """Return the body that a ray hits within reach, and at what distance; '' for none."""
+        """Return the body that a ray hits within reach, and its distance; '' for none."""
         geom, passed = np.full(1, -1, np.int32), -BEHIND
         while passed <= reach:
             hit = mujoco.mj_ray(self._model, self._data, at + passed * axis, axis, None, 1,
@@ -192,7 +192,7 @@ def rim(at: Array, axis: Array, radius: float) -> Array:
     Args:
         at: its centre [m], shape (3,).
         axis: unit vector out of the pad, shape (3,).
-        radius: [m]
+        radius: radius of the pad [m].
     """
     u = np.cross(axis, np.eye(3)[int(np.argmin(np.abs(axis)))])
     u /= np.linalg.norm(u)

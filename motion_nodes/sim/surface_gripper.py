@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Surface (suction) grippers in MuJoCo: welds that are made to what a ray hits, and break by force.
+"""Surface (suction) grippers in MuJoCo: weld constraints with ray casts and force limits.
 
 When the gripper closes, the pad at each attachment point casts rays along its axis
-(:mod:`.suction_pad`). A free body on which it seals is welded to the link where it is; after some
-settling steps the weld breaks as soon as the pad cannot hold its load. Behaviour and names are
-those of Isaac Sim's surface gripper, whose attachments are pads of no radius.
+(:mod:`.suction_pad`). A free body on which the pad seals is welded to the link at its current pose;
+after some settling steps the weld breaks as soon as the load exceeds what the pad can hold.
+Behaviour and names are those of Isaac Sim's surface gripper, whose pads have no radius.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from motion_nodes.sim.suction_pad import PadRays, SurfaceGripperSettings
 
 AXES = ("x", "y", "z")
 SETTLING = 10
-"""Steps after a weld is made in which its force is not checked."""
+"""Number of steps after the activation of a weld in which its force is not checked."""
 ACTION = 0.3
-"""Values of an action beyond it close, below its negative open."""
+"""Threshold of actions: greater values close, values below its negative open."""
 
 
 class UnknownGripper(MotionError, LookupError):
@@ -58,7 +58,7 @@ class SurfaceGripper:
     """A surface gripper on a link of a robot.
 
     Raises:
-        InvalidConfig: no attachment point, an unknown axis, or a place that is not finite.
+        InvalidConfig: no attachment point, an unknown axis, or a point that is not finite.
     """
 
     name: str
@@ -110,9 +110,9 @@ class GripperRun:
         ]
         self._until = 0.0
         self.lost = 0
-        """Number of attachments that a force has broken."""
+        """Number of attachments that broke under load."""
         self.reason = ""
-        """Why an attachment does not hold: of the last attempt to close, or of the last loss."""
+        """Reason of the last failed attempt to close, or of the last lost object."""
 
     @property
     def gripped(self) -> tuple[str, ...]:
@@ -121,19 +121,19 @@ class GripperRun:
         return tuple(held)
 
     def close(self, time: float) -> None:
-        """Begin to close at a simulated time [s]; what is held stays held."""
+        """Start closing at a simulated time [s]; held objects stay attached."""
         if self.state is GripState.OPEN:
             self.state, self._until = GripState.CLOSING, time + self.settings.retry_interval
             self.reason = ""
 
     def open(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Release everything."""
+        """Release all objects."""
         for attachment in self._attachments:
             self._release(attachment, model, data)
         self.state, self.reason = GripState.OPEN, ""
 
     def drop(self, name: str, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Release an object, which is moved by something else."""
+        """Release an object whose pose is set from outside."""
         for attachment in self._attachments:
             if attachment.held == f"{PREFIX}{name}":
                 self._release(attachment, model, data)
@@ -141,14 +141,14 @@ class GripperRun:
                 self.reason = f"'{name}' was moved away"
 
     def act(self, value: float, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Close for values above 0.3, open for values below -0.3; others change nothing."""
+        """Close for values above 0.3, open for values below -0.3; ignore others."""
         if value > ACTION:
             self.close(data.time)
         elif value < -ACTION:
             self.open(model, data)
 
     def update(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """Make and break welds; after each step."""
+        """Activate and break welds; called after each step."""
         if self.state is GripState.OPEN:
             return
         if self.state is GripState.CLOSING:
@@ -170,7 +170,7 @@ class GripperRun:
         pulls = found @ axis
         return np.column_stack((pulls, np.linalg.norm(found - np.outer(pulls, axis), axis=1)))
 
-    # ---- inside
+    # ---- internals
 
     def _try(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         rays = PadRays(model, data, self.gripper.body, PREFIX)
@@ -197,7 +197,7 @@ class GripperRun:
     def _weld(
         self, attachment: _Attachment, body: str, model: mujoco.MjModel, data: mujoco.MjData
     ) -> None:
-        """Weld a body to the link where it is."""
+        """Weld a body to the link at its current pose."""
         p, R = self._frame(data)
         other = data.body(body)
         at = model.equality(attachment.weld).id
@@ -222,7 +222,7 @@ class GripperRun:
     ) -> tuple[Array, Array]:
         """Return force and torque of the object on a pad, about its point in the world, (3,) each.
 
-        They are those that the weld exerts on the free joint of the object, reversed.
+        They are the negative constraint forces of the weld on the free joint of the object.
         """
         of_weld = (data.efc_type == int(mujoco.mjtConstraint.mjCNSTR_EQUALITY)) & (
             data.efc_id == model.equality(attachment.weld).id
@@ -239,7 +239,7 @@ class GripperRun:
         return force, -R @ efforts[at + 3 : at + 6] - np.cross(lever, force)
 
     def _overload(self, attachment: _Attachment, model: mujoco.MjModel, data: mujoco.MjData) -> str:
-        """Return why an attachment lets go, or an empty string."""
+        """Return the reason why an attachment breaks, or an empty string."""
         force, torque = self._load(attachment, model, data)
         return self.settings.overload(force, torque, self._axis(data))
 
@@ -249,8 +249,8 @@ def add_welds(spec: mujoco.MjSpec, grippers: Sequence[SurfaceGripper], placehold
 
     Args:
         spec: specification of the cell.
-        grippers: of its robots.
-        placeholder: body that the welds name until they are made.
+        grippers: the surface grippers of its robots.
+        placeholder: body to which inactive welds refer.
     """
     for gripper in grippers:
         for k in range(len(gripper.points)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm that wipes an uneven table in MuJoCo: impedance along the table, force control onto it.
+"""An arm that wipes an uneven table in MuJoCo: impedance control along it, force control onto it.
 
-A UR10e holds a sponge by its suction cup. The forces are those of the contacts between sponge and
-table in the physics, not those that the controller estimates.
+A UR10e holds a sponge by its suction cup. The reported forces are the contact forces between sponge
+and table in MuJoCo, not the estimates of the controller.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.sim.surface_gripper import SurfaceGripper
 
 START = np.array([0.0, -1.2, 1.6, -1.97, -1.57, 0.0])
-"""The tool points downwards [rad]."""
+"""Joint positions at the start, with the tool pointing down [rad]."""
 RADIUS, MASS = 0.04, 0.2
-"""Of the sponge [m], [kg]."""
+"""Radius [m] and mass [kg] of the sponge."""
 HEIGHT, LENGTH, STROKE = 0.2, 0.5, 0.4
-"""Of the table, and the length that is wiped [m]."""
+"""Height and length of the table, and length of the stroke [m]."""
 SLABS = 128
-"""Number of flat pieces of the table; with few of them the force peaks at their edges."""
+"""Number of flat segments of the table; with fewer segments the force peaks at their edges."""
 SETTLE = 3.0
-"""Time in which the force builds up [s]."""
+"""Rise time of the force reference [s]."""
 
 
 @dataclass(frozen=True)
 class WipingConfig:
-    """Surface and motion of wiping."""
+    """Settings of the surface and of the stroke."""
 
     force: float = 10.0
-    """Wanted force [N]."""
+    """Normal force reference [N]."""
     speed: float = 0.05
-    """Of the tool along the table [m/s]."""
+    """Speed of the tool along the table [m/s]."""
     bump: float = 0.01
-    """Amplitude of the longer waves of the table [m]; that of the shorter ones is half of it."""
+    """Amplitude of the longer waves of the table [m]; the shorter ones have half of it."""
 
     def __post_init__(self) -> None:
         """Check the values; raises InvalidConfig."""
@@ -60,7 +60,7 @@ class WipingConfig:
                 raise InvalidConfig(f"{name} is {value}; allowed: {low:g} to {high:g}", field=name)
 
     def height(self, y: float) -> float:
-        """Return the height of the table at a place [m]."""
+        """Return the height of the table at a position along the stroke [m]."""
         waves = np.sin(2.0 * np.pi * y / 0.2) + 0.5 * np.sin(2.0 * np.pi * y / 0.13)
         return float(HEIGHT + self.bump * waves)
 
@@ -76,28 +76,28 @@ class WipedStroke:
     forces: Array
     """Vertical force of all contacts of the sponge with the table [N]."""
     estimated: Array
-    """The same, as the controller estimates it [N]."""
+    """Normal force estimated by the controller [N]."""
     wanted: float
     """[N]"""
 
     def within(self, share: float) -> float:
-        """Return the fraction of time with the force within a fraction of the desired one."""
+        """Return the fraction of time with the force within a relative tolerance."""
         return float(np.mean(np.abs(self.forces - self.wanted) <= share * self.wanted))
 
 
 class WipingCell:
-    """The arm with its sponge above the table."""
+    """The simulation: an arm with a sponge above the table."""
 
     def __init__(self, config: WipingConfig | None = None) -> None:
-        """Create the physics, and grip the sponge."""
+        """Create the simulation, and grip the sponge."""
         self.config = config or WipingConfig()
         self.robot = robot = load_robot("ur10e")
         self.settings = ImpedanceSettings(
             stiffness=(1500.0, 1500.0, 1500.0, 100.0, 100.0, 100.0),
-            # Little along the force: the tool has to follow bumps.
+            # Compliant along the force: the tool has to follow bumps.
             damping=(np.nan, np.nan, 60.0, np.nan, np.nan, np.nan),
             frame="base", force_gain=10.0,
-            # A sudden start would press: velocity along the table is reached in half a second.
+            # A velocity step would press the tool on; the velocity ramps up in half a second.
             max_velocity=self.config.speed, max_acceleration=2.0 * self.config.speed,
             payload_mass=MASS, payload_center=(0.0, 0.0, RADIUS),
         )  # fmt: skip
@@ -114,7 +114,7 @@ class WipingCell:
         model, data = self.world.model, self.world.data
         for joint, value in zip(robot.joint_names, START, strict=True):
             data.joint(f"arm/{joint}").qpos[0] = value
-        # The drives hold the start: their efforts are those at which the law begins.
+        # The drives hold the start; the controller starts from their efforts.
         start = self.law.space.at(START, np.zeros(len(START)))
         self.world.command("arm", JointTargets(START, None, start.bias))
         mujoco.mj_forward(model, data)
@@ -129,7 +129,7 @@ class WipingCell:
         return self.world.grippers["cup"].gripped == ("sponge",)
 
     def wipe(self) -> Iterator[WipedStroke | None]:
-        """Press the sponge on and wipe; yields after each step, at last the stroke."""
+        """Press the sponge on and wipe; yields after each step, and the stroke at the end."""
         half, speed = 0.5 * STROKE, self.config.speed
         yield from self._run(0.1)
         self._go(-half, HEIGHT + 2.0 * RADIUS + 0.05)
@@ -169,13 +169,13 @@ class WipingCell:
             yield None
 
     def _go(self, y: float, z: float) -> None:
-        """Set the target of the tool, beside where it began [m]."""
+        """Set the target of the tool, as an offset from its initial pose [m]."""
         target = self._X_start.copy()
         target[1:3, 3] = self.place[1] + y, z
         self.law.set_target(target)
 
     def _slabs(self) -> tuple[Obstacle, ...]:
-        """Return slabs that approximate the table around the start."""
+        """Return boxes that approximate the table around the start."""
         x, y = self.place[:2]
         ends, slabs = np.linspace(y - LENGTH / 2, y + LENGTH / 2, SLABS + 1), []
         for k, (a, b) in enumerate(itertools.pairwise(ends)):

@@ -290,7 +290,7 @@ CORNERS = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
         (mesh(CORNERS, [(0, 1, 1)]), "no triangle with an area"),
         (mesh(CORNERS, [(0, 1, 3)]), "names vertex 3; it has 3"),
         (mesh([(nan, 0, 0), *CORNERS], [(1, 2, 3)]), "not finite"),
-        (broken(planes=[Plane(coef=[0.0, 0.0, 0.0, 1.0])]), "that is not zero"),
+        (broken(planes=[Plane(coef=[0.0, 0.0, 0.0, 1.0])]), "non-zero normal"),
         (broken(planes=[Plane(coef=[0.0, nan, 1.0, 1.0])]), "must be finite"),
         (requests.moved("bax", (0.0, 0.0, 0.0)), "no object 'bax'. Did you mean 'box'?"),
         (requests.moved("tool", (0.0, 0.0, 0.0)), "attached to panda_hand_tcp; detach it first"),

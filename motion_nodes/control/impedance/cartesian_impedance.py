@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cartesian impedance control: the tool is held at a target by a spring and a damper.
+"""Cartesian impedance control: a virtual spring and damper between tool and target.
 
     tau = J^T (K e + D (v_d - v) + f) + N (K_n (q_0 - q) - D_n q') + C(q, q') q' + g(q)
 
-The error e is (p_d - p, log(R_d R^T)): orientations turn the short way. The torque is the gradient
-of 1/2 phi^T K phi, so the spring stores what it takes. Stiffness acts along the axes of the target
-(frame "tool") or of the base. With damping ratios, D gives each mode of (Lambda, K) its ratio:
+The error e is (p_d - p, log(R_d R^T)), with the shortest rotation. The torque is the gradient of
+1/2 phi^T K phi, so the spring is conservative. Stiffness acts along the axes of the target (frame
+"tool") or of the base. With damping ratios, D sets the ratio of each mode of (Lambda, K):
 Lambda = L L^T, L^-1 K L^-T = U diag(k) U^T, D = L U diag(2 zeta sqrt(k)) U^T L^T.
 
 Sources: A. Albu-Schaeffer et al., "Cartesian impedance control of redundant robots: recent results
@@ -33,9 +33,9 @@ from motion_nodes.model.rotation_vectors import rate_of_rotation_vector, rotatio
 from motion_nodes.model.tree import Array
 
 LIMIT_MARGIN = 0.1
-"""Distance from a joint limit within which the joint is pushed back [rad or m]."""
+"""Distance from a joint limit within which a virtual spring acts [rad or m]."""
 LIMIT_STIFFNESS = 200.0
-"""Of that push [N m/rad or N/m]."""
+"""Stiffness of that spring [N m/rad or N/m]."""
 IN_CONTACT = 0.2
 """Fraction of the desired force that counts as a contact for the integral of force control."""
 
@@ -83,13 +83,13 @@ class CartesianImpedance:
         """Create and compile.
 
         Args:
-            robot: with inertial parameters.
-            group: whose joints are moved.
-            settings: default: those of :class:`ImpedanceSettings`.
+            robot: robot with inertial parameters.
+            group: group of the controlled joints.
+            settings: settings; default: those of :class:`ImpedanceSettings`.
             tool: controlled frame; default: the tip of the group.
 
         Raises:
-            UnknownGroup, UnknownFrame: for a name that the robot does not have.
+            UnknownGroup, UnknownFrame: unknown name.
             InvalidConfig: the group has no tip, and no tool is given.
         """
         members = robot.group(group)
@@ -115,28 +115,28 @@ class CartesianImpedance:
         self._unmeasured = 0.0
         """Time since efforts were measured [s]."""
         self.status: ImpedanceStatus | None = None
-        """Of the last step; None before the first."""
+        """State of the last step; None before the first."""
         self.set_settings(settings or self.settings)
 
     # ---- inputs
 
     def set_settings(self, settings: ImpedanceSettings) -> None:
-        """Replace the settings; the target stays."""
+        """Replace the settings; the target is kept."""
         self.settings = settings
         self._forced, self._stiffness = settings.forced, settings.six("stiffness")
         self._ratio, self._given = settings.six("damping_ratio"), settings.six("damping")
         self.space.dynamics.set_payload(settings.payload_mass, settings.payload_center)
 
     def check_rate(self, settings: ImpedanceSettings, rate: float) -> str | None:
-        """Return why a stiffness cannot be held at a control rate [Hz], or None.
+        """Return why a stiffness is unstable at a control rate [Hz], or None.
 
-        Sampling and the way to the drives delay the spring by about 2.5 periods. The fastest mode
-        must turn by less than 0.35 rad meanwhile: omega^2 = k / lambda <= (0.35 rate / 2.5)^2,
-        with the inertia in the home state.
+        Sampling and transport to the drives delay the spring by about 2.5 periods. The phase lag of
+        the fastest mode must be below 0.35 rad: omega^2 = k / lambda <= (0.35 rate / 2.5)^2, with
+        the inertia in the home state.
 
         Args:
-            settings: to check.
-            rate: of the control loop [Hz].
+            settings: settings to check.
+            rate: rate of the control loop [Hz].
         """
         state = self.space.at(self._home, np.zeros_like(self._home))
         bound = (0.35 * rate / 2.5) ** 2
@@ -154,12 +154,12 @@ class CartesianImpedance:
         return None
 
     def reset(self, q: Array, v: Array, efforts: Array | None = None) -> None:
-        """Hold the tool and the posture where they are.
+        """Hold the current pose of the tool and the current posture.
 
         Args:
             q: measured positions [rad or m], shape (n,).
             v: measured velocities [rad/s or m/s], shape (n,).
-            efforts: measured efforts, at which the efforts begin [N m or N], shape (n,).
+            efforts: measured efforts, the initial efforts of the controller [N m or N], shape (n,).
         """
         state = self.space.at(q, v)
         self._filter, self._posture, self._path = PoseFilter(state.X_BT), q.copy(), None
@@ -171,15 +171,15 @@ class CartesianImpedance:
         self.status = None
 
     def set_target(self, X_BT: Array) -> None:
-        """Set the target pose of the tool in the base, shape (4, 4); it is approached in limits."""
+        """Set the target pose of the tool in the base, shape (4, 4), approached within limits."""
         assert self._filter is not None, "reset first"
         self._filter.goal, self._filter.goal_twist, self._path = X_BT, np.zeros(6), None
 
     def set_trajectory(self, path: PoseTrajectory) -> None:
-        """Follow poses of the tool in the base from now on; the last one stays the target.
+        """Follow a trajectory of the tool in the base; its last pose remains the target.
 
         Raises:
-            InvalidCommand: it is faster than the limits of the target.
+            InvalidCommand: the trajectory exceeds the velocity limits of the target.
         """
         assert self._filter is not None, "reset first"
         path = path.from_pose(self._filter.pose)
@@ -189,7 +189,7 @@ class CartesianImpedance:
     def set_wrench(self, wrench: ArrayLike) -> None:
         """Set the wrench to exert on the environment in the base's axes [N, N m], shape (6,).
 
-        Along the axes of force control it is the controlled one; along others it is added to that
+        Along the axes of force control it is the reference; along others it is added to the wrench
         of the spring.
 
         Raises:
@@ -206,7 +206,7 @@ class CartesianImpedance:
         for what, part, unit, name in (
             ("force", values[:3], "N", "max_force"), ("torque", values[3:], "N m", "max_torque"),
         ):  # fmt: skip
-            # The largest component first: squares of huge numbers are infinite.
+            # Compare the largest component first: squares of huge numbers are infinite.
             size, limit = float(np.abs(part).max()), getattr(s, name)
             if size > limit or float(np.linalg.norm(part)) > limit:
                 raise InvalidCommand(
@@ -235,7 +235,7 @@ class CartesianImpedance:
             q: measured positions [rad or m], shape (n,).
             v: measured velocities [rad/s or m/s], shape (n,).
             dt: time since the last step [s], above 0.
-            efforts: measured efforts of the drives [N m or N], shape (n,), of which the external
+            efforts: measured efforts of the drives [N m or N], shape (n,), from which the external
                 wrench is estimated; None: no new measurement, NaN: not measured.
         """
         if self._filter is None:
@@ -266,20 +266,20 @@ class CartesianImpedance:
         )  # fmt: skip
         return tau
 
-    # ---- inside
+    # ---- internals
 
     def _follow_path(self, dt: float) -> None:
-        """Move the goal along the trajectory, if there is one."""
+        """Advance the goal along an active trajectory."""
         if self._path is None or self._filter is None:
             return
-        # The filter moves the pose by its goal's twist: both end at the same time.
+        # The filter follows the twist of its goal, so both end at the same time.
         self._filter.goal, self._filter.goal_twist = self._path.at(self._path_time)
         self._path_time += dt
         if self._path_time > self._path.end + dt:
             self._path = None
 
     def _external(self, state: ArmState, efforts: Array | None, dt: float) -> Array:
-        """Return the external wrench, of the last measurement if there is no new one."""
+        """Return the external wrench of the newest measurement."""
         self._unmeasured += dt
         if efforts is not None:
             passed, self._unmeasured = self._unmeasured, 0.0
@@ -330,7 +330,7 @@ class CartesianImpedance:
         return np.asarray(stiffness * (self._posture - state.q) - damping * state.v)
 
     def _limit_efforts(self, state: ArmState) -> Array:
-        """Return efforts that push joints away from their limits."""
+        """Return the efforts of virtual springs at joint limits."""
         low, high = self.limits.lower + LIMIT_MARGIN, self.limits.upper - LIMIT_MARGIN
         beyond = (low - state.q).clip(0.0) - (state.q - high).clip(0.0)
         damping = 2.0 * np.sqrt(LIMIT_STIFFNESS * np.diag(state.M)) * (beyond != 0.0)
@@ -340,11 +340,11 @@ class CartesianImpedance:
         """Return the desired wrench, corrected along the axes of force control."""
         s = self.settings
         forced = self._forced
-        if not forced.any():  # settings may have become smaller since
+        if not forced.any():  # the settings may have changed
             return _limited(self._wrench, s.max_force, s.max_torque)
         wanted, exerted = axes.T @ self._wrench, -(axes.T @ external)
         touching = forced & (np.abs(exerted) > IN_CONTACT * np.abs(wanted)) & (wanted != 0.0)
-        # Without contact the correction fades: one that cancels the push would never touch again.
+        # Without contact the integral decays; otherwise it could prevent a new contact.
         error = np.where(touching, wanted - exerted, -self._pushed)
         bound = np.abs(wanted)
         self._pushed = (self._pushed + s.force_gain * dt * error).clip(-bound, bound)
@@ -371,7 +371,7 @@ def _axes(target: Array, frame: str) -> Array:
 
 
 def _limited(wrench: Array, max_force: float, max_torque: float) -> tuple[Array, bool]:
-    """Return a wrench whose force and torque are shortened to their limits, and whether it was."""
+    """Return a wrench with force and torque scaled to their limits, and whether it was scaled."""
     force, torque = float(np.linalg.norm(wrench[:3])), float(np.linalg.norm(wrench[3:]))
     if force <= max_force and torque <= max_torque:
         return wrench, False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints of a controller under impedance control, until another command takes them."""
+"""Joints of a controller under impedance control, until another command preempts it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Array = NDArray[np.float64]
 class Compliance:
     """Applies an impedance law to the joints of an :class:`ArticulationController`.
 
-    The references of these joints follow the measured state, so that the next owner starts
-    there.
+    The references of these joints follow the measured state, which is the start state of the next
+    command.
     """
 
     def __init__(self, controller: ArticulationController) -> None:
         """Create without a law."""
         self._controller = controller
         self.law: CartesianImpedance | None = None
-        """The law in force; None if there is none."""
+        """The active law; None if there is none."""
         self.joints: NDArray[np.intp] = np.zeros(0, np.intp)
         """Indices of its joints."""
 
@@ -32,18 +32,18 @@ class Compliance:
         """Return the indices of a law's joints, shape (n,).
 
         Raises:
-            UnknownJoint: the controller does not have one of them.
+            UnknownJoint: a joint that the controller does not have.
         """
         return joint_indices(law.joint_names, self._controller.joint_names, "this controller")
 
     def begin(
         self, law: CartesianImpedance, position: Array, velocity: Array, effort: Array | None
     ) -> None:
-        """Hold the tool where it is, compliantly.
+        """Activate a law, which holds the current pose of the tool.
 
         Args:
-            law: of some of the controller's joints.
-            position: measured, of all joints [rad or m], shape (n,).
+            law: law of a subset of the controller's joints.
+            position: measured positions of all joints [rad or m], shape (n,).
             velocity: measured [rad/s or m/s], shape (n,).
             effort: measured efforts [N m or N], shape (n,); None: not measured.
         """
@@ -53,7 +53,7 @@ class Compliance:
         self.law, self.joints = law, joints
 
     def end(self) -> NDArray[np.intp]:
-        """End it, and return the indices of its joints, (n,); their references move as before."""
+        """Deactivate the law; return the indices of its joints, (n,); references keep moving."""
         joints = self.joints
         if self.law is not None:
             self._controller.end_compliance(joints)
@@ -61,11 +61,11 @@ class Compliance:
         return joints
 
     def step(self, dt: float, position: Array, velocity: Array, effort: Array | None) -> None:
-        """Give the controller the efforts of this step.
+        """Set the efforts of this step in the controller.
 
         Args:
             dt: time since the last step [s].
-            position: measured, of all joints [rad or m], shape (n,).
+            position: measured positions of all joints [rad or m], shape (n,).
             velocity: measured [rad/s or m/s], shape (n,).
             effort: measured efforts [N m or N], shape (n,); None: no new measurement.
         """

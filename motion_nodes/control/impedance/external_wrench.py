@@ -19,7 +19,7 @@ from motion_nodes.model.tree import Array
 BANDWIDTH = 50.0
 """Default gain k [1/s]: a lag of 20 ms."""
 MAX_GAP = 0.05
-"""Max time between measurements [s]; after a longer one the observer is reset."""
+"""Max time between measurements [s]; the observer is reset after a longer one."""
 
 
 class MomentumObserver:
@@ -34,7 +34,7 @@ class MomentumObserver:
         """Inertia, momentum, and drive efforts minus bias at the last measurement."""
 
     def reset(self) -> None:
-        """Reset, without external efforts."""
+        """Reset to zero external efforts."""
         self.efforts[:] = 0.0
         self._before = None
 
@@ -42,7 +42,7 @@ class MomentumObserver:
         """Process a measurement and return the external efforts, shape (n,).
 
         Args:
-            state: of the arm, its bias with gravity.
+            state: state of the arm, with gravity in its bias.
             drive_efforts: measured efforts of the drives [N m or N], shape (n,).
             dt: time since the last measurement [s].
         """

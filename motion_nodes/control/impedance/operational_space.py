@@ -20,8 +20,8 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
 MAX_INERTIA = 300.0
-"""Max eigenvalue of Lambda [kg or kg m^2]. In singular directions it would be infinite; forces
-there do not accelerate the tool."""
+"""Max eigenvalue of Lambda [kg or kg m^2], which is infinite in singular directions: forces along
+them do not accelerate the tool."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ class OperationalSpace:
         """Create and compile.
 
         Args:
-            robot: with inertial parameters.
-            joints: of the arm, in order.
+            robot: robot with inertial parameters.
+            joints: joints of the arm, in order.
             tool: frame of wrenches and poses.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownJoint, UnknownFrame: unknown name.
         """
         self.joint_names, self.tool = tuple(joints), tool
         self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)

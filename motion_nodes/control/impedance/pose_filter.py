@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limited motion of a target pose: steps of a command become ramps, trajectories are followed."""
+"""Filter of a target pose with velocity and acceleration limits."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _NEAR = 1e-9
 class PoseFilter:
     """Moves a pose towards a goal within limits of velocity and acceleration, on a straight line.
 
-    A goal that moves is followed without lag while its acceleration is within the limits. Position
-    and orientation move independently of each other, the orientation about one axis.
+    A moving goal is followed without lag while its acceleration is within the limits. Position and
+    orientation move independently, the orientation about one axis.
     """
 
     def __init__(self, X: Array) -> None:
@@ -61,14 +61,14 @@ def _next_velocity(away: Array, v: Array, max_v: float, max_a: float, dt: float)
     """Return the velocity of the next step, relative to the goal.
 
     Args:
-        away: from here to the goal, shape (3,).
+        away: vector from the current value to the goal, shape (3,).
         v: current velocity relative to the goal, shape (3,).
         max_v: max velocity.
         max_a: max acceleration.
         dt: duration of a step [s].
 
     The speed is that from which braking in steps of ``dt`` ends at the goal: with ``v = k a dt``
-    the way is ``a dt^2 k (k + 1) / 2``.
+    the distance is ``a dt^2 k (k + 1) / 2``.
     """
     distance = math.sqrt(away @ away)
     if distance < _NEAR and math.sqrt(v @ v) <= max_a * dt:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A timed path of poses: straight lines, turns about one axis each, at constant speed."""
+"""A trajectory of poses: linear interpolation, rotations about one axis, at constant speed."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class PoseTrajectory:
 
         Args:
             times: from the start [s], increasing, the first one 0 or later.
-            poses: at these times, shape (4, 4) each.
+            poses: poses at these times, shape (4, 4) each.
 
         Raises:
-            InvalidCommand: no point, other numbers of times than poses, or times that are not
+            InvalidCommand: no point, different numbers of times and poses, or times that are not
                 finite or do not increase.
         """
         if not poses or len(times) != len(poses):
@@ -55,13 +55,13 @@ class PoseTrajectory:
         return float(self._times[-1])
 
     def from_pose(self, X: Array) -> PoseTrajectory:
-        """Return the trajectory with a pose at time 0 before a first one that is later."""
+        """Return the trajectory with an added pose at time 0, if it starts later."""
         if self._times[0] == 0.0:
             return self
         return PoseTrajectory([0.0, *self._times.tolist()], [X, *self._poses])
 
     def check(self, max_velocity: float, max_angular_velocity: float) -> None:
-        """Raise InvalidCommand where it is faster than limits [m/s], [rad/s]."""
+        """Raise InvalidCommand if it exceeds velocity limits [m/s], [rad/s]."""
         for what, part, unit, limit in (
             ("velocity", slice(0, 3), "m/s", max_velocity),
             ("angular velocity", slice(3, 6), "rad/s", max_angular_velocity),
@@ -77,7 +77,7 @@ class PoseTrajectory:
     def at(self, time: float) -> tuple[Array, Array]:
         """Return pose, shape (4, 4), and twist [m/s, rad/s], shape (6,), at a time [s].
 
-        Before its first pose and from its last one on it rests.
+        At rest before the first pose and from the last pose on.
         """
         k = int(np.searchsorted(self._times, time, side="right")) - 1
         if k < 0 or k >= len(self._twists):
