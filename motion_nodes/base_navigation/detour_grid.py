@@ -33,7 +33,7 @@ class PoseGrid:
         """Create an empty grid.
 
         Args:
-            footprint: of the base.
+            footprint: footprint of the base.
             low: min corner [m], shape (2,).
             high: max corner [m], shape (2,).
             holonomic: whether the base moves in all directions with one heading.

@@ -37,7 +37,7 @@ class Twist2(NamedTuple):
         """Return the twist times a factor: same direction, same curvature.
 
         Args:
-            factor: of all three components.
+            factor: factor of all three components.
         """
         return Twist2(self.vx * factor, self.vy * factor, self.wz * factor)
 
