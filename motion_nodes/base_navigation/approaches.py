@@ -27,7 +27,7 @@ APPROACHES: dict[BaseKind, tuple[str, ...]] = {
 """Approaches of each kind of base, the default first."""
 
 TURN_ROOM = 1.5
-"""Ratio of the radius of planned curves to the min turning radius: a reserve for path tracking."""
+"""Ratio of the radius of planned curves to the min turning radius, a margin for path tracking."""
 
 NEAR = 1e-3
 """Distance below which a goal needs no path [m]."""
@@ -93,7 +93,7 @@ def motion_to_pose(
         config: settings.
 
     Raises:
-        InvalidCommand: there is no such motion; with the reason.
+        InvalidCommand: there is no such motion, with the reason.
     """
     follow = config.follow
     if config.approach == "turn_then_drive":

@@ -20,7 +20,7 @@ TURN_ABOVE = 0.5
 """Heading error above which a base that can turn on the spot does so [rad]."""
 
 TURNED = 0.1
-"""Heading error below which it drives on [rad]."""
+"""Heading error below which it continues to drive [rad]."""
 
 
 class MotionOutcome(Enum):
@@ -52,7 +52,7 @@ class BaseMotion(Protocol):
     def still_there(self, pose: Pose2) -> bool:
         """Return whether a base that arrived and is at rest is still at the goal.
 
-        If it rolled on too far the motion continues, or fails if it cannot.
+        If it overshot the goal, the motion continues or fails.
         """
         ...
 
@@ -60,17 +60,17 @@ class BaseMotion(Protocol):
         """Return the commanded twist, zero once the motion has ended.
 
         Args:
-            pose: of the base.
+            pose: pose of the base.
             twist: measured velocity of the base in its own frame.
             dt: time since the last step [s].
         """
         ...
 
     def route(self, pose: Pose2) -> Array:
-        """Return the rest of the way as poses of the base (x, y, yaw), shape (m, 3), m > 1.
+        """Return the remaining route as poses of the base (x, y, yaw), shape (m, 3), m > 1.
 
         Args:
-            pose: of the base.
+            pose: pose of the base.
         """
         ...
 
@@ -80,7 +80,7 @@ class BaseMotion(Protocol):
 
 
 ROUTE_STEP = 0.05
-"""Max distance of the rows of a route [m]."""
+"""Max spacing of the poses of a route [m]."""
 
 
 def straight_route(start: Pose2, goal: Pose2, heading: float) -> Array:
@@ -89,7 +89,7 @@ def straight_route(start: Pose2, goal: Pose2, heading: float) -> Array:
     Args:
         start: pose of the base.
         goal: target pose.
-        heading: of the base on the way [rad].
+        heading: heading of the base along the route [rad].
     """
     count = max(math.ceil(start.distance(goal) / ROUTE_STEP), 1) + 1
     rows = np.linspace(start, goal, count)

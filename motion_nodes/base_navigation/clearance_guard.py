@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed limit from free distance: a base can always stop before what it sees."""
+"""Speed limits from obstacle distances, so that a base can always stop before obstacles."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from motion_nodes.model.tree import Array
 ROOM = 1e-3
 """Resolution of distances [m]."""
 SLACK = 0.01
-"""Closer than the clearance, a point may come closer by this much while the base passes it [m]."""
+"""Max decrease of the distance of a point within the clearance while the base passes it [m]."""
 PASSING = 0.2
-"""Sine of the max angle towards such a point at which the base still passes it."""
+"""Sine of the max angle of motion towards such a point at which the base may pass it."""
 STANDING = (0.004, 0.01)
-"""Limited speeds below which the base stops: travel, turning [m/s, rad/s]."""
+"""Min limited speed and yaw rate, below which the base stops [m/s, rad/s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GuardConfig:
-    """Clearance and braking."""
+    """Settings of clearance and braking."""
 
     clearance: float = setting(
         0.1, doc="Clearance kept from obstacles; half of it while the base passes an obstacle "
@@ -45,18 +45,18 @@ class GuardConfig:
 
 
 class Blockage(NamedTuple):
-    """The point that limits the speed."""
+    """The obstacle point that limits the speed."""
 
     x: float
     """In the base frame [m]."""
     y: float
     """In the base frame [m]."""
     distance: float
-    """From the footprint [m]."""
+    """Distance from the footprint [m]."""
 
 
 class ClearanceGuard:
-    """Scales twists so that the base can stop on their arc before it violates the clearance.
+    """Scales twists so that the base can stop on their arc without violating the clearance.
 
     A twist ``u`` that is scaled by ``f`` brakes within ``f L + f^2 / (2 b)`` seconds of motion at
     ``u``, with the latency ``L`` and the rate ``b`` at which the deceleration limits can reduce
@@ -71,7 +71,7 @@ class ClearanceGuard:
         limits: MotionLimits,
         config: GuardConfig | None = None,
     ) -> None:
-        """Guard a base."""
+        """Create the guard of a base."""
         self.footprint = footprint
         self.limits = limits
         self.config = config or GuardConfig()
@@ -86,7 +86,7 @@ class ClearanceGuard:
 
         Args:
             wanted: the next twist, within the limits of acceleration.
-            before: the last one, as limited.
+            before: the previous limited twist.
             points: obstacles in the base frame [m], shape (n, 2).
             measured: velocity of the base.
             dt: time since the last twist [s].
@@ -96,7 +96,7 @@ class ClearanceGuard:
             return wanted
         scale, blockage = self._scale(wanted, points)
         if self._kind == "ackermann" and wanted.vx * measured.vx > 0.0:
-            # The wheels are still turned as they were.
+            # The steering has not changed yet.
             steered = Twist2(wanted.vx, 0.0, wanted.vx * measured.wz / measured.vx)
             other = self._scale(steered, points)
             scale, blockage = min((scale, blockage), other, key=lambda found: found[0])
@@ -107,7 +107,7 @@ class ClearanceGuard:
         lim, braking = self.limits, self._rate(before) * dt
         excess = math.hypot(before.vx, before.vy) - math.hypot(limited.vx, limited.vy)
         if excess > lim.max_deceleration * dt and braking < 1.0:
-            # Too fast for the new arc; on the last one the base can stop.
+            # Too fast for the new arc; the base can stop on the last one.
             slower = before.scaled(1.0 - braking)
             if self._scale(slower, points)[0] >= 1.0:
                 limited = slower
@@ -115,14 +115,14 @@ class ClearanceGuard:
         return Twist2() if slow else limited
 
     def _rate(self, twist: Twist2) -> float:
-        """Return how fast the deceleration limits reduce the scale of a twist [1/s]."""
+        """Return the rate at which the deceleration limits reduce the scale of a twist [1/s]."""
         lim = self.limits
         speed, turn = math.hypot(twist.vx, twist.vy), abs(twist.wz)
         linear = lim.max_deceleration / speed if speed > 0.0 else math.inf
         return min(linear, lim.max_yaw_deceleration / turn if turn > 0.0 else math.inf)
 
     def _scale(self, twist: Twist2, points: Array) -> tuple[float, Blockage | None]:
-        """Return the max scale of a twist, at most 1, and what limits it."""
+        """Return the max scale of a twist, at most 1, and the obstacle that limits it."""
         if not len(points) or twist == Twist2():
             return 1.0, None
         rate, latency = self._rate(twist), self.config.latency
@@ -135,7 +135,7 @@ class ClearanceGuard:
         if not len(points):
             return 1.0, None
         distances, nearest = footprint.nearest(points)
-        # Points inside the footprint are the base itself.
+        # Points inside the footprint belong to the base.
         near = (distances < reach) & (distances > 0.0)
         points, distances, nearest = points[near], distances[near], nearest[near]
         if not len(points):
@@ -153,13 +153,13 @@ class ClearanceGuard:
         return rate * (math.sqrt(latency * latency + 2.0 * time / rate) - latency), blockage
 
     def _radii(self, distances: Array) -> Array:
-        """Return the distance that each point must keep [m]."""
+        """Return the min distance of each point [m]."""
         clearance = self.config.clearance
         closer = np.maximum(distances - SLACK, np.minimum(0.5 * clearance, distances - ROOM))
         return np.where(distances >= clearance + ROOM, clearance, closer.clip(0.0, clearance))
 
     def _approached(self, points: Array, distances: Array, nearest: Array, twist: Twist2) -> Array:
-        """Return which points are within the clearance and come still closer, as booleans."""
+        """Return which points are within the clearance and approaching, as booleans."""
         vx, vy = twist.vx - twist.wz * nearest[:, 1], twist.vy + twist.wz * nearest[:, 0]
         towards = points - nearest
         closing = towards[:, 0] * vx + towards[:, 1] * vy

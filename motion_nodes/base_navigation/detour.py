@@ -17,11 +17,11 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.model.tree import Array
 
 TOLERANCE = GoalTolerance(xy=0.02, yaw=0.04, settle_time=0.5)
-"""Of the ends of its lines."""
+"""Tolerance of the ends of the lines of a detour."""
 
 
 class DetourMotion:
-    """Drives the lines of a detour, with turns on the spot between them, then another motion."""
+    """Executes the lines of a detour, with turns on the spot between them, then another motion."""
 
     def __init__(
         self,
@@ -36,12 +36,12 @@ class DetourMotion:
         """Create the motion.
 
         Args:
-            kind: of the base, not a car.
+            kind: kind of the base, not a car.
             start: pose of the base, the frame of the detour.
-            detour: the way.
+            detour: the detour.
             then: motion from its end.
-            limits: of the motion.
-            back: direction in which the base goes back at first, in its frame [rad].
+            limits: limits of the motion.
+            back: direction in which the base first backs off, in its frame [rad].
         """
         self._kind = kind
         self.then = then
@@ -52,7 +52,7 @@ class DetourMotion:
             behind = start.compose(Pose2(b * math.cos(back), b * math.sin(back), 0.0))
             targets.insert(0, (behind, True))
         self.poses = tuple(pose for pose, _ in targets)
-        """Ends of its lines."""
+        """End poses of its lines."""
         self._lines = [
             GoToPose(kind, pose, limits, TOLERANCE, reversing=reverse) for pose, reverse in targets
         ]
@@ -85,13 +85,13 @@ class DetourMotion:
         return own + sum(self._lengths[self._line :]) + after
 
     def is_clear(self, pose: Pose2, footprint: Footprint, points: Array, clearance: float) -> bool:
-        """Return whether the rest of its lines keeps a clearance.
+        """Return whether the remaining lines satisfy a clearance.
 
         Args:
-            pose: of the base.
-            footprint: of the base.
+            pose: pose of the base.
+            footprint: footprint of the base.
             points: obstacles in the frame of the pose [m], shape (n, 2).
-            clearance: [m].
+            clearance: min distance [m].
         """
         for target, line in zip(self.poses[self._line :], self._lines[self._line :], strict=True):
             length, bearing = pose.distance(target), pose.bearing(target)

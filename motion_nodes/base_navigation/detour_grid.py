@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grid of poses around a base: which are free, and the shortest ways between them."""
+"""A grid of poses around a base: collision-free poses, and shortest paths between them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _QUADRANT = ((1, 0), (2, 1), (1, 1), (1, 2))
 MOVES = tuple(
     move for x, y in _QUADRANT for move in ((x, y), (-y, x), (-x, -y), (y, -x))
 )  # fmt: skip
-"""Moves between cells; a base that steers has the heading of its move."""
+"""Moves between cells; a base that is not holonomic has the heading of its move."""
 
 
 class PoseGrid:
     """Cells times headings, in the base frame of the start.
 
-    Edges are moves along the heading and turns to the next heading for a base that turns on the
-    spot; moves in all directions at one heading for a holonomic base.
+    For a base that turns on the spot, edges are moves along the heading and turns to the next
+    heading; for a holonomic base, moves in all directions at one heading.
     """
 
     def __init__(
@@ -33,18 +33,18 @@ class PoseGrid:
         """Create an empty grid.
 
         Args:
-            footprint: of the base.
+            footprint: footprint of the base.
             low: min corner [m], shape (2,).
             high: max corner [m], shape (2,).
             holonomic: whether the base moves in all directions with one heading.
-            turn_cost: distance that counts as much as a turn [m/rad].
+            turn_cost: cost of turns, as a distance [m/rad].
         """
         size = high - low
         width = float(np.ptp(footprint.corners, axis=0).min())
         wanted = min(max(0.15 * width, 0.02), 0.1)
         self.cell = max(wanted, math.sqrt(float(size.prod()) / MOST_CELLS))
         """Edge of a cell [m]."""
-        # The start is the centre of a cell.
+        # The start is at the centre of a cell.
         self._origin = np.floor(low / self.cell).astype(int)
         self.shape = tuple((np.ceil(high / self.cell).astype(int) - self._origin + 1).tolist())
         self._footprint, self._turn_cost = footprint, turn_cost
@@ -53,18 +53,18 @@ class PoseGrid:
         self.headings: Array = np.zeros(1) if holonomic else np.array([a for a, _ in angles])
         """[rad], shape (h,)."""
         self.free: NDArray[np.bool_] = np.ones((len(self.headings), *self.shape), np.bool_)
-        """Which poses are free, shape (h, nx, ny)."""
+        """Whether each pose is collision-free, shape (h, nx, ny)."""
         self._holonomic = holonomic
 
     def block(self, points: Array, clearance: float) -> None:
-        """Block the poses whose footprints are closer to points [m], shape (n, 2), than allowed.
+        """Block the poses whose footprints violate the clearance of points [m], shape (n, 2).
 
-        A point may be anywhere in its cell.
+        Points are assumed anywhere in their cells.
         """
         cells = np.rint(points / self.cell).astype(int) - self._origin
         reach = math.ceil((self._footprint.radius + clearance) / self.cell) + 1
         nx, ny = self.shape
-        # Obstacles outside of the grid block its border.
+        # Obstacles outside the grid block cells at its border.
         inside = ((cells >= -reach) & (cells < np.array(self.shape) + reach)).all(axis=1)
         occupied = np.unique(cells[inside], axis=0).tolist()
         span = np.arange(-reach, reach + 1) * self.cell
@@ -72,7 +72,7 @@ class PoseGrid:
         keep = clearance + self.cell * math.sqrt(0.5)
         for h, heading in enumerate(self.headings.tolist()):
             c, s = math.cos(heading), math.sin(heading)
-            # The places of the base around an obstacle at the origin.
+            # Positions of the base in collision with an obstacle at the origin.
             local = -offsets @ np.array(((c, -s), (s, c)))
             near = self._footprint.distances(local) < keep
             clear = ~near.reshape(len(span), len(span))
@@ -102,7 +102,7 @@ class PoseGrid:
     def search(
         self, starts: list[tuple[int, float]], limit: float
     ) -> tuple[Array, NDArray[np.int32]]:
-        """Return the costs of all nodes [m], and their predecessors on the shortest ways.
+        """Return the costs of all nodes [m], and their predecessors on the shortest paths.
 
         Args:
             starts: nodes with their initial costs [m].
@@ -116,7 +116,7 @@ class PoseGrid:
         source = np.full(len(starts), count)
         tails = np.concatenate((tails, source))
         heads = np.concatenate((heads, [node for node, _ in starts]))
-        # A cost of 0 would be no edge.
+        # SciPy ignores edges with a cost of 0.
         costs = np.concatenate((costs, [max(cost, 1e-6) for _, cost in starts]))
         graph = csr_matrix((costs, (tails, heads)), shape=(count + 1, count + 1))
         found, before = dijkstra(graph, indices=count, return_predecessors=True, limit=limit)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans detours of a base at rest; searches in another thread if one is given."""
+"""Planner of detours of a base at rest; optionally searches in another thread."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.model.tree import Array
 
 DEPTHS = (0.07, 0.14, 0.2)
-"""Depths behind what is seen at which a detour assumes the same obstacle, if it can [m]."""
+"""Assumed depths of obstacles behind their visible points, if a detour exists [m]."""
 STILL = 0.01
-"""Displacement of the base during a search beyond which its result is not used [m]."""
+"""Max displacement of the base during a search; the result is discarded beyond it [m]."""
 
 Submit = Callable[[Callable[[], Detour]], "Future[Detour]"]
-"""Begins a search."""
+"""Starts a search."""
 
 
 def at_once(job: Callable[[], Detour]) -> Future[Detour]:
-    """Run a search before it returns."""
+    """Run a search synchronously."""
     future: Future[Detour] = Future()
     try:
         future.set_result(job())
@@ -52,7 +52,7 @@ class _Pending(NamedTuple):
 
 
 class DetourPlanner:
-    """One search at a time."""
+    """Runs one search at a time."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class DetourPlanner:
         """Create the planner.
 
         Args:
-            kind: of the base.
-            footprint: of the base.
-            limits: of its motions.
-            clearance: that it keeps [m].
-            config: of the detours.
-            submit: begins a search, for example in a thread.
+            kind: kind of the base.
+            footprint: footprint of the base.
+            limits: limits of its motions.
+            clearance: min distance from obstacles [m].
+            config: settings of detours.
+            submit: starts a search, for example in a thread.
         """
         self._kind, self._footprint, self._limits = kind, footprint, limits
         self._clearance, self._config, self._submit = clearance, config, submit
@@ -79,27 +79,27 @@ class DetourPlanner:
 
     @property
     def searching(self) -> bool:
-        """Whether a search has begun, whose result was not taken yet."""
+        """Whether a search is active, or its result has not been read."""
         return self._pending is not None
 
     def forget(self) -> None:
-        """Do not use the result of the search that has begun."""
+        """Discard the result of the active search."""
         self._pending = None
 
     def begin(self, motion: BaseMotion, pose: Pose2, wanted: Twist2, points: Array) -> None:
-        """Begin a search.
+        """Start a search.
 
         Args:
             motion: the blocked motion.
-            pose: of the base, at rest.
-            wanted: twist of the motion, whose opposite leads back.
+            pose: pose of the base, at rest.
+            wanted: twist of the motion; the base backs off in the opposite direction.
             points: obstacles in the base frame [m], shape (n, 2).
 
         Raises:
-            NoDetour: this base does not drive around, or is at its goal.
+            NoDetour: the kind of base has no detours, or it is at its goal.
         """
         if self._kind == "ackermann":
-            raise NoDetour("a car does not drive around obstacles, it waits")
+            raise NoDetour("detours are not supported for car-like bases")
         if isinstance(motion, DetourMotion):
             motion = motion.then
         if motion.outcome is not MotionOutcome.MOVING:
@@ -115,13 +115,13 @@ class DetourPlanner:
         self._pending = _Pending(future, motion, pose, back)
 
     def take(self, pose: Pose2) -> DetourMotion | None:
-        """Return the motion along the detour that was found; None while the search runs.
+        """Return the motion along the detour; None while the search is active.
 
         Args:
-            pose: of the base; if it has moved meanwhile, the result is None and is dropped.
+            pose: pose of the base; if it has moved during the search, the result is discarded.
 
         Raises:
-            NoDetour: none was found.
+            NoDetour: no detour was found.
         """
         pending = self._pending
         if pending is None or not pending.future.done():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Search of a way around obstacles, from a blocked base back to its route behind them.
+"""Search for a detour around obstacles, from a blocked base to its route behind them.
 
-The way consists of straight lines with turns on the spot between them (of a holonomic base: lines
-at one heading). A grid of poses gives the corners; lines and turns between them are checked
-exactly, and corners that are not needed are left out.
+A detour consists of straight lines with turns on the spot between them (lines at one heading for a
+holonomic base). Corners come from a search on a grid of poses; lines and turns are checked exactly,
+and redundant corners are removed.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 MARGIN = 0.03
-"""Clearance of a detour beyond that which the base keeps [m], for errors of path tracking."""
+"""Additional clearance of a detour for path tracking errors [m]."""
 CHECKED = 0.02
-"""Part of it that the lines and turns have for certain; the rest is for the grid [m]."""
+"""Part of it that is checked exactly for lines and turns; the rest covers grid errors [m]."""
 LOOKOUT = 1.0
-"""Length of the route behind the obstacles to which a detour may lead [m]."""
+"""Length of the route behind the obstacles on which a detour may end [m]."""
 
 
 class NoDetour(MotionError):
-    """There is no way around; the text contains the reason."""
+    """There is no detour; the text contains the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +52,12 @@ class DetourConfig:
 
 @dataclass(frozen=True)
 class Detour:
-    """A way around."""
+    """A detour around obstacles."""
 
     backing: float
-    """Distance that the base first goes back, along its heading or as it came [m]."""
+    """Distance that the base first backs off, along its heading or opposite to its motion [m]."""
     poses: tuple[Pose2, ...]
-    """Begin of the first line and ends of all lines, each with the heading of the next line."""
+    """Start of the first line and ends of all lines, each with the heading of the next line."""
     row: int
     """Row of the route at which it ends."""
 
@@ -80,14 +80,14 @@ class DetourSearch:
         """Prepare the search.
 
         Args:
-            footprint: of the base.
+            footprint: footprint of the base.
             points: obstacles in the base frame [m], shape (n, 2).
-            route: rest of the way as poses in the base frame, x, y, yaw rows, shape (m, 3).
-            clearance: that the base keeps [m].
+            route: remaining route as poses in the base frame, x, y, yaw rows, shape (m, 3).
+            clearance: min distance from obstacles [m].
             config: settings.
             holonomic: whether the base moves in all directions.
-            turn_cost: distance that counts as much as a turn [m/rad].
-            back: direction in which the base may go back at first, in its frame [rad].
+            turn_cost: cost of turns, as a distance [m/rad].
+            back: direction in which the base may first back off, in its frame [rad].
         """
         self._footprint, self._points, self._route = footprint, points, route
         self._clearance, self._config = clearance, config
@@ -96,10 +96,10 @@ class DetourSearch:
         self._s = np.concatenate(([0.0], np.cumsum(steps)))
 
     def run(self) -> Detour:
-        """Return the shortest way that is found.
+        """Return the shortest detour found.
 
         Raises:
-            NoDetour: there is none; says why.
+            NoDetour: there is none, with the reason.
         """
         if self._config.max_detour <= 0.0:
             raise NoDetour("detours are disabled (max_detour is 0)")
@@ -115,7 +115,7 @@ class DetourSearch:
             if node is not None:
                 starts.append((node, 2.0 * b))
         if not starts:
-            raise NoDetour(f"there is no room to turn and none to go back{self._wide()}")
+            raise NoDetour(f"there is no room to turn or to back off{self._wide()}")
         limit = float(self._s[rows[-1]]) + self._config.max_detour + 2.0 * longest + 5.0
         costs, before = grid.search(starts, limit)
         ends = []
@@ -171,7 +171,7 @@ class DetourSearch:
         return grid
 
     def _wide(self) -> str:
-        """Return the width of the gap that the base needs, as text."""
+        """Return the required width of a gap, as text."""
         width = float(np.ptp(self._footprint.corners[:, 1])) + 2.0 * (self._clearance + MARGIN)
         return f"; a gap must be at least {width:.2f} m wide, and {self._turning():.2f} m to turn"
 
@@ -186,7 +186,7 @@ class DetourSearch:
         return not len(local) or bool(self._footprint.distances(local).min() >= clearance)
 
     def _free_length(self, direction: float, clearance: float) -> float:
-        """Return how far the base can move from its start; less clear points are left behind."""
+        """Return how far the base can move from its start; it may leave points within clearance."""
         distances = self._footprint.distances(self._points)
         radii = np.where(distances > clearance + 1e-3, clearance, np.maximum(distances - 2e-3, 0.0))
         twist = Twist2(math.cos(direction), math.sin(direction), 0.0)
@@ -201,7 +201,7 @@ class DetourSearch:
         turn = wrap_angle(heading - pose.yaw)
         ways = [turn]
         if abs(turn) > 3.0:
-            # The base may turn either way.
+            # The base may turn in either direction.
             ways.append(turn - math.copysign(math.tau, turn))
         return all(self._reached(pose, Twist2(0.0, 0.0, math.copysign(1.0, w)), abs(w))
                    for w in ways)  # fmt: skip
@@ -211,7 +211,7 @@ class DetourSearch:
     def _refined(
         self, grid: PoseGrid, before: NDArray[np.int32], row: int, node: int
     ) -> Detour | None:
-        """Return the way to a node with as few corners as possible; None if it is too long."""
+        """Return the path to a node with the min number of corners; None if it is too long."""
         nodes = [node]
         while before[nodes[-1]] < grid.free.size:
             nodes.append(int(before[nodes[-1]]))
@@ -263,14 +263,14 @@ class DetourSearch:
             return None
         if self._holonomic:
             return [*poses, end]
-        # The base has the heading of a line before it drives it.
+        # The base turns to the heading of a line at its start.
         places = [Pose2(*corners[0], 0.0), *poses]
         headings = [*(pose.yaw for pose in poses), end.yaw]
         return [Pose2(p.x, p.y, yaw) for p, yaw in zip(places, headings, strict=True)]
 
 
 def _corners(places: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the places where the direction changes, without the ends."""
+    """Return the points where the direction changes, without the ends."""
     distinct = [p for k, p in enumerate(places) if k == 0 or math.dist(p, places[k - 1]) > 1e-9]
     found = []
     for a, b, c in zip(distinct, distinct[1:], distinct[2:], strict=False):

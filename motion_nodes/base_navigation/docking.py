@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives between objects that a base stands close to: back off, turn on the spot, drive straight.
+"""Drives of a base close to objects: back off, turn on the spot, drive straight.
 
-A base that stands at a table hits it with a corner if it just turns. Obstacles are points of their
-outlines, in the base frame at the begin of the drive.
+A turn next to an object, such as a table, can collide with a corner of the base. Obstacles are
+points of outlines, in the base frame at the start of the drive.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from motion_nodes.model.tree import Array
 CLEARANCE = 0.03
 """Min distance from obstacles [m]."""
 MAX_BACK_OFF = 1.5
-"""Max distance that a base drives back before it turns [m]."""
+"""Max distance that a base backs off before it turns [m]."""
 STEP = 0.05
-"""Distance of checked poses [m]."""
+"""Spacing of checked poses [m]."""
 SPACING = 0.02
-"""Distance of the points of an outline [m]."""
+"""Spacing of the points of an outline [m]."""
 AHEAD = 0.05
-"""Directions that differ by less need no turn on the spot [rad]."""
+"""Min change of direction that requires a turn on the spot [rad]."""
 
 
 class OutlineLayer(NamedTuple):
-    """An outline of the base, and what is as high as this part of it."""
+    """An outline of a part of the base, and the obstacles at its height."""
 
     footprint: Footprint
     points: Array
-    """Of obstacles in the base frame [m], shape (n, 2)."""
+    """Points of obstacles in the base frame [m], shape (n, 2)."""
 
 
 def outline_points(corners: Array) -> Array:
@@ -53,18 +53,18 @@ def legs_to(
     layers: Sequence[OutlineLayer],
     clearance: float = CLEARANCE,
 ) -> tuple[Pose2, ...]:
-    """Return poses to drive to one after the other, the last one a goal.
+    """Return the waypoints of a drive; the last one is a goal.
 
-    The base drives straight back, if there is no room to turn; then it turns on the spot, and
-    drives straight ahead. Where there is no room for a turn at the goal, it turns before it.
+    If there is no room to turn, the base first drives straight back. It then turns on the spot and
+    drives straight ahead. If there is no room to turn at the goal, it turns before it.
 
     Args:
-        goals: returns candidates in the base frame, best first, for a start of the drive in it.
+        goals: returns goal candidates in the base frame, best first, for a start of the drive.
         layers: outlines with their obstacles.
         clearance: min distance [m].
 
     Returns:
-        The first candidate with a free drive; empty if there is none.
+        Waypoints to the first candidate with a collision-free drive; empty if there is none.
     """
     here, roomy = Pose2(), _backed_off(layers, clearance)
     for start in dict.fromkeys((here, roomy)):
@@ -78,10 +78,10 @@ def legs_to(
 
 
 def _backed_off(layers: Sequence[OutlineLayer], clearance: float) -> Pose2 | None:
-    """Return the first pose straight behind with room to turn; None if something is in the way."""
+    """Return the first pose straight behind with room to turn; None if the way is blocked."""
     for back in np.arange(0.0, MAX_BACK_OFF + STEP, STEP).tolist():
         pose = Pose2(-back) if back else Pose2()
-        # The base may stand closer than the clearance: it may leave.
+        # The base may start closer than the clearance, if it moves away.
         if back and not _free(layers, pose, 0.0 if back <= clearance + STEP else clearance):
             return None
         if _room_to_turn(layers, pose, clearance):
@@ -97,7 +97,7 @@ def _legs_from(
     *,
     may_turn: bool,
 ) -> tuple[Pose2, ...]:
-    """Return a turn, if one is needed, and the goal; empty if they are not free."""
+    """Return a turn, if required, and the goal; empty if they are not collision-free."""
     if not _free(layers, goal, clearance):
         return ()
     distance = start.distance(goal)
@@ -119,7 +119,7 @@ def _legs_by_turn_before(
     *,
     may_turn: bool,
 ) -> tuple[Pose2, ...]:
-    """Return legs with a turn as close before the goal as there is room for it."""
+    """Return legs with the last possible turn before the goal."""
     for back in np.arange(STEP, MAX_BACK_OFF + STEP, STEP).tolist():
         before = goal.compose(Pose2(-back))
         if not _free(layers, before, clearance):

@@ -24,7 +24,7 @@ class DubinsCurve(NamedTuple):
     """Three consecutive segments, each a turn (L, R) or a straight line (S)."""
 
     word: str
-    """Such as LSR."""
+    """Types of the segments, such as LSR."""
     lengths: Word
     """Lengths of the segments [m]."""
     radius: float
@@ -32,7 +32,7 @@ class DubinsCurve(NamedTuple):
 
     @property
     def length(self) -> float:
-        """Of the whole curve [m]."""
+        """Length of the curve [m]."""
         return sum(self.lengths)
 
     def pose_at(self, start: Pose2, s: float) -> Pose2:
@@ -85,7 +85,7 @@ def dubins_path(
         goal: target pose.
         radius: min turning radius [m].
         reversing: whether the whole path may be driven in reverse, if shorter.
-        spacing: max distance of the points [m].
+        spacing: max spacing of the points [m].
 
     Raises:
         InvalidCommand: start and goal coincide; see also shortest_dubins.

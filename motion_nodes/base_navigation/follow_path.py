@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path following: section by section, as fast as the curves permit, to the final pose."""
+"""Path following by sections, at the max speed for the curvature, to the final pose."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class _Leg:
 class FollowPath:
     """Follows a path.
 
-    A differential base turns on the spot at corners, and at its end to the final heading. A
-    holonomic base follows the headings of the poses along the whole path. A car follows as its
-    steering permits, and fails if it ends outside the tolerance.
+    A differential base turns on the spot at corners, and to the final heading at the end. A
+    holonomic base follows the headings of the poses along the path. A car follows the path within
+    its steering limits, and fails if it ends outside the goal tolerance.
     """
 
     def __init__(self, kind: BaseKind, path: PlanarPath, config: FollowConfig) -> None:
-        """Create the motion; the whole path is analysed once."""
+        """Create the motion and precompute the path."""
         self.path = path
         self.goal = path.end
         self.text = ""
@@ -117,16 +117,16 @@ class FollowPath:
             sum(leg.length for leg in self._legs[i + 1 :]) for i in range(len(self._legs))
         ]
         self._leg = 0
-        # None: undecided. A moving base may turn in without a stop.
+        # None: undecided. A moving base may start to follow the path without a stop.
         self._turning: bool | None = None
         self._settling = 0.0
         self._last_bit: GoToPose | None = None
         self._rows = path.poses()
 
     def too_tight(self) -> str:
-        """Return where the path is tighter than the min turning radius, as text.
+        """Return the place where the path exceeds the max curvature, as text.
 
-        Empty if nowhere.
+        Empty if there is none.
         """
         tightest = int(np.argmax(np.abs(self.path.curvature)))
         there, most = abs(self.path.curvature[tightest]), self._config.steering.max_curvature
@@ -151,7 +151,7 @@ class FollowPath:
             )
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base is at the end; a car that is not has failed; see BaseMotion."""
+        """Return whether the base is at the end; a car fails if it is not; see BaseMotion."""
         if self._last_bit is not None:
             there = self._last_bit.still_there(pose)
             self.outcome = self._last_bit.outcome
@@ -291,6 +291,6 @@ class FollowPath:
             axle = front_axle(pose, config.wheelbase)
             front = leg.front.update(axle.x, axle.y)
             curvature = stanley_curvature(pose, front, twist.vx, config)
-        # A tight curve is driven more slowly, not wider.
+        # In a tight curve the speed is reduced, not the curvature.
         v = min(v, lim.velocity_in_curve(curvature))
         return Twist2(-v if leg.backward else v, 0.0, curvature * v)

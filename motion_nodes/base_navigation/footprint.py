@@ -14,7 +14,7 @@ from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, frozen
 
 MOST_CORNERS = 16
-"""Max number of corners; a rounder outline is replaced by a polygon that contains it."""
+"""Max number of corners; an outline with more is replaced by a polygon that contains it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Footprint:
     """A convex polygon in the base frame, and the heights of the body above it."""
 
     corners: Array
-    """Counter-clockwise [m], shape (k, 2), read-only."""
+    """Corners, counter-clockwise [m], shape (k, 2), read-only."""
     floor: float = 0.0
     """Height of the floor in the base frame [m]."""
     top: float = math.inf
@@ -35,12 +35,12 @@ class Footprint:
 
     @functools.cached_property
     def edges(self) -> Array:
-        """From each corner to the next [m], shape (k, 2)."""
+        """Vectors from each corner to the next [m], shape (k, 2)."""
         return np.asarray(np.roll(self.corners, -1, axis=0) - self.corners)
 
     @functools.cached_property
     def lengths(self) -> Array:
-        """Of the edges [m], shape (k,)."""
+        """Lengths of the edges [m], shape (k,)."""
         return np.hypot(self.edges[:, 0], self.edges[:, 1])
 
     @functools.cached_property
@@ -81,7 +81,7 @@ def footprint_from(points: Array | Sequence[Sequence[float]], **heights: float) 
     """Return the convex hull of points in the base frame [m], shape (n, 2).
 
     Raises:
-        InvalidConfig: fewer than three points that are not in a line, or one that is not finite.
+        InvalidConfig: fewer than three non-collinear points, or a point that is not finite.
     """
     given = np.array(points, np.float64)
     if given.ndim != 2 or given.shape[1:] != (2,) or not np.isfinite(given).all():
@@ -95,7 +95,7 @@ def footprint_from(points: Array | Sequence[Sequence[float]], **heights: float) 
     corners = _fewer_corners(convex_hull(given))
     if len(corners) < 3:
         raise InvalidConfig(
-            "the corners of the footprint are in one line; it needs 3 that are not",
+            "the corners of the footprint are collinear; at least 3 must not be in one line",
             field="footprint",
         )
     return Footprint(frozen(corners), **heights)
@@ -132,7 +132,7 @@ def _fewer_corners(corners: Array) -> Array:
     angles = np.arange(MOST_CORNERS) * (math.tau / MOST_CORNERS)
     normals = np.column_stack((np.cos(angles), np.sin(angles)))
     supports = (corners @ normals.T).max(axis=0)
-    # The corner between two supporting lines.
+    # Intersection of two supporting lines.
     following, reach = np.roll(normals, -1, axis=0), np.roll(supports, -1)
     matrices = np.stack((normals, following), axis=1)
     return convex_hull(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free motion of a footprint among points: how long a constant twist keeps its clearance.
+"""Time until a footprint that moves at a constant twist violates its clearance from points.
 
 In the base frame, the points move: along lines, or along circles about the instantaneous centre of
 rotation. A footprint with a clearance is a polygon with rounded corners, whose boundary consists of
-shifted edges and circles about the corners; the first crossing of any of them is the contact. These
-are closed forms, so nothing is sampled.
+shifted edges and circles about the corners; the first crossing of any of them is the contact, in
+closed form.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def contact_times(footprint: Footprint, points: Array, radii: Array, twist: Twis
     """Return the times at which points come closer to a moving footprint than their radii.
 
     Args:
-        footprint: of the base.
-        points: in the base frame [m], shape (n, 2), farther away than their radii.
-        radii: not negative [m], shape (n,).
+        footprint: footprint of the base.
+        points: points in the base frame [m], shape (n, 2), farther away than their radii.
+        radii: radii, not negative [m], shape (n,).
         twist: constant velocity of the base.
 
     Returns:
@@ -67,8 +67,8 @@ def _straight(footprint: Footprint, points: Array, radii: Array, twist: Twist2) 
 def _turning(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -> Array:
     """Return the crossings of every point with every edge and corner, shape (n, 4 k).
 
-    Angles between the sides of a triangle are computed by half angles: the centre of rotation may
-    be kilometres away.
+    Angles in a triangle use half-angle formulas, because the centre of rotation may be kilometres
+    away.
     """
     corners, along, normals = footprint.corners, footprint.along, footprint.normals
     lengths, w = footprint.lengths, twist.wz
@@ -93,7 +93,7 @@ def _turning(footprint: Footprint, points: Array, radii: Array, twist: Twist2) -
 
 
 def _until(angle: Array, w: float) -> Array:
-    """Return the time until a point turns back by an angle [rad], or forward if ``w`` < 0."""
+    """Return the time until a point rotates by an angle [rad] at ``-w``."""
     return np.asarray(np.mod(math.copysign(1.0, w) * angle, math.tau) / abs(w))
 
 
@@ -101,16 +101,16 @@ def keeps_clear(
     footprint: Footprint, points: Array, pose: Pose2, twist: Twist2, time: float,
     clearance: float, *, lenient: bool = False,
 ) -> bool:  # fmt: skip
-    """Return whether a motion keeps its clearance from points.
+    """Return whether a motion satisfies a clearance from points.
 
     Args:
-        footprint: of the base.
-        points: in the frame of the pose [m], shape (n, 2).
-        pose: of the base at the begin.
+        footprint: footprint of the base.
+        points: points in the frame of the pose [m], shape (n, 2).
+        pose: initial pose of the base.
         twist: constant velocity of the base.
         time: duration [s].
-        clearance: [m].
-        lenient: whether points that are closer at the begin only need to stay as far away.
+        clearance: min distance [m].
+        lenient: for points that are initially closer, require only that they come no closer.
     """
     local = into_base(points, pose)
     reach = footprint.radius + clearance + math.hypot(twist.vx, twist.vy) * time

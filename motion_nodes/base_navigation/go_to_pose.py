@@ -27,7 +27,7 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
 AIM = 0.25
-"""Fraction of the tolerances that is aimed at."""
+"""Target error as a fraction of the tolerances."""
 
 Phase = Literal["turn", "drive", "settle", "final turn", "arrived"]
 
@@ -47,12 +47,12 @@ def refuse_cars(kind: BaseKind, what: str) -> None:
 
 
 class GoToPose:
-    """Turns towards the goal, drives there, turns to its heading.
+    """Turns towards the goal, drives straight to it, turns to its heading.
 
-    A holonomic base does all at once.
+    A holonomic base moves and turns simultaneously.
 
     Velocities decrease smoothly towards the goal, without overshoot. Within the tolerance a base
-    continues until it is closer still (:data:`AIM`), but no longer than ``settle_time``.
+    continues to converge (:data:`AIM`), for at most ``settle_time``.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class GoToPose:
         """Create the motion.
 
         Args:
-            kind: of the base.
+            kind: kind of the base.
             goal: target pose, finite.
-            limits: of the motion.
-            tolerance: of the goal.
+            limits: limits of the motion.
+            tolerance: goal tolerance.
             reversing: whether a goal behind a differential base is approached in reverse.
 
         Raises:
@@ -82,7 +82,7 @@ class GoToPose:
         self.goal = goal
         self.text = ""
         self.remaining = math.inf
-        # A moving base with a small heading error turns in without a stop.
+        # A moving base with a small heading error starts to drive without a stop.
         self.phase: Phase = "drive"
         self._kind = kind
         self._holonomic = kind == "holonomic"
@@ -95,7 +95,7 @@ class GoToPose:
 
     @property
     def outcome(self) -> MotionOutcome:
-        """Whether it has arrived; it never fails."""
+        """Whether it has arrived; this motion never fails."""
         return MotionOutcome.ARRIVED if self.phase == "arrived" else MotionOutcome.MOVING
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
@@ -106,7 +106,7 @@ class GoToPose:
         return self._translate(pose, dt) if self._holonomic else self._turn_and_drive(pose, dt)
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base is at the goal; if not, it starts again; see BaseMotion."""
+        """Return whether the base is at the goal; otherwise restart; see BaseMotion."""
         if self._tolerance.reached(pose, self.goal):
             return True
         self._enter("drive")
@@ -201,7 +201,7 @@ class GoToPose:
             self._backward = None
 
     def _settled(self, within: bool, dt: float) -> bool:
-        """Accumulate the time within tolerance; True once it is long enough."""
+        """Accumulate the time within tolerance; return whether it is sufficient."""
         self._settling = self._settling + dt if within else 0.0
         return self._settling > self._tolerance.settle_time
 

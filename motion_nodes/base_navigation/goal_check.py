@@ -83,7 +83,7 @@ class StoppedCheck:
 
 
 class ProgressCheck:
-    """Detects a stuck base: it has neither moved nor turned enough within a timeout."""
+    """Detects a base without sufficient translation or rotation within a timeout."""
 
     def __init__(self, radius: float = 0.1, angle: float = 0.3, allowance: float = 10.0) -> None:
         """Require a displacement of ``radius`` [m] or ``angle`` [rad] in ``allowance`` [s].

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of base motion, braking for a goal, and the corresponding ramp."""
+"""Limits of base motion, velocity profiles of approaches, and ramps."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def approach_speed(distance: float, top: float, deceleration: float, gain: float
     and the deceleration never exceeds ``deceleration``.
 
     Args:
-        distance: to the point, not negative [m or rad].
+        distance: distance to the point, not negative [m or rad].
         top: max velocity.
         deceleration: max deceleration.
-        gain: [1/s]; its product with the loop's delay should be below 0.5.
+        gain: gain [1/s]; its product with the loop's delay should be below 0.5.
 
     Source: ``v dv/ds = -deceleration`` from ``s = deceleration/gain^2`` on, where its slope is
     ``gain``; the continuation shifts the root of ``v^2 = 2 a s`` by half of that distance.
@@ -91,9 +91,9 @@ def approach(error: float, top: float, deceleration: float, gain: float) -> floa
 class TwistRamp:
     """Ramps the twist within the limits; (vx, vy) change as one vector.
 
-    While a holonomic base turns, its velocity over ground is constant, so in the base's own frame
-    it rotates; that is no acceleration. A car's yaw rate is proportional to its velocity: the
-    commanded curvature applies from the first step on, and the last one until it is at rest.
+    While a holonomic base turns, its velocity over ground is constant and rotates in the base
+    frame, which is not an acceleration. A car's yaw rate is proportional to its velocity: a new
+    curvature applies from the first step on, and the last one until the car is at rest.
     """
 
     def __init__(self, limits: MotionLimits, kind: BaseKind = "differential") -> None:

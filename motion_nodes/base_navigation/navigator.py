@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes motions one after the other: poses in, twists within the limits out."""
+"""Executor of base motions: poses in, twists within the limits out."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
 REST_WITHIN = 3.0
-"""Timeout of a stop: a base that still moves afterwards is moved by another controller [s]."""
+"""Timeout of a stop [s]; a base that still moves then is controlled by another client."""
 
 
 MOST_RETURNS = 3
-"""Max number of returns of a base that rolled on beyond its goal."""
+"""Max number of returns after overshooting the goal."""
 
 
 class MotionResult(Enum):
-    """Result of a task, or that it is active."""
+    """Result of a task, or active."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -51,21 +51,21 @@ class NavigationTask:
         self.time = 0.0
         """Time since its start [s]."""
         self.returns = 0
-        """Number of returns after rolling on beyond the goal."""
+        """Number of returns after overshooting the goal."""
         self.detours = 0
         """Number of detours around obstacles."""
 
     @property
     def ended(self) -> bool:
-        """True once it is finished and the base is at rest, or another task has taken over."""
+        """Whether it is finished and the base is at rest, or another task is active."""
         return self.ending is not MotionResult.RUNNING
 
 
 class Navigator:
     """Executes the tasks of a base.
 
-    A new task preempts the active one, without a stop between them. In all other cases the base is
-    first brought to rest within its limits, and only then the task ends.
+    A new task preempts the active one, without a stop between them. In all other cases a task ends
+    after the base has stopped within its limits.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Navigator:
         """Start at rest, without a task.
 
         Args:
-            limits: of all motions.
-            stopped: check of rest.
+            limits: limits of all motions.
+            stopped: check of standstill.
             progress: check of progress.
-            kind: of the base.
-            avoidance: reaction to obstacles; None: there are none.
+            kind: kind of the base.
+            avoidance: obstacle avoidance; None: disabled.
         """
         self.task: NavigationTask | None = None
         """The active task."""
@@ -112,7 +112,7 @@ class Navigator:
         self._ramp.limits, self._stopped, self._progress = limits, stopped, progress
 
     def start(self, motion: BaseMotion, label: str, twist: Twist2) -> NavigationTask:
-        """Begin a motion; the active task is preempted.
+        """Start a motion; the active task is preempted.
 
         Args:
             motion: the motion.
@@ -153,10 +153,10 @@ class Navigator:
         """Return the commanded twist; None without a task.
 
         Args:
-            pose: of the base in the frame of the task's goal.
+            pose: pose of the base in the frame of the task's goal.
             twist: measured velocity of the base in its own frame.
             dt: time since the last step [s].
-            seen: obstacles; None if nothing is known about any.
+            seen: obstacles; None: unknown.
         """
         task = self.task
         if task is None:
@@ -192,12 +192,12 @@ class Navigator:
     def _get_around(
         self, task: NavigationTask, pose: Pose2, twist: Twist2, wanted: Twist2, seen: SeenObstacles
     ) -> None:
-        """Drive around what blocks the base, or give up."""
+        """Start a detour around obstacles, or abort the task."""
         avoidance = self.avoidance
         assert avoidance is not None
         if avoidance.waited == 0.0 and not avoidance.outdated:
             return
-        # To wait is no lack of progress.
+        # Waiting does not count as a lack of progress.
         self._progress.reset()
         if not self._stopped.stands(twist):
             return
@@ -224,7 +224,7 @@ class Navigator:
     def _come_to_rest(
         self, task: NavigationTask, pose: Pose2, ending: MotionResult, text: str
     ) -> None:
-        """End the task, unless the base rolled on beyond a goal that it had reached."""
+        """End the task, unless the base overshot a goal that it had reached."""
         if ending is MotionResult.SUCCEEDED and not task.motion.still_there(pose):
             task.returns += 1
             if task.motion.outcome is MotionOutcome.FAILED:

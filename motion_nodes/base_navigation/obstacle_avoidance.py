@@ -36,7 +36,7 @@ class SeenObstacles(NamedTuple):
     points: Array
     """Obstacles in the base frame [m], shape (n, 2)."""
     hold: str = ""
-    """Why the base must not move, such as a silent sensor; empty if it may."""
+    """Reason why the base must not move, such as a sensor timeout; empty if it may."""
     frame: str = ""
     """Name of the goal's frame, for texts."""
 
@@ -48,7 +48,7 @@ class AvoidanceConfig:
     guard: GuardConfig = field(default_factory=GuardConfig)
     detour: DetourConfig = field(default_factory=DetourConfig)
     blocked_timeout: float = setting(
-        5.0, doc="Time for which a blocked base waits before a detour, and between two attempts.",
+        5.0, doc="Waiting time of a blocked base before a detour, and between two attempts.",
         unit="s", ge=0.0, le=3600.0,
     )  # fmt: skip
     obstacle_timeout: float = setting(
@@ -68,7 +68,7 @@ class AvoidanceConfig:
 
 
 class ObstacleAvoidance:
-    """Keeps one base clear of obstacles."""
+    """Stops a base before obstacles, and plans detours."""
 
     def __init__(
         self,
@@ -81,24 +81,24 @@ class ObstacleAvoidance:
         """Start without a blockage.
 
         Args:
-            kind: of the base.
-            footprint: of the base.
-            limits: of its motions.
+            kind: kind of the base.
+            footprint: footprint of the base.
+            limits: limits of its motions.
             config: settings.
-            submit: begins the search of a detour, for example in a thread.
+            submit: starts the search for a detour, for example in a thread.
         """
         self._kind, self._submit = kind, submit
         self.reconfigure(limits, footprint, config or AvoidanceConfig())
         self.reset()
 
     def reset(self) -> None:
-        """Begin a new task."""
+        """Reset for a new task."""
         self.waited = 0.0
         """Time since the base was blocked [s]; 0 if it is not."""
         self.text = ""
-        """The obstacle that blocks the base; empty if none does."""
+        """Description of the obstacle that blocks the base; empty if it is not blocked."""
         self.outdated = False
-        """Whether the base has to stop, because its detour is blocked by what it sees now."""
+        """Whether the base has to stop, because new obstacles block its detour."""
         self._anchor: Pose2 | None = None
         self._tried = 0.0
         self._next_look = LOOK_AHEAD
@@ -117,12 +117,12 @@ class ObstacleAvoidance:
 
     @property
     def out_of_patience(self) -> bool:
-        """True once the base has been blocked for too long, and no search runs."""
+        """Whether ``obstacle_timeout`` has expired, and no search is active."""
         return self.waited >= self.config.obstacle_timeout and not self._planner.searching
 
     @property
     def reason(self) -> str:
-        """The obstacle that blocks the base, and why there is no detour, as text."""
+        """The obstacle that blocks the base, and the reason for no detour, as text."""
         return f"{self.text}{'; ' if self._failure else ''}{self._failure}"
 
     def reconfigure(
@@ -140,7 +140,7 @@ class ObstacleAvoidance:
     ) -> Twist2:
         """Return the twist that is commanded instead of ``driven``; see ClearanceGuard.limit."""
         if seen.hold:
-            # The ramp down, on the arc of the last twist.
+            # Ramp down along the arc of the last twist.
             lim = self._limits
             speed, turn = math.hypot(before.vx, before.vy), abs(before.wz)
             share = max(
@@ -159,7 +159,7 @@ class ObstacleAvoidance:
         Args:
             wanted: twist of the motion.
             commanded: twist that was commanded instead.
-            pose: of the base.
+            pose: pose of the base.
             seen: obstacles.
             dt: time since the last update [s].
         """
@@ -176,11 +176,11 @@ class ObstacleAvoidance:
                 self.reset()
 
     def look_ahead(self, motion: BaseMotion, pose: Pose2, seen: SeenObstacles, dt: float) -> None:
-        """Check the rest of a detour: what is behind an obstacle is seen only on the way.
+        """Check the rest of a detour, because obstacles may become visible during the motion.
 
         Args:
             motion: the motion.
-            pose: of the base.
+            pose: pose of the base.
             seen: obstacles.
             dt: time since the last check [s].
         """
@@ -196,12 +196,12 @@ class ObstacleAvoidance:
     def detour(
         self, motion: BaseMotion, pose: Pose2, wanted: Twist2, seen: SeenObstacles
     ) -> BaseMotion | None:
-        """Return a motion around the obstacles if it is time for one and there is one.
+        """Return a motion around the obstacles if a detour is due and found.
 
         Args:
             motion: the blocked motion.
-            pose: of the base, at rest.
-            wanted: twist of the motion, whose opposite leads back.
+            pose: pose of the base, at rest.
+            wanted: twist of the motion; the base backs off in the opposite direction.
             seen: obstacles.
         """
         timeout = self.config.blocked_timeout

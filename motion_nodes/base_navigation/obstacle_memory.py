@@ -21,26 +21,24 @@ from motion_nodes.model.setting import check_settings, setting
 from motion_nodes.model.tree import Array
 
 OWN = 0.01
-"""Points up to this far outside the footprint are the base itself [m]."""
+"""Max distance from the footprint of points that belong to the base [m]."""
 JUMP = (0.1, 0.2)
-"""Displacement of odometry beyond its velocity with which it has jumped [m, rad]."""
+"""Min displacement of odometry beyond its velocity that counts as a jump [m, rad]."""
 BLINDED = 0.8
-"""Fraction of a view's points on the base itself above which the sensor is inside it."""
+"""Max fraction of a view's points on the base; with more, the sensor is obstructed by the base."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryConfig:
-    """The remembered obstacle points."""
+    """Settings of the stored obstacle points."""
 
-    reach: float = setting(
-        4.0, doc="Distance up to which obstacles are used.", unit="m", gt=0.0, le=100.0
-    )
+    reach: float = setting(4.0, doc="Max distance of obstacles.", unit="m", gt=0.0, le=100.0)
     memory: float = setting(
-        30.0, doc="Time for which obstacles that the sensors no longer see are remembered, such "
-        "as those behind others or outside the field of view.", unit="s", ge=0.0, le=3600.0,
+        30.0, doc="Lifetime of obstacles that are no longer visible, such as those occluded or "
+        "outside the field of view.", unit="s", ge=0.0, le=3600.0,
     )  # fmt: skip
     max_points: int = setting(
-        4000, doc="Max number of remembered points; the farthest ones are dropped.", ge=100,
+        4000, doc="Max number of stored points; the farthest ones are dropped.", ge=100,
         le=100_000,
     )  # fmt: skip
 
@@ -50,7 +48,7 @@ class MemoryConfig:
 
 
 class PoseHistory:
-    """Poses of the base in the last seconds."""
+    """Recent poses of the base."""
 
     SPAN = 2.0
     """[s]"""
@@ -61,7 +59,7 @@ class PoseHistory:
         self._twist: Twist2 | None = None
 
     def clear(self) -> None:
-        """Forget all poses."""
+        """Remove all poses."""
         self._rows.clear()
 
     @property
@@ -70,15 +68,15 @@ class PoseHistory:
         return self._rows[-1][0] if self._rows else -math.inf
 
     def add(self, time: float, pose: Pose2, twist: Twist2 | None = None) -> bool:
-        """Add the newest pose; time that runs backwards and jumps clear the others.
+        """Add the newest pose; backward time and jumps clear the others.
 
         Args:
-            time: of the pose [s].
-            pose: in the odometry frame.
-            twist: velocity of the base, to recognize jumps; None: jumps are not recognized.
+            time: time of the pose [s].
+            pose: pose in the odometry frame.
+            twist: velocity of the base, to detect jumps; None: jumps are not detected.
 
         Returns:
-            Whether odometry was set to another pose, so that obstacles are elsewhere in it.
+            Whether odometry has jumped, which invalidates obstacles in its frame.
         """
         before, self._twist = self._twist, twist
         jumped = False
@@ -107,8 +105,8 @@ class PoseHistory:
         """Return interpolated poses (x, y, yaw), shape (n, 3).
 
         Args:
-            times: [s], shape (n,).
-            tolerance: up to this long before the first or after the last pose that one counts [s].
+            times: times [s], shape (n,).
+            tolerance: max extrapolation before the first or after the last pose [s].
 
         Raises:
             InvalidCommand: a time is not covered.
@@ -150,7 +148,7 @@ class PoseHistory:
 
 
 class ObstacleMemory:
-    """Points with the time at which they were seen last; not thread-safe."""
+    """Points with the time of their last measurement; not thread-safe."""
 
     def __init__(self, footprint: Footprint, config: MemoryConfig | None = None) -> None:
         """Start empty."""
@@ -158,11 +156,11 @@ class ObstacleMemory:
         self.clear()
 
     def reconfigure(self, footprint: Footprint, config: MemoryConfig) -> None:
-        """Replace footprint and settings; what is remembered is kept."""
+        """Replace footprint and settings; stored points are kept."""
         self._footprint, self.config = footprint, config
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all points."""
         self.points: Array = np.empty((0, 2))
         """In the odometry frame [m], shape (n, 2)."""
         self._times: Array = np.empty(0)
@@ -173,26 +171,26 @@ class ObstacleMemory:
         return len(self.points)
 
     def add(self, view: SensorView, pose: Pose2, time: float, source: int = 0) -> SensorView:
-        """Add what a sensor saw, and forget what it would have seen again.
+        """Add the view of a sensor, and remove stored points that it contradicts.
 
         Args:
-            view: in the base frame.
-            pose: of the base at the time of the view, in the odometry frame.
-            time: of the view [s].
+            view: view in the base frame.
+            pose: pose of the base at the time of the view, in the odometry frame.
+            time: time of the view [s].
             source: number of the sensor.
 
         Returns:
-            The view, without the points on the base itself.
+            The view, without points on the base.
 
         Raises:
-            InvalidCommand: the sensor sees nearly nothing but the base itself.
+            InvalidCommand: most points are on the base.
         """
         own = self._footprint.distances(view.points) <= OWN
         count = int(own.sum())
         if count > BLINDED * len(view.seen) or (len(own) > 20 and own.mean() > BLINDED):
             raise InvalidCommand(
                 f"{count} of its {len(own)} points are on the base itself: the sensor is inside "
-                "the footprint and sees it, or its pose on the base is wrong"
+                "the footprint and obstructed by it, or its pose on the base is wrong"
             )
         view = replace(view, points=view.points[~own], own=count)
         config = self.config
@@ -211,7 +209,7 @@ class ObstacleMemory:
         return view
 
     def age(self, time: float) -> None:
-        """Forget what is older than the memory at a time [s]."""
+        """Remove expired points at a time [s]."""
         kept = time - self._times <= self.config.memory
         if not kept.all():
             self.points = self.points[kept]

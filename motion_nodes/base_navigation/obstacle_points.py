@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Obstacles as points on the floor, from a laser scan or a point cloud.
 
-A :class:`SensorView` is what one message shows: points in the frame of the base, and how far the
-sensor saw in each direction, which clears what stood there before.
+A :class:`SensorView` is the content of one message: points in the frame of the base, and the
+visible range in each direction, which clears previous points.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from motion_nodes.model.tree import Array
 MOST_READINGS = 20_000
 """Max number of readings of a scan."""
 FARTHEST = 1000.0
-"""Max range_max of a scanner [m]; larger values are millimetres."""
+"""Max range_max of a scanner [m]; larger values indicate millimetres."""
 BLIND = 0.95
-"""Fraction of invalid readings above which a scanner is blind."""
+"""Max fraction of invalid readings; with more, a scanner counts as blind."""
 _BINS = 720
-"""Directions of a cloud around its sensor."""
+"""Number of directions of a cloud around its sensor."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class LaserReadings:
     """[m]"""
 
     def __post_init__(self) -> None:
-        """Check that the numbers describe a scan.
+        """Validate the fields.
 
         Raises:
             InvalidCommand: names the field and its value.
@@ -90,20 +90,20 @@ class SensorView:
     points: Array
     """Obstacles in the base frame [m], shape (n, 2)."""
     origin: Array
-    """The sensor in the base frame [m], shape (2,)."""
+    """Position of the sensor in the base frame [m], shape (2,)."""
     start: float
     """Direction of the first bin in the base frame [rad]."""
     step: float
-    """Between two bins, may be negative [rad]."""
+    """Angle between two bins, may be negative [rad]."""
     nearest: Array
-    """Distance from the sensor from which each bin was seen [m], shape (bins,)."""
+    """Min visible distance of each bin from the sensor [m], shape (bins,)."""
     seen: Array
-    """Distance up to which each bin was seen [m], shape (bins,); 0: not seen."""
+    """Max visible distance of each bin [m], shape (bins,); 0: not visible."""
     own: int = 0
-    """Number of points that were dropped, because they are inside the footprint."""
+    """Number of points that were dropped because they are inside the footprint."""
 
     def clears(self, points: Array) -> NDArray[np.bool_]:
-        """Return which points in the base frame would have been seen there, shape (n,)."""
+        """Return which points in the base frame are within the visible range, shape (n,)."""
         offsets = points - self.origin
         at = (np.arctan2(offsets[:, 1], offsets[:, 0]) - self.start) / self.step
         turn = abs(math.tau / self.step)
@@ -130,12 +130,12 @@ def view_of_scan(
         X_BS: pose of the sensor in the base frame, shape (4, 4); one per reading, shape (n, 4, 4),
             if the base moved during the scan: all in the base frame of one time.
         low: height above which a point is an obstacle [m, base frame].
-        high: height below which it is [m, base frame].
-        reach: distance from the sensor beyond which points are not used [m].
+        high: height below which a point is an obstacle [m, base frame].
+        reach: max distance from the sensor [m].
     """
     ranges = readings.ranges.astype(np.float64)
     angles = readings.angles
-    # Closer than range_min; 0 and others below are not measurements (REP-117).
+    # -inf: closer than range_min; 0 and other values below it are not measurements (REP-117).
     ranges = np.where(np.isneginf(ranges), max(readings.range_min, 1e-3), ranges)
     hit = (ranges >= readings.range_min) & (ranges <= readings.range_max) & (ranges > 0.0)
     flat = np.column_stack((np.cos(angles), np.sin(angles), np.zeros(len(angles))))
@@ -143,11 +143,11 @@ def view_of_scan(
     rays = np.einsum("nij,nj->ni", X[:, :3, :3], flat)
     places = X[:, :3, 3] + np.where(hit, ranges, 0.0)[:, None] * rays
     sensor = float(np.mean(X[:, 2, 3]))
-    # A level scanner outside of these heights sees obstacles that reach to it.
+    # A level scanner outside these heights measures obstacles that extend to its height.
     within = (places[:, 2] >= min(low, sensor - 0.01)) & (places[:, 2] <= max(high, sensor + 0.01))
     level = np.hypot(rays[:, 0], rays[:, 1])
     seen = np.where(np.isposinf(ranges), readings.range_max, np.where(hit, ranges, 0.0)) * level
-    # Directions in the base frame, which an inclined or inverted scanner has in another order.
+    # Directions in the base frame; their order differs for an inclined or inverted scanner.
     middle = X[len(angles) // 2]
     first = np.array((math.cos(angles[0]), math.sin(angles[0]), 0.0))
     start = middle[:2, :3] @ first
@@ -168,18 +168,19 @@ def view_of_cloud(
 ) -> SensorView:
     """Return the obstacles of a point cloud between two heights.
 
-    In each direction it shows what is between its nearest and its farthest point, or its first
+    The visible range of a direction is from its nearest point to its farthest point or its first
     obstacle.
 
     Args:
-        points: in the frame of the sensor [m], shape (n, 3); rows that are not finite are ignored.
+        points: points in the frame of the sensor [m], shape (n, 3); rows that are not finite are
+            ignored.
         X_BS: pose of the sensor in the base frame, shape (4, 4).
         low: height above which a point is an obstacle [m, base frame].
-        high: height below which it is [m, base frame].
-        reach: distance from the sensor beyond which points are not used [m].
+        high: height below which a point is an obstacle [m, base frame].
+        reach: max distance from the sensor [m].
 
     Raises:
-        InvalidCommand: no finite point, or points so far away that they are in millimetres.
+        InvalidCommand: no finite point, or distances that indicate millimetres.
     """
     finite = points[np.isfinite(points).all(axis=1)].astype(np.float64)
     if not len(finite):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position of a base along a path: the closest point, without jumps in progress."""
+"""Position of a base along a path: the closest point, with continuous progress."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AHEAD = 0.5
 
 
 class PathPoint(NamedTuple):
-    """The point of a path closest to a place."""
+    """The closest point of a path."""
 
     s: float
     """Arc length; below 0 before the start, above the length past the end [m]."""
@@ -31,17 +31,17 @@ class PathPoint(NamedTuple):
     curvature: float
     """[1/m]"""
     cross_track: float
-    """Distance of the place from the path, positive to the left of it [m]."""
+    """Distance of the position from the path, positive to the left of it [m]."""
     away: float
-    """Distance of the place from the path itself, without its straight extensions [m]."""
+    """Distance of the position from the path itself, without its straight extensions [m]."""
 
 
 class PathPosition:
     """Tracks a base along a path.
 
-    The closest point is searched from the previous one onward, over a short distance. So a path may
-    cross itself or end at its start: the other branch, far away along the path, is not considered.
-    At both ends the path is extended straight.
+    The search for the closest point starts at the previous one and covers a short distance, so that
+    a path may cross itself or end at its start: a branch far away along the path is not considered.
+    At both ends the path is extended by straight lines.
     """
 
     def __init__(self, path: PlanarPath) -> None:
@@ -58,8 +58,8 @@ class PathPosition:
     def update(self, x: float, y: float) -> PathPoint:
         """Return the closest point to a place [m, m], not behind the previous one's segment."""
         if self._segment is None:
-            # If the base is off the start, the closest point is not much farther along than that
-            # distance.
+            # The closest point is not much farther along than the distance of the base from the
+            # start.
             first, reach = 0, AHEAD + 2.0 * math.hypot(x - self._x[0], y - self._y[0])
         else:
             first, reach = self._segment, self._s[self._segment] + AHEAD
@@ -85,7 +85,7 @@ class PathPosition:
         return min(max(t, least), most)
 
     def _point(self, i: int, t: float, x: float, y: float) -> PathPoint:
-        # Past the ends the path is straight, so directions are constant.
+        # The path is straight beyond its ends, with constant directions.
         inside = min(max(t, 0.0), 1.0)
         direction = _between(self._direction, i, inside)
         px, py = _between(self._x, i, t), _between(self._y, i, t)

@@ -18,7 +18,7 @@ SAME_PLACE = 1e-6
 """Distance below which consecutive points count as one [m]."""
 
 SPACING = 0.05
-"""Max distance of the points used by the controllers [m]."""
+"""Max spacing of the points used by the controllers [m]."""
 
 MOST_POINTS = 50_000
 """Max number of points; longer paths get a wider spacing."""
@@ -32,7 +32,7 @@ class PlanarPath:
         yaw: given heading of the base at each point [rad], continuous, shape (n,).
         s: arc length from the start [m], shape (n,).
         direction: direction of travel at each point [rad], continuous, shape (n,).
-        curvature: at each point, positive to the left [1/m], shape (n,).
+        curvature: curvature at each point, positive to the left [1/m], shape (n,).
     """
 
     def __init__(self, poses: Array | Sequence[Sequence[float]]) -> None:
@@ -115,8 +115,8 @@ class PlanarPath:
     def _curvature(self, window: float) -> Array:
         """Return the curvature of the circle through three points ``window`` [m] apart.
 
-        A window instead of neighbouring points prevents that the steps of grid planners count as
-        curves. Source: Menger curvature, ``4 area / (a b c)``.
+        With a window instead of neighbouring points, steps of grid planners do not count as curves.
+        Source: Menger curvature, ``4 area / (a b c)``.
         """
         h = min(window, 0.5 * self.length)
         first = np.clip(self.s - h, 0.0, self.length - 2.0 * h)
@@ -135,7 +135,7 @@ class PlanarPath:
 
 
 def _without_duplicates(rows: Array) -> Array:
-    """Return the rows at distinct places; of several at one place the last one's yaw."""
+    """Return the rows at distinct positions, each with the yaw of its last duplicate."""
     kept = [0] if len(rows) else []
     for i in range(1, len(rows)):
         dx, dy = rows[i, :2] - rows[kept[-1], :2]

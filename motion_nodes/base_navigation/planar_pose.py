@@ -39,9 +39,9 @@ class Pose2(NamedTuple):
         return Pose2(-c * self.x - s * self.y, s * self.x - c * self.y, wrap_angle(-self.yaw))
 
     def distance(self, other: Pose2) -> float:
-        """Return the distance of two places [m]."""
+        """Return the distance to another position [m]."""
         return math.hypot(other.x - self.x, other.y - self.y)
 
     def bearing(self, other: Pose2) -> float:
-        """Return the direction to another place, in the outer frame [rad]."""
+        """Return the direction to another position, in the outer frame [rad]."""
         return math.atan2(other.y - self.y, other.x - self.x)

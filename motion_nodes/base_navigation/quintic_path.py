@@ -15,7 +15,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
 
 SOURCE_DURATIONS = tuple(5.0 * i for i in range(1, 20))
-"""Durations tried by the source system [s]: 5, 10, ... below 100."""
+"""Durations tested by the source system [s]: 5, 10, ... below 100."""
 
 PRECISION = 1e-6
 """Relative accuracy of the shortest feasible duration."""
@@ -81,8 +81,9 @@ class QuinticPath:
     """One quintic between two ends with a given duration.
 
     Attributes:
-        duration: [s].
-        coefficients: of x and y over normalised time ``t / duration``, lowest first, shape (6, 2).
+        duration: duration [s].
+        coefficients: coefficients of x and y over normalised time ``t / duration``, lowest first,
+            shape (6, 2).
     """
 
     def __init__(self, start: PathEnd, goal: PathEnd, duration: float) -> None:
@@ -167,7 +168,7 @@ def plan_quintic(
         max_acceleration: limit of its magnitude [m/s^2].
         max_jerk: limit of its magnitude [m/s^3].
         max_duration: max duration [s].
-        durations: try these in order instead (:data:`SOURCE_DURATIONS`) [s].
+        durations: test only these, in order (:data:`SOURCE_DURATIONS`) [s].
 
     Raises:
         InvalidCommand: no duration is within the limits, or the path has no length.
@@ -198,8 +199,8 @@ def plan_quintic(
 class _DurationSearch:
     """Search for the shortest duration, in terms of its inverse ``u = 1/T``.
 
-    Over normalised time acceleration is ``A d u^2 + (B v0 + C v1) u + (E a0 + F a1)`` and jerk is
-    of third degree in u in the same way, with fixed polynomials A to F.
+    Over normalised time acceleration is ``A d u^2 + (B v0 + C v1) u + (E a0 + F a1)``, with fixed
+    polynomials A to F; jerk is likewise a polynomial of third degree in u.
     """
 
     def __init__(self, start: PathEnd, goal: PathEnd, acceleration: float, jerk: float) -> None:
@@ -219,7 +220,7 @@ class _DurationSearch:
         path = QuinticPath(self._start, self._goal, 1.0 / u)
         acceleration = path.max_derivative(2) / self._acceleration
         jerk = path.max_derivative(3) / self._jerk
-        # Limits that are met exactly, such as an end's own acceleration, are satisfied.
+        # Equality satisfies a limit, for example at the given acceleration of an end.
         return max(acceleration, jerk) - 1.0 - 1e-9
 
     def first(self, longest: float) -> float | None:
@@ -235,7 +236,7 @@ class _DurationSearch:
         return longest if self.excess(least) <= 0.0 else None
 
     def _least_excess(self, u: float) -> float:
-        """Return a fast lower bound of the excess, from some places of the path."""
+        """Return a fast lower bound of the excess, from samples of the path."""
         ends = self._ends * np.array([1.0, 1.0 / u, 1.0 / (u * u)] * 2)[:, None]
         acceleration = u * u * float(np.hypot(*(_AT_PLACES[2] @ ends).T).max())
         jerk = u * u * u * float(np.hypot(*(_AT_PLACES[3] @ ends).T).max())
@@ -288,7 +289,7 @@ _AT_PLACES = {
     order: polynomial.polyval(np.linspace(0.0, 1.0, 65), polynomial.polyder(_BOUNDARY, order)).T
     for order in (2, 3)
 }
-"""A derivative at places of the path due to each boundary value alone, over unit time, (65, 6)."""
+"""A derivative at samples of the path due to each boundary value alone, over unit time, (65, 6)."""
 
 _PEAKS = {
     order: [_max_length(polynomial.polyder(column, order)[:, None]) for column in _BOUNDARY.T]

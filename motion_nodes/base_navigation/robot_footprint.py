@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Footprint of a robot: that of its description, or the outline of its collision geometry."""
+"""Footprint of a robot, from its description or its collision geometry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motion_nodes.scene.robot_spheres import link_parts
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 
 _CIRCLE = 16
-"""Corners of the polygon around a circle."""
+"""Number of corners of the polygon around a circle."""
 AROUND_FRAMES = 0.1
 """Half the edge of the square around each link's frame without collision geometry [m]."""
 
@@ -24,9 +24,9 @@ AROUND_FRAMES = 0.1
 def footprint_of(robot: Robot) -> Footprint:
     """Return the footprint of a robot: ``base.footprint`` of its robot.yaml, or its outline.
 
-    The outline is that of all links' collision geometry in the home state, projected to the floor.
-    Floor and height are always those of that geometry. Without it the outline is that of the links'
-    frames, 10 cm wider.
+    The outline is the projection of the collision geometry of all links in the home state to the
+    floor. Floor and height always follow from the collision geometry. Without any, the outline
+    contains squares around the frames of the links.
     """
     points = _body_points(robot)
     given = robot.base.footprint if robot.base is not None else ()
@@ -36,7 +36,7 @@ def footprint_of(robot: Robot) -> Footprint:
 
 
 def carrier_footprint(robot: Robot) -> Footprint:
-    """Return the footprint of the body that carries the arm: of all that the arm does not move."""
+    """Return the footprint of all links that the arm does not move."""
     moved, names = set[str](), robot.tree.frame_names
     for link in names[1:]:
         joint = robot.tree.parent_joint[link]
@@ -50,7 +50,7 @@ def carrier_footprint(robot: Robot) -> Footprint:
 
 
 def solid_outline(solid: Solid, X: Array) -> Array:
-    """Return corners whose convex hull contains a solid at a pose [m], seen from above, (n, 2)."""
+    """Return corners whose convex hull contains the projection of a solid at a pose [m], (n, 2)."""
     return _outline(solid, X)[:, :2]
 
 
@@ -72,7 +72,7 @@ def _heights(points: Array) -> dict[str, float]:
 
 
 def _body_points(robot: Robot, without: frozenset[str] = frozenset()) -> Array:
-    """Return points whose hull is that of links in the home state, in the base frame, (n, 3)."""
+    """Return points whose hull contains links in the home state, in the base frame, (n, 3)."""
     found = [np.empty((0, 3))]
     for link, X_BL in zip(robot.tree.frame_names, _home_poses(robot), strict=True):
         if link in without:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path sections that are driven without a stop: no sharp corner, no change of direction."""
+"""Path sections without a stop: no sharp corner, no change of direction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from motion_nodes.base_navigation.planar_path import SPACING, PlanarPath
 from motion_nodes.bases.odometry import wrap_angle
 
 CORNER = 1.0
-"""Turn at one point beyond which it is a corner: a base stops there and turns on the spot [rad]."""
+"""Min change of direction of a corner, where a base stops and turns on the spot [rad]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +41,9 @@ def sections_of(
 
     Args:
         path: any path.
-        corner: turns at one point beyond this end a section [rad]; infinity: never.
-        reversing: whether sections whose poses face against the direction of travel are driven in
-            reverse; else the headings are ignored.
+        corner: min change of direction that ends a section [rad]; infinity: never.
+        reversing: drive sections in reverse if their poses face against the direction of travel;
+            otherwise headings are ignored.
     """
     n = len(path)
     backward = np.zeros(n - 1, dtype=bool)

@@ -15,7 +15,7 @@ from motion_nodes.base_navigation.planar_path import Array, PlanarPath
 def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
     """Return the max velocity at each point, independent of the others [m/s], shape (n,).
 
-    A base that steers turns with the path; a holonomic one follows the path's headings.
+    A non-holonomic base turns with the path; a holonomic base follows the path's headings.
 
     Source: ``v^2 |k| <= a_lateral``, ``v |d yaw/ds| <= yaw rate``.
     """
@@ -35,8 +35,8 @@ def braking_speeds(
     """Return the max velocity at each point that satisfies all later limits, shape (n,).
 
     Args:
-        path: densely sampled; between two points the curvature is the larger one of both.
-        limits: of the base.
+        path: densely sampled path; between two points the max curvature of both applies.
+        limits: limits of the base.
         end: velocity at the end [m/s].
         holonomic: see curve_speeds.
 
@@ -58,8 +58,8 @@ def speed_profile(
     The profile is time-optimal; between two points the acceleration is constant.
 
     Args:
-        path: densely sampled, as after ``resampled``.
-        limits: of the base.
+        path: densely sampled path, as from ``resampled``.
+        limits: limits of the base.
         start: max velocity at the start [m/s].
         end: max velocity at the end [m/s].
     """
@@ -82,12 +82,12 @@ def speed_profile(
 
 
 class SpeedLimit:
-    """Max velocity at any place of a path that satisfies all later limits."""
+    """Max velocity at any point of a path that satisfies all later limits."""
 
     def __init__(
         self, path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
     ) -> None:
-        """Analyse the whole path once; see braking_speeds."""
+        """Precompute the profile of a path; see braking_speeds."""
         self._s: list[float] = path.s.tolist()
         self._curve: list[float] = curve_speeds(path, limits, holonomic=holonomic).tolist()
         braking = braking_speeds(path, limits, end, holonomic=holonomic)

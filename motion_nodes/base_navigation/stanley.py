@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path tracking control laws: Stanley's (front axle), and one for the rear axle."""
+"""Path tracking control laws: Stanley (front axle) and rear-axle feedback."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def front_axle(pose: Pose2, wheelbase: float) -> Pose2:
 def front_axle_path(path: PlanarPath, wheelbase: float) -> PlanarPath:
     """Return the path of the front axle when the base frame, at the rear axle, follows a path.
 
-    Paths are given for the base frame. A front axle that follows one itself would make the base cut
-    all curves, by ``wheelbase^2 / (2 radius)``.
+    Paths are given for the base frame. If the front axle followed the path itself, the base would
+    cut curves by ``wheelbase^2 / (2 radius)``.
 
     Source: bicycle model without slip: the base frame's heading is the path's direction.
     """
@@ -87,10 +87,10 @@ def stanley_angle(
 
     Args:
         heading_error: direction of the path minus heading of the vehicle, wrapped [rad].
-        cross_track: of the front axle, positive to the left of the path [m].
-        speed: not negative [m/s].
-        gain: [1/s].
-        softening: added to the velocity [m/s].
+        cross_track: cross-track error of the front axle, positive to the left of the path [m].
+        speed: speed, not negative [m/s].
+        gain: cross-track gain [1/s].
+        softening: constant added to the velocity [m/s].
 
     Source: Hoffmann, Tomlin, Montemerlo, Thrun, "Autonomous Automobile Trajectory Tracking for
     Off-Road Driving" (ACC 2007): heading error plus ``atan(k e / v)``, and a constant added to the
@@ -103,9 +103,9 @@ def stanley_curvature(pose: Pose2, front: PathPoint, speed: float, config: Steer
     """Return the commanded curvature [1/m] for driving forward.
 
     Args:
-        pose: of the base, whose frame is at the rear axle.
+        pose: pose of the base, whose frame is at the rear axle.
         front: closest point of the front axle's path, see front_axle_path.
-        speed: [m/s].
+        speed: speed [m/s].
         config: gains and geometry.
 
     Source: bicycle model, ``curvature = tan(angle)/L``.
@@ -121,7 +121,7 @@ def stanley_curvature(pose: Pose2, front: PathPoint, speed: float, config: Steer
 def rear_axle_curvature(travel: float, point: PathPoint, config: SteeringConfig) -> float:
     """Return the commanded curvature [1/m] of the base frame's direction of travel.
 
-    Works in both directions of travel, because the guided point is not ahead in either.
+    Stable in both directions of travel, because the controlled point is at the base frame.
 
     Args:
         travel: direction in which the base travels (its heading, or the opposite in reverse) [rad].

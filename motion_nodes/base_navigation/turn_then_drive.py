@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simple rule of the source system: turn on the spot at one rate, drive straight at another."""
+"""The rule of the source system: turn on the spot or drive straight, each at a constant rate."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def turn_then_drive(pose: Pose2, goal: Pose2, config: TurnThenDriveConfig) -> Tw
 
 
 class TurnThenDrive:
-    """Moves to a pose by the rule, and finally turns to its heading in the same way."""
+    """Moves to a pose by the rule, and then turns to its heading by the same rule."""
 
     def __init__(
         self, kind: BaseKind, goal: Pose2, config: TurnThenDriveConfig | None = None
@@ -83,7 +83,7 @@ class TurnThenDrive:
         self._at_place = False
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base is at the goal; if not, it starts again; see BaseMotion."""
+        """Return whether the base is at the goal; otherwise restart; see BaseMotion."""
         error = abs(wrap_angle(self.goal.yaw - pose.yaw))
         away = pose.distance(self.goal)
         if away <= self._config.position_tolerance and error <= self._config.heading_tolerance:

@@ -18,7 +18,7 @@ from motion_nodes.model.setting import check_settings, setting
 SIDEWAYS = 1e-9
 """Lateral velocities below this are rounding errors [m/s]."""
 FREE_ERROR, FULL_ERROR = 0.05, 0.5
-"""Steering errors [rad]: below the first the car is not slowed down, above the second it stops."""
+"""Steering errors between which the velocity is reduced to zero [rad]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class AckermannConfig:
     """Joints and limits of a car-like base; a limit of 0 or NaN is not set.
 
     Raises:
-        InvalidConfig: joints that are not left and right, a duplicate joint, no driven wheel, or a
+        InvalidConfig: not two joints (left and right), a duplicate joint, no driven wheel, or a
             limit that is negative or infinite.
     """
 
@@ -93,9 +93,8 @@ class AckermannConfig:
 class AckermannBase:
     """Forward and inverse kinematics of a car, and the motion of its steering.
 
-    The twist of a car consists of velocity and yaw rate, and the yaw rate is the velocity times the
-    curvature given by the steering. It cannot turn on the spot, and while it is at rest the
-    steering does not move.
+    The twist of a car consists of velocity and yaw rate; the yaw rate is the product of velocity
+    and steering curvature. It cannot turn on the spot, and the steering does not move at rest.
     """
 
     def __init__(self, config: AckermannConfig) -> None:
@@ -141,7 +140,7 @@ class AckermannBase:
     def nearest_twist(self, twist: Twist2) -> Twist2:
         """Return the twist with the same velocity and the closest feasible curvature.
 
-        A turn on the spot becomes rest.
+        A turn on the spot becomes a zero twist.
 
         Raises:
             InvalidCommand: a twist that is not finite.
@@ -154,7 +153,7 @@ class AckermannBase:
         """Return the steering angles [rad] one step towards those of ``twist``.
 
         The middle wheel turns at ``max_steering_velocity``; both wheels always share one turning
-        centre. For a twist without velocity the steering moves to ``aim``, or stays.
+        centre. For a twist without velocity the steering moves to ``aim``, or is unchanged.
 
         Args:
             twist: the commanded twist.
@@ -184,8 +183,9 @@ class AckermannBase:
         """Return the twist at a velocity [m/s] and a steering angle [rad].
 
         Args:
-            speed: of the unsteered axle [m/s].
-            steering_angle: of the middle wheel, positive to the left; clamped to its limit [rad].
+            speed: velocity of the unsteered axle [m/s].
+            steering_angle: angle of the middle wheel, positive to the left; clamped to its limit
+                [rad].
 
         Raises:
             InvalidCommand: a value that is not finite.

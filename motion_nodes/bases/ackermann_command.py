@@ -27,7 +27,7 @@ class CarCommand:
 
         Args:
             base: the car.
-            limits: its limits, which ramps do not exceed.
+            limits: its limits, also for ramps.
             slow_until_steered: reduce the velocity according to the steering error.
         """
         self.base, self._limits, self._slow = base, limits, slow_until_steered
@@ -35,19 +35,19 @@ class CarCommand:
         self._twist: Twist2 | None = None
         self._drive: DriveCommand | None = None
         self.note = ""
-        """Which part of the newest command is not executed."""
+        """Infeasible part of the newest command, as text."""
 
     def reconfigure(
         self, base: AckermannBase, limits: BaseLimits, *, slow_until_steered: bool
     ) -> None:
-        """Replace geometry or limits; the command continues."""
+        """Replace geometry or limits; the command remains active."""
         before = self._ramps
         self.base, self._limits, self._slow = base, limits, slow_until_steered
         self._ramps = _ramps(base, limits)
         self._ramps.start(before.speed, before.steering_angle)
 
     def forget(self) -> None:
-        """Clear the command; the steering stays."""
+        """Clear the command; the steering is unchanged."""
         self._twist = self._drive = self.base.aim = None
         self.note = ""
 
@@ -91,12 +91,12 @@ class CarCommand:
             requested = base.twist_at(state.speed, state.steering_angle)
             twist = self._limits.within_velocity(requested)
             if twist.vx != requested.vx:
-                # If the ramp continued beyond the limits, the car would brake late.
+                # A ramp beyond the limits would delay braking.
                 self._ramps.start(twist.vx, self._ramps.steering_angle)
             base.aim = base.geometry.curvature(state.steering_angle)
         if twist is None or not self._slow or twist.vx == 0.0:
             return twist
-        # A car that is slowed down to rest must still steer.
+        # A car whose velocity is reduced to zero must still steer.
         base.aim = twist.wz / twist.vx
         return base.slowed(twist, steering)
 

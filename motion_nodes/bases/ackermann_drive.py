@@ -25,7 +25,7 @@ class DriveCommand(NamedTuple):
     """A drive command; the fields are those of ackermann_msgs/AckermannDrive."""
 
     steering_angle: float = 0.0
-    """Of the middle of the steered axle [rad]; positive turns left."""
+    """Steering angle at the middle of the steered axle [rad]; positive turns left."""
     steering_angle_velocity: float = 0.0
     """Max rate of the steering angle, sign ignored [rad/s]; 0: the limit."""
     speed: float = 0.0
@@ -46,7 +46,7 @@ class DriveState(NamedTuple):
     speed: float
     """Velocity [m/s]."""
     notes: tuple[str, ...] = ()
-    """Which part of the command is not executed, and why."""
+    """Infeasible parts of the command, with reasons."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +106,15 @@ class AckermannDriveConfig:
 
         Args:
             wheel_base: distance between the axles [m].
-            track_width: of both axles [m].
-            front_wheel_radius: [m]; 0: as ``back_wheel_radius``.
-            back_wheel_radius: [m]; 0: as ``front_wheel_radius``.
-            max_wheel_velocity: [rad/s]
-            invert_steering: the rear axle steers.
-            max_wheel_rotation_angle: of either steered wheel [rad]; pi/2 and more do not limit.
-            max_acceleration: [m/s^2]
-            max_steering_angle_velocity: [rad/s]
-            dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is that of Isaac Sim.
+            track_width: track width of both axles [m].
+            front_wheel_radius: radius [m]; 0: as ``back_wheel_radius``.
+            back_wheel_radius: radius [m]; 0: as ``front_wheel_radius``.
+            max_wheel_velocity: max velocity of any wheel [rad/s].
+            invert_steering: the rear axle is steered.
+            max_wheel_rotation_angle: max angle of either steered wheel [rad]; unlimited from pi/2.
+            max_acceleration: max acceleration [m/s^2].
+            max_steering_angle_velocity: max rate of the middle steering angle [rad/s].
+            dead_zone: dead zone [rad]; :data:`DEAD_ZONE_ISAAC` is that of Isaac Sim.
             rear_steering_angles: with inverted steering, ``rolling`` for wheels that roll without
                 slip, ``isaac`` for the angles of that controller, with left and right swapped.
 
@@ -175,7 +175,7 @@ class AckermannDrive:
         Args:
             command: the command.
             dt: time since the last step [s]. Ramps advance only if it is above 0; values without a
-                ramp change at once.
+                ramp change immediately.
 
         Raises:
             InvalidCommand: a command or time that is not finite; nothing changes.
@@ -201,10 +201,10 @@ class AckermannDrive:
         dt``.
 
         Args:
-            steering_angle: middle steering angle, applied at once [rad].
-            current_speed: measured [m/s].
-            acceleration: with sign: negative brakes a car that drives forward [m/s^2].
-            dt: duration of the acceleration [s]; unless it is above 0 the velocity stays.
+            steering_angle: middle steering angle, applied immediately [rad].
+            current_speed: measured velocity [m/s].
+            acceleration: signed acceleration; negative brakes a car that drives forward [m/s^2].
+            dt: duration of the acceleration [s]; unless it is above 0 the velocity is unchanged.
 
         Raises:
             InvalidCommand: a value that is not finite; nothing changes.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Geometry of a car: steering angles and wheel velocities of a turn.
 
-Turns are described by their curvature at the middle of the unsteered axle, so driving straight is
-no special case. Positive turns left, whichever axle steers.
+Turns are described by their curvature at the middle of the unsteered axle, so that driving straight
+is not a special case. Positive turns left, for either steered axle.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from motion_nodes.model.base_settings import TRACK_WIDTH, WHEEL_RADIUS, WHEELBAS
 from motion_nodes.model.setting import check_settings, setting
 
 TIGHTEST = 0.999
-"""Max curvature, as a fraction of the one at which a wheel would be at the turning centre.
+"""Max curvature, as a fraction of the curvature with a wheel at the turning centre.
 
-There the wheel's angle jumps by 180 degrees and its velocity changes sign.
+There the angle of the wheel jumps by 180 degrees and its velocity changes sign.
 """
 
 
@@ -111,8 +111,8 @@ class AckermannGeometry:
         """Return wheel velocities [rad/s]: front left, front right, rear left, rear right.
 
         Args:
-            speed: of the middle of the unsteered axle [m/s].
-            yaw_rate: [rad/s]
+            speed: velocity of the middle of the unsteered axle [m/s].
+            yaw_rate: yaw rate [rad/s].
         """
         across = yaw_rate * self.steered_x
         speeds = []
@@ -133,9 +133,9 @@ class AckermannGeometry:
         """Return the max curvature [1/m].
 
         Args:
-            max_steering_angle: of the middle wheel [rad]; pi/2 and more do not limit.
-            max_wheel_angle: of either steered wheel [rad], which the inner one reaches first; pi/2
-                and more do not limit.
+            max_steering_angle: max angle of the middle wheel [rad]; unlimited from pi/2.
+            max_wheel_angle: max angle of either steered wheel [rad], which the inner one reaches
+                first; unlimited from pi/2.
         """
         widest = max(self.front_track_width, self.rear_track_width)
         tightest = TIGHTEST * 2.0 / widest

@@ -37,7 +37,7 @@ class Twist2(NamedTuple):
         """Return the twist times a factor: same direction, same curvature.
 
         Args:
-            factor: of all three components.
+            factor: factor of all three components.
         """
         return Twist2(self.vx * factor, self.vy * factor, self.wz * factor)
 
@@ -67,7 +67,7 @@ def check_wheel_count(wheels: Array | Sequence[float], count: int) -> None:
 class WheeledBase(Protocol):
     """Kinematics of a base: wheel velocities from a twist and vice versa.
 
-    A base with steered wheels has steering joints too; their effect on the twist is computed first
+    A base with steered wheels also has steering joints; their effect on the twist is computed first
     (:meth:`steer`, then :meth:`twist_along`), so that wheel velocities always match the steering.
     """
 
@@ -116,7 +116,7 @@ class WheeledBase(Protocol):
         """Return the twist of wheel velocities [rad/s], shape (wheels,).
 
         The map is linear in the wheels, so wheel angles [rad] give the displacement [m, m, rad] in
-        the body frame. ``steering`` are the angles [rad] meanwhile.
+        the body frame. ``steering`` contains the steering angles of the motion [rad].
         """
         ...
 

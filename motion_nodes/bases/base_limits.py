@@ -169,8 +169,8 @@ class BaseLimits:
     """Limits of a whole base.
 
     Body limits apply to all axes together: the twist is scaled to within the velocity limits, and
-    changes along a straight line of twists, at the rate of the slowest axis. So a diagonal stays
-    straight, and a curve keeps its curvature while the base starts and stops.
+    changes along a straight line of twists, at the rate of the slowest axis. Diagonal motions thus
+    remain straight, and the curvature is constant while the base starts and stops.
     """
 
     x: BodyAxisLimits = field(default_factory=BodyAxisLimits)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gains and velocity limits applied to a command first."""
+"""Gains and velocity limits, the first step of the processing of a command."""
 
 from __future__ import annotations
 

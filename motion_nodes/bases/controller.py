@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base controller: newest twist in, wheel velocities out, odometry from measured wheels."""
+"""Base controller: commanded twist in, wheel velocities out, odometry from measured wheels."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class BaseController:
     def step(self, now: float, dt: float) -> BaseCommand:
         """Compute the next output.
 
-        The wheel limit is applied before the ramps as well as after them: if the ramps continued
-        beyond what the wheels can do, the base would brake late.
+        The wheel limit is applied before and after the ramps: ramps beyond the limits of the wheels
+        would delay braking.
 
         Args:
             now: current time on the clock of :meth:`command` [s].
@@ -185,8 +185,8 @@ class BaseController:
         Args:
             wheels: angles [rad], or velocities [rad/s] without ``position_feedback``, in the order
                 of ``base.wheel_names``, shape (wheels,); a measurement that is not finite is
-                ignored, and its time is added to the next. One that the wheels cannot have reached
-                within their limits is the new reference, without motion.
+                ignored, and its time is added to the next. A measurement that is unreachable within
+                the limits of the wheels becomes the new reference, without motion.
             dt: time between the two measurements [s].
             steering: measured steering angles [rad], shape (steering joints,).
 
@@ -214,7 +214,7 @@ class BaseController:
 
     @property
     def wheel_jumps(self) -> int:
-        """Number of measurements that the wheels cannot have reached."""
+        """Number of measurements that were unreachable within the limits of the wheels."""
         return self._motion.jumps
 
     def forget_wheels(self) -> None:

@@ -27,11 +27,11 @@ class HolonomicConfig:
     """Geometry of a holonomic base.
 
     Raises:
-        InvalidConfig: no wheels, or two wheels that exclude each other.
+        InvalidConfig: no wheels, or conflicting wheels.
     """
 
     wheels: tuple[HolonomicWheel, ...]
-    """In the order of all wheel arrays."""
+    """Wheels, in the order of all wheel arrays."""
     left_handed: bool = False
     """Positive wheel velocities rotate against the right-hand rule, as in Isaac Sim."""
 
@@ -51,7 +51,7 @@ def moved(
     """Return the same wheels in another frame.
 
     Args:
-        wheels: in their original frame.
+        wheels: wheels in their original frame.
         x: position of the other frame in the original one [m].
         y: position of the other frame in the original one [m].
         theta: its rotation [rad].

@@ -35,8 +35,8 @@ class HolonomicDrive:
         Args:
             base: its kinematics.
             shape: gains and velocity limits of the body; None: none.
-            max_wheel_speed: of any wheel [rad/s]; a faster command is scaled down for all of them.
-                0 or NaN: no limit.
+            max_wheel_speed: max velocity of any wheel [rad/s]; faster commands are scaled as a
+                whole. 0 or NaN: no limit.
 
         Raises:
             InvalidConfig: an infinite limit.
@@ -82,14 +82,14 @@ def wheels_from_arrays(
     """Return wheels from arrays, as in Isaac Sim.
 
     Args:
-        wheel_radius: [m], one for each wheel or one for all.
-        wheel_positions: in the base frame [m], shape (wheels, 3).
-        wheel_orientations: of the wheels in the base frame, quat_xyzw, shape (wheels, 4).
+        wheel_radius: radii [m], one for each wheel or one for all.
+        wheel_positions: positions in the base frame [m], shape (wheels, 3).
+        wheel_orientations: orientations in the base frame, quat_xyzw, shape (wheels, 4).
         mecanum_angles: roller angles [deg], one for each wheel or one for all.
         wheel_axis: spin axis in the wheel's own frame.
         up_axis: up direction in the base frame; the min rotation to z is applied to it and the
             other arguments.
-        names: of the wheels' joints; none: ``wheel_0`` and so on.
+        names: names of the wheels' joints; none: ``wheel_0`` and so on.
 
     Raises:
         InvalidConfig: inconsistent lengths, or invalid wheel parameters.

@@ -21,8 +21,8 @@ UPRIGHT_AXIS = 0.5
 SAME_PLACE = 1e-6
 """Min distance between two wheels [m]."""
 UNFELT = 1e-3
-"""Relative wheel motion below which a body motion counts as not driven; below it rounding errors of
-a URDF would count as a direction."""
+"""Relative wheel motion below which a body motion counts as not driven; covers rounding errors of a
+URDF."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +98,8 @@ def axis_yaw_of(axis: Array, wheel: str) -> float:
 class WheelLayout:
     """Linear algebra of a wheel layout.
 
-    A motion is a twist of the base; it is *driven* if some wheel must turn for it. The null space
-    of the roller rows contains the undriven motions, in which rollers run freely.
+    A motion is a twist of the base; it is *driven* if it requires the rotation of a wheel. The null
+    space of the roller rows contains the undriven motions, in which only rollers rotate.
     """
 
     def __init__(self, wheels: tuple[HolonomicWheel, ...]) -> None:

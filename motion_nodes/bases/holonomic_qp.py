@@ -24,10 +24,10 @@ class HolonomicQpBase(HolonomicBase):
     with ``r``, ``t`` and ``p`` as in :class:`~motion_nodes.bases.holonomic.HolonomicBase`. Its
     optimum is linear in the twist, so one matrix solves it: exactly, and in microseconds.
 
-    It balances the wheels like forces and does not satisfy rolling without slip. Three omni wheels
-    at 120 degrees drive at two thirds of the commanded velocity, and yaw in the wrong direction.
-    Use it to reproduce Isaac Sim. :meth:`twist_from_wheels` is that of rolling wheels, so odometry
-    is correct.
+    It treats wheel velocities as forces and does not satisfy rolling without slip. Three omni
+    wheels at 120 degrees drive at two thirds of the commanded velocity, and yaw in the wrong
+    direction. Use it only to reproduce Isaac Sim. :meth:`twist_from_wheels` assumes rolling wheels,
+    so odometry is correct.
 
     Source: KKT conditions of an equality-constrained quadratic program (Boyd and Vandenberghe,
     Convex Optimization, 10.1.1): ``x = P^-1 A' (A P^-1 A')^-1 b``.

@@ -120,7 +120,7 @@ class Odometry:
             InvalidCommand: numbers that are not finite; the pose is kept.
         """
         if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(yaw)):
-            raise InvalidCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry stays as it is")
+            raise InvalidCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry is unchanged")
         self.x, self.y, self.yaw = x, y, wrap_angle(yaw)
         self.covariance = np.zeros((3, 3))
 

@@ -23,7 +23,7 @@ class SlipWatch:
         self._blind = False
         if not base.steering_names:
             forward = np.array([base.twist_from_wheels(e) for e in np.eye(len(base.wheel_names))]).T
-            # From the forward kinematics only: not every solver's wheels are its inverse.
+            # Uses forward kinematics only, because not every solver is its inverse.
             self._rest = np.eye(len(base.wheel_names)) - np.linalg.pinv(forward) @ forward
             self._blind = bool(np.allclose(self._rest, 0.0, atol=1e-9))
         self.forget()
@@ -31,7 +31,7 @@ class SlipWatch:
     def forget(self) -> None:
         """Reset."""
         self.speed = 0.0
-        """Of the wheel with the most slip, newest [m/s]."""
+        """Newest slip velocity of the wheel with the max slip [m/s]."""
         self.wheel = ""
         """Name of that wheel."""
         self.worst = 0.0

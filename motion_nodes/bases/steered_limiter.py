@@ -20,9 +20,9 @@ class SteeredLimiter:
     """Limits twists of a base whose curvature is given by its steering.
 
     The velocity is ramped; the steering moves at its own rate. If yaw rate or wheels would exceed
-    their rate limits, the velocity is adapted as far as its own limits allow, then the steering.
-    With fixed steering every limit can be satisfied, so together they always are; only a jerk limit
-    may be violated where the velocity is adapted.
+    their rate limits, first the velocity is adapted within its limits, then the steering. As fixed
+    steering can satisfy every limit, all limits are satisfied except jerk limits while the velocity
+    is adapted.
     """
 
     def __init__(self, limits: BaseLimits, base: WheeledBase) -> None:
@@ -53,7 +53,7 @@ class SteeredLimiter:
         wheels_before = base.wheels_from_twist(before)
         slowest, fastest = lim.x.reach(before.vx, dt)
         ramped = self._speed.step(Twist2(wanted.vx), dt).vx
-        # It reverses on the current curve: steering earlier would yaw in the wrong direction.
+        # Reverse along the current curve: earlier steering would yaw in the wrong direction.
         for share in SHARES if before.vx * wanted.vx >= 0.0 else (0.0,):
             angles = base.steer(wanted, steering, share * dt) if share > 0.0 else steering
             unit = base.twist_along(Twist2(1.0), angles)
@@ -62,7 +62,7 @@ class SteeredLimiter:
             if low <= high:
                 break
         else:
-            # Limits were lowered during the motion: approach them within the previous rate limits.
+            # Limits were reduced during the motion: approach them within the previous rate limits.
             low = high = min(max(ramped, slowest), fastest)
         speed = min(max(ramped, low), high)
         self.before = unit.scaled(speed)

@@ -30,8 +30,8 @@ class _AxisMove:
         self.change = goal - start
         self._braking = start * self.change < 0.0
         self.rest = self._rest = -start / self.change if self._braking else math.inf
-        """Fraction of the change at which the axis passes through zero; 1 or more: not before its
-        end."""
+        """Fraction of the change at which the axis passes through zero; 1 or more: not within it.
+        """
 
     def share_rate(self) -> float:
         """Return the max rate of the fraction at the current velocity [1/s]."""
@@ -52,10 +52,10 @@ class _AxisMove:
 
 
 class _Pause:
-    """Delays the reversal of an axis while its smoothed velocity still lags behind.
+    """Delays the reversal of an axis while its smoothed velocity lags.
 
-    Without it, the average over hard braking and the start in the other direction would accelerate
-    at the braking limit.
+    Otherwise the average of hard braking and the start in the other direction would accelerate at
+    the braking limit.
     """
 
     def __init__(self) -> None:
@@ -83,9 +83,9 @@ class TwistLimiter:
         """Start at rest.
 
         Args:
-            limits: of the body and the wheels.
-            wheel_rates: maps an acceleration of the body to wheel accelerations [rad/s^2], if
-                linear; without it wheel accelerations are not limited here.
+            limits: limits of the body and the wheels.
+            wheel_rates: linear map from an acceleration of the body to wheel accelerations
+                [rad/s^2]; None: wheel accelerations are not limited here.
         """
         self.limits = limits
         self._wheel_rates = wheel_rates if math.isfinite(limits.wheel_acceleration) else None

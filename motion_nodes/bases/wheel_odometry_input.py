@@ -17,7 +17,7 @@ class WheelMotion:
         """Create without a measurement.
 
         Args:
-            max_velocity: of the wheels [rad/s], shape (wheels,); infinite where unlimited.
+            max_velocity: max velocity of the wheels [rad/s], shape (wheels,); may be infinite.
         """
         self.max_velocity = max_velocity
         self.jumps = 0
@@ -47,10 +47,9 @@ class WheelMotion:
             by_angle: whether ``wheels`` are angles.
 
         Returns:
-            Shapes (wheels,) [rad], (steering joints,) [rad], and [s]. None at the first
+            Shapes (wheels,) [rad], (steering joints,) [rad], and [s]. None for the first
             measurement, for one that is not finite (its time is added to the next), and for one
-            that the wheels cannot have reached, as after a restart of their counters: it is the
-            new reference.
+            that is unreachable, as after a reset of encoders: it becomes the new reference.
         """
         if not (np.isfinite(wheels).all() and np.isfinite(steering).all()):
             self._passed_over += dt

@@ -37,7 +37,7 @@ class ActiveTrajectories:
         """Create without trajectories.
 
         Args:
-            controller: of all joints.
+            controller: controller of all joints.
             stop_joints: stops joints by index, independently of each other.
         """
         self._controller, self._stop_joints = controller, stop_joints

@@ -35,7 +35,7 @@ def measure(spheres: Array, geometry: LinkGeometry) -> Coverage:
 
     Args:
         spheres: centre and radius in the link's frame [m], shape (n, 4).
-        geometry: of that link; its spacing is the accuracy of the result.
+        geometry: geometry of that link; its spacing is the accuracy of the result.
     """
     spheres = np.asarray(spheres, dtype=np.float64).reshape(-1, 4)
     if not len(spheres):

@@ -52,7 +52,7 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
 
     Args:
         tree: the robot.
-        geometries: of its links.
+        geometries: geometries of its links.
         base: frame in which z is up.
     """
     candidates = [
@@ -101,7 +101,7 @@ def wheels_as_seen(
 
     Args:
         tree: the robot.
-        geometries: of its links.
+        geometries: geometries of its links.
         search: finds meshes.
         base: frame in which z is up.
     """

@@ -361,7 +361,7 @@ def test_set_odometry(jetbot):
     )
     answer = put(x=math.nan)
     assert not answer.success
-    assert "is not finite; odometry stays as it is" in answer.message
+    assert "is not finite; odometry is unchanged" in answer.message
     assert "z, roll and pitch are ignored" in put(x=1.0, z=3.0).message
     send = jetbot.sender()
     jetbot.until(lambda: jetbot.place[0] > 1.05, "motion on from there", lambda: send(0.2))
