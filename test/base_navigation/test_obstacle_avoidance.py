@@ -181,7 +181,7 @@ def test_random_scenes(seed):
     [
         (WALL, "differential", 2.0, ("(0.90, ", "no way around", "wide")),
         (BOX, "differential", 0.0, ("max_detour",)),
-        (BOX, "ackermann", 2.0, ("a car",)),
+        (BOX, "ackermann", 2.0, ("car-like",)),
         (Scene(discs=np.array([(2.0, 0.0, 0.15)])), "holonomic", 2.0, ("occupied",)),
     ],
     ids=["wall", "disabled", "car", "goal occupied"],

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.timeout(900)
 @pytest.fixture(scope="module")
 def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """The arm at home under the bring-up's composition."""
-    module_suite.bring_up("franka", without=ALONE, rate=100.0)
+    module_suite.bring_up("franka", without=ALONE)
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm

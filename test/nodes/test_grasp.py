@@ -66,7 +66,7 @@ def hand(module_suite: Any, module_client: Any, tmp_path_factory: Any) -> Hand:
         "joint_trajectory_controller:\n  ros__parameters:\n    gripper: {grasp_force: 3.0}\n"
     )
     module_suite.bring_up(
-        "franka", params_file=str(file), rate=100.0,
+        "franka", params_file=str(file),
         without=("trajectory_generator", "rmpflow_policy", "rrt_planner", "ik_service"),
     )  # fmt: skip
     made = Hand(module_client)
