@@ -47,6 +47,8 @@ def test_while_configuring(suite: Suite, client: RosClient, tmp_path, number):
     """Without compiled kernels at hand, configuring takes long enough to be hit."""
     cold = {"MOTION_NODES_CACHE_DIR": str(tmp_path / "cache")}
     process = suite.node("robot_state", robot="franka", variables=cold)
+    # That of the last test may still be in the graph.
+    wait_until(lambda: answers_signals(process), "the process's own handlers", pause=0.001)
     client.wait(lambda: "robot_state" in client.node.get_node_names(), "the node in the graph")
     process.send(number)
     ended_well(process)
