@@ -28,11 +28,7 @@ def footprint_of(robot: Robot) -> Footprint:
     floor. Floor and height always follow from the collision geometry. Without any, the outline
     contains squares around the frames of the links.
     """
-    points = _body_points(robot)
-    given = robot.base.footprint if robot.base is not None else ()
-    if not given and not len(points):
-        return footprint_from(_frame_outline(robot))
-    return footprint_from(given or points[:, :2], **_heights(points))
+    return _footprint(robot, _body_points(robot)) or footprint_from(_frame_outline(robot))
 
 
 def carrier_footprint(robot: Robot) -> Footprint:
@@ -42,16 +38,20 @@ def carrier_footprint(robot: Robot) -> Footprint:
         joint = robot.tree.parent_joint[link]
         if joint.name in robot.arm_joints or joint.parent in moved:
             moved.add(link)
-    points = _body_points(robot, frozenset(moved))
-    given = robot.base.footprint if robot.base is not None else ()
-    if not given and not len(points):
-        return footprint_of(robot)
-    return footprint_from(given or points[:, :2], **_heights(points))
+    return _footprint(robot, _body_points(robot, frozenset(moved))) or footprint_of(robot)
 
 
 def solid_outline(solid: Solid, X: Array) -> Array:
     """Return corners whose convex hull contains the projection of a solid at a pose [m], (n, 2)."""
     return _outline(solid, X)[:, :2]
+
+
+def _footprint(robot: Robot, points: Array) -> Footprint | None:
+    """Return ``base.footprint``, or the projection of points, (n, 3); None without either."""
+    given = robot.base.footprint if robot.base is not None else ()
+    if not given and not len(points):
+        return None
+    return footprint_from(given or points[:, :2], **_heights(points))
 
 
 def _frame_outline(robot: Robot) -> Array:

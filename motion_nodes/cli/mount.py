@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from motion_nodes.cli.printing import say
-from motion_nodes.errors import InvalidConfig
 
 
 def mount(
@@ -39,10 +38,13 @@ def mount(
 
     Prints the results of a trial in simulation. Exit code 1: a step of it failed.
     """
+    from motion_nodes.cli.values import numbers
     from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
     from motion_nodes.sim.robot_trial import try_robot
 
-    place = ArmMount(_three(at, "--at"), _three(rpy, "--rpy"), link)
+    x, y, z = numbers(at, 3, "--at").tolist()
+    roll, pitch, yaw = numbers(rpy, 3, "--rpy").tolist()
+    place = ArmMount((x, y, z), (roll, pitch, yaw), link)
     robot = mount_arm(base, arm, place, name=name, output=output, force=force)
     say(f"written: {robot.directory} (details in README.md)")
     steps = try_robot(robot) if trial else ()
@@ -51,16 +53,3 @@ def mount(
     say(f"next: motion up {robot.directory} --tasks")
     if not all(step.passed for step in steps):
         raise typer.Exit(1)
-
-
-def _three(text: str, option: str) -> tuple[float, float, float]:
-    """Return three numbers.
-
-    Raises:
-        InvalidConfig: other text.
-    """
-    try:
-        x, y, z = map(float, text.split(","))
-    except ValueError:
-        raise InvalidConfig(f"{option} is '{text}'; three numbers are needed: X,Y,Z.") from None
-    return x, y, z

@@ -44,7 +44,7 @@ from motion_nodes.tasks.task_order import parse_order
 from motion_nodes.tasks.task_plan import Plan, check_plan, parse_plan, plan_schema
 from motion_nodes.tasks.task_planners import RulePlanner
 from motion_nodes.tasks.task_runner import TaskLimits, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import ObjectState
+from motion_nodes.tasks.world_state import STAND_OFF, ObjectState
 
 BUSY = "task refused: another one is under way; cancel it first (~/cancel)"
 
@@ -80,7 +80,7 @@ class TaskServerParams(FramedParams):
         read_only=True,
     )
     stand_off: float = param(
-        0.65, doc="Distance of a mobile base from an object that it drives to.", unit="m",
+        STAND_OFF, doc="Distance of a mobile base from an object that it drives to.", unit="m",
         ge=0.1, le=10.0,
     )  # fmt: skip
     grip_effort: float = param(

@@ -27,7 +27,8 @@ def brake(node: MotionNode[Any]) -> None:
     """Bring a node's robot to rest, as a stop does (docs/stopping.md).
 
     Returns when the references are at rest, or at once where braking is impossible: the loop is
-    blocked, or ROS time does not advance.
+    blocked, ROS time does not advance, or the node fails to brake. It never raises: the halt that
+    follows must not be omitted.
 
     Args:
         node: the node; commands to it are refused from now on.
@@ -37,7 +38,8 @@ def brake(node: MotionNode[Any]) -> None:
     node.ending = REASON
     try:
         node.in_loop(lambda: node.stopped(REASON), timeout=LOOP_TIMEOUT)
-    except TimeoutError:
+    except Exception as error:
+        node.get_logger().error(f"braking failed: {error}")
         return
     deadline = time.monotonic() + BRAKE_TIMEOUT
     while node.active and node.in_motion() and not node.time_stands:

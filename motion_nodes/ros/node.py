@@ -323,7 +323,7 @@ class MotionNode(NodeHooks[P], StoppableNode):
     def _deactivate(self) -> None:
         with self._starting:
             brake(self)
-            loop, self._loop = self._loop, None
+            loop, self._loop, self.ending = self._loop, None, ""
             if loop is None:
                 return
             if not loop.stop():

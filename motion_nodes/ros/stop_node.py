@@ -58,7 +58,6 @@ class StoppableNode(EndpointNode):
 
     def begin_stop_latch(self) -> None:
         """Apply a stop that is in force to a loop that is about to start."""
-        self.ending = ""
         if self.stop_latch is not None:
             self.stop_latch.begin()
 

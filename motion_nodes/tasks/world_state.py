@@ -19,6 +19,8 @@ Shape = Box | Cylinder | Sphere
 _NUMBER = r"-?[0-9]{1,3}(?:\.[0-9]{1,9})?"
 POINT_PATTERN = rf"^{_NUMBER},{_NUMBER}(?:,{_NUMBER})?$"
 """Text of a point as location: x,y or x,y,z [m]."""
+STAND_OFF = 0.65
+"""Default distance from which a mobile base reaches an object [m]."""
 MAX_POINT = 100.0
 """Max coordinate of a point [m]."""
 
@@ -126,7 +128,7 @@ class WorldState:
     """Whether the fingers were interrupted, or failed, while they closed or opened on it."""
     has_base: bool = False
     """Whether the robot has a mobile base."""
-    stand_off: float = 0.65
+    stand_off: float = STAND_OFF
     """Distance from which a mobile base reaches an object [m]."""
 
     def holding(self, name: str | None) -> WorldState:

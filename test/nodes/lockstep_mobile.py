@@ -26,9 +26,8 @@ from motion_nodes.nodes.task.skill_robot import WorkExecution
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.tasks.task_plan import Plan, PlanStep
 from motion_nodes.tasks.task_runner import SkillFailed, TaskRunner, TaskStatus
-from motion_nodes.tasks.world_state import ObjectState, WorldState
+from motion_nodes.tasks.world_state import STAND_OFF, ObjectState, WorldState
 
-STAND_OFF = 0.65
 LIMITS = MotionLimits(
     max_velocity=1.0,
     max_acceleration=0.8,

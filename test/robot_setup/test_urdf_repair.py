@@ -298,7 +298,8 @@ def test_other_expressions_of_xacro_are_refused_with_line_and_way_out() -> None:
     text = arm(2).replace('xyz="0 0 0.3"', 'xyz="0 0 ${height}" rpy="$(env NOT_SET_ANYWHERE) 0 0"')
     with pytest.raises(InvalidDescription) as told:
         mended(text)
-    for words in ("xyz of <origin> contains ${height}", "$(env NOT_SET_ANYWHERE)", "pip inst"):
+    height = "line 1: xyz of <origin> contains ${height}"
+    for words in (height, "$(env NOT_SET_ANYWHERE)", "pip inst"):
         assert words in str(told.value)
 
 

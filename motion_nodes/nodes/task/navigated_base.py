@@ -45,11 +45,8 @@ class NavigatedBase:
 
     def pose(self) -> Array | None:
         """Return the pose of the base in the frame of the detector, (4, 4); None if unknown."""
-        self._tree.update()
-        try:
-            return np.asarray(self._X_WO @ self._tree.pose(self._odom, self._base)[0])
-        except MotionError:
-            return None
+        X_OB = self._pose_in_odom()
+        return None if X_OB is None else np.asarray(self._X_WO @ X_OB)
 
     def in_odom(self, place: tuple[float, float, float]) -> Pose2:
         """Return a place in the frame of the detector as a pose in the odometry frame."""
@@ -57,8 +54,15 @@ class NavigatedBase:
 
     def in_odom_now(self) -> Pose2 | None:
         """Return the pose of the base in the odometry frame; None if unknown."""
-        here = self.pose()
-        return None if here is None else pose2_of(inverse(self._X_WO) @ here)
+        X_OB = self._pose_in_odom()
+        return None if X_OB is None else pose2_of(X_OB)
+
+    def _pose_in_odom(self) -> Array | None:
+        self._tree.update()
+        try:
+            return np.asarray(self._tree.pose(self._odom, self._base)[0])
+        except MotionError:
+            return None
 
     def drive(self, goal: Pose2) -> Work:
         """Drive to a pose in the odometry frame.

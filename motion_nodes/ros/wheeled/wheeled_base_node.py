@@ -108,8 +108,8 @@ class WheeledBaseNode(RobotNode[B]):
             # Simulated time may be stalled; the wheels must stop regardless.
             self._drive(self.controller.driven, now_ns)
         if self.rest.waiting:
-            speeds = self.controller.driven.wheels, self.controller.odometry.twist
-            still = all(abs(speed) < BASE_REST_SPEED for each in speeds for speed in each)
+            measured = self.controller.odometry.twist
+            still = not self.in_motion() and all(abs(v) < BASE_REST_SPEED for v in measured)
             self.rest.look(self.now(), still=still, fault=fault)
 
     def halt(self) -> None:
@@ -119,7 +119,7 @@ class WheeledBaseNode(RobotNode[B]):
 
     def in_motion(self) -> bool:
         """Return whether the commanded wheels turn."""
-        return bool((abs(self.controller.driven.wheels) > BASE_REST_SPEED).any())
+        return bool((abs(self.controller.driven.wheels) >= BASE_REST_SPEED).any())
 
     def stopped(self, why: str) -> None:
         """Bring the base to rest within its limits."""
