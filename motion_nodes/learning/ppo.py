@@ -72,12 +72,15 @@ class PpoLearner:
         self.updates = 0
         self.learning_rate = config.learning_rate
 
-    def update(self, batch: TrainingBatch, rng: np.random.Generator) -> PpoLoss:
+    def update(
+        self, batch: TrainingBatch, rng: np.random.Generator, share: float = 1.0
+    ) -> PpoLoss:
         """Improve the policy by the steps of one rollout.
 
         Args:
             batch: the steps.
             rng: shuffles them.
+            share: of ``target_kl`` that this update is to have, above 0.
 
         Returns:
             mean loss of the minibatches.
@@ -86,7 +89,7 @@ class PpoLearner:
             TrainingDiverged: the loss or gradient is not finite; parameters are kept.
         """
         losses: list[PpoLoss] = []
-        kl = 0.0
+        kl, target = 0.0, share * self.config.target_kl
         size = -(-len(batch.observations) // self.config.minibatches)
         for _ in range(self.config.epochs):
             order = rng.permutation(len(batch.observations))
@@ -96,9 +99,9 @@ class PpoLearner:
             ]
             losses += epoch
             kl = float(np.mean([loss.kl for loss in epoch]))
-            if kl > 4.0 * self.config.target_kl:
+            if kl > 4.0 * target:
                 break
-        self._adapt_rate(kl)
+        self._adapt_rate(kl, target)
         return PpoLoss(*(float(np.mean([getattr(x, f) for x in losses])) for f in vars(losses[0])))
 
     def _step(self, batch: TrainingBatch) -> PpoLoss:
@@ -134,9 +137,8 @@ class PpoLearner:
         np.clip(log_std, *LOG_STD_RANGE, out=log_std)
         return loss
 
-    def _adapt_rate(self, kl: float) -> None:
-        """Adapt the step size so that an update changes the policy by ``target_kl``."""
-        target = self.config.target_kl
+    def _adapt_rate(self, kl: float, target: float) -> None:
+        """Adapt the step size so that an update changes the policy by ``target`` [nat]."""
         if not np.isfinite(target):
             return
         factor = 1 / _RATE_STEP if kl > 2.0 * target else _RATE_STEP if kl < 0.5 * target else 1.0

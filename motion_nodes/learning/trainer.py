@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -23,6 +24,10 @@ MakeEnv = Callable[[int, int], VectorEnvironment]
 """Creates environments: (number, seed) -> environments."""
 
 
+_FINAL_SHARE = 0.1
+"""Share of ``target_kl`` at the end of annealing."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig:
     """Settings of a training run.
@@ -35,6 +40,13 @@ class TrainingConfig:
     shards: int = setting(2, doc="Number of independent parts, each run by one worker.", ge=1)
     rollout_steps: int = setting(32, doc="Steps per environment and update.", ge=1)
     seed: int = setting(0, doc="Seed of all random numbers.", ge=0)
+    anneal_steps: float = setting(
+        math.inf,
+        doc="Steps of all environments over which the divergence per update, `target_kl`, "
+        "decreases linearly to a tenth, where it stays.",
+        gt=0.0,
+        inf=True,
+    )
     log_std: float = setting(-0.7, doc="Initial logarithm of the standard deviations.")
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "tanh"
@@ -43,6 +55,10 @@ class TrainingConfig:
     def __post_init__(self) -> None:
         """Validate the values."""
         check_settings(self)
+
+    def kl_share(self, steps: int) -> float:
+        """Return the share of ``target_kl`` that an update after some steps is to have."""
+        return max(_FINAL_SHARE, 1.0 - (1.0 - _FINAL_SHARE) * steps / self.anneal_steps)
 
 
 @dataclass(frozen=True)
@@ -135,7 +151,7 @@ class Trainer:
             lam=c.ppo.lam,
         )
         batch = joined(rollouts)
-        loss = self.learner.update(batch, self.rng)
+        loss = self.learner.update(batch, self.rng, c.kl_share(self.steps))
         for rollout in rollouts:
             self.norm.update(rollout.raw.reshape(-1, rollout.raw.shape[-1]))
         self.iteration += 1

@@ -44,7 +44,10 @@ TASKS = {
         "grasp:Grasp",
         "pick a cube and carry it to a target",
         TrainingConfig(
-            num_envs=64, log_std=-0.7, ppo=replace(_SHAPED, minibatches=4, target_kl=0.03)
+            num_envs=64,
+            anneal_steps=600_000,
+            log_std=-0.7,
+            ppo=replace(_SHAPED, minibatches=4, target_kl=0.03),
         ),
         10.0,
     ),
