@@ -276,7 +276,7 @@ def factory(report: Report, minutes: float, speed: float) -> None:
             if not one.ok:
                 break
         contacts.append(client.contacts)
-        reasons.extend(text for arm in client.arms.values() for text in arm.repaired)
+        reasons.extend(text for arm in client.arms.values() for text in arm.tasks.failed_attempts)
 
     while unfinished():
         run_show(replace(show_of("factory"), play=play, ready_timeout=900.0), headless=True)

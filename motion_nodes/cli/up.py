@@ -51,9 +51,10 @@ def run_show(show: Show, *, headless: bool, port: int = 8080) -> int:
     """
     from motion_nodes.nodes.demo.shows import run_demo
 
-    crowded = len(show.robots) > 2
+    robots = show.robots if isinstance(show.robots, tuple) else show.robots()
+    crowded = len(robots) > 2
     config = BringupConfig(
-        placements=parse_placements(show.robots),
+        placements=parse_placements(robots),
         viewer="none" if headless and crowded else "browser",
         viewer_port=port,
         log_level="warn" if headless else "info",

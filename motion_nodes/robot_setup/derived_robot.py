@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Load a robot from its URDF alone: the content of robot.yaml is derived once and cached.
 
+Mobile manipulators that are mounted from two robots are cached, too.
+
 The cache is ``$MOTION_NODES_CACHE_DIR/robots`` if that variable is set, else
 ``$XDG_CACHE_HOME/motion_nodes/robots``, else ``~/.cache/motion_nodes/robots``. The key of an entry
 is a hash of the URDF, of its referenced files, and of the code that derives the robot.
@@ -96,6 +98,42 @@ def derived_folder(
             _LOG.warning(
                 "%s has no robot.yaml; derived from the URDF:%s\n'motion new %s' writes a folder "
                 "in which all of it can be corrected", urdf, notes, urdf,
+            )  # fmt: skip
+    return folder
+
+
+def mounted_folder(
+    base: str, arm: str, xyz: tuple[float, float, float], progress: Progress | None = None
+) -> Path:
+    """Return the folder of a mobile manipulator, created if not cached.
+
+    Args:
+        base: name of a wheeled robot.
+        arm: name of an arm.
+        xyz: position of the arm's root link in the base frame [m].
+        progress: called with the steps.
+
+    Raises:
+        InvalidConfig: the arm cannot be mounted there, or the cache cannot be written.
+        RobotNotFound, InvalidDescription: as the loader.
+    """
+    cache = _cache_folder()
+    sha = hashlib.sha256(_code_digest())
+    for name in (base, arm):
+        folder = load_robot(name).directory
+        for file in sorted(folder.glob("*.yaml")) + sorted(folder.glob("*.urdf")):
+            sha.update(str(file).encode() + file.read_bytes())
+    sha.update(repr(xyz).encode())
+    key = sha.hexdigest()[:32]
+    with _locked(cache / f"{key}.lock"):
+        folder = cache / key
+        if not (folder / ROBOT_FILE).is_file():
+            # Imported on demand: slow, and needed once per robot.
+            from motion_nodes.robot_setup.mounted_arm import ArmMount, mount_arm
+
+            mount_arm(
+                base, arm, ArmMount(xyz),
+                output=folder, force=True, unique_name=False, progress=progress,
             )  # fmt: skip
     return folder
 

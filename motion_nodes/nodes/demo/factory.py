@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from moveit_msgs.srv import ApplyPlanningScene
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.poses import to_quat_xyzw
@@ -34,6 +32,7 @@ from motion_nodes.nodes.demo.factory_cell import (
     fence,
 )
 from motion_nodes.nodes.demo.routines import RoutineClient, Travel
+from motion_nodes.nodes.demo.task_commands import TaskCommands
 from motion_nodes.nodes.task.remote_work import RemoteService, Work
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
@@ -58,8 +57,6 @@ LEVEL, OFF_CENTRE = 0.01, 0.02
 """Max errors of a stacked cube: height, and distance from the centre [m]."""
 TIMEOUT = 900.0
 """Max real time of the show [s]."""
-RESEND_AFTER = 10.0
-"""Time without a response after which a task is sent again: commands are best effort [s]."""
 _MASS = 0.08
 
 
@@ -121,17 +118,10 @@ def objects() -> tuple[str, ...]:
 class ArmTasks:
     """Client of one arm: its task server, its planning scene, and its motion."""
 
-    ENDED = ("succeeded", "failed", "canceled", "refused")
-
     def __init__(self, client: RoutineClient, arm: FactoryArm) -> None:
         """Create the endpoints."""
         self.arm, self.travel = arm, Travel()
-        self.repaired: list[str] = []
-        """Failed attempts of all tasks, with their reasons."""
-        self._status: dict[str, Any] = {}
-        server = f"/{arm.name}/{TASK_SERVER}"
-        self._command = client.node.create_publisher(String, f"{server}/command", qos.STREAM)
-        client.subscribe(String, f"{server}/status", self._on_status, qos.STATUS)
+        self.tasks = TaskCommands(client, arm.name)
         client.subscribe(JointState, f"/{arm.name}/joint_states", self._on_state, qos.NEWEST)
         self._joints = load_description("franka").group("arm").joints
         self._scene = RemoteService(
@@ -141,12 +131,7 @@ class ArmTasks:
     @property
     def known(self) -> bool:
         """Whether the task server has reported all cubes."""
-        return set(CUBES) <= set(self._status.get("objects", ()))
-
-    @property
-    def failed_attempts(self) -> list[str]:
-        """Failed attempts of the newest task, with their reasons."""
-        return [text for text in self._status.get("events", ()) if " failed: " in text]
+        return set(CUBES) <= set(self.tasks.objects)
 
     def execute(self, task: tuple[tuple[str, ...], ...]) -> Work:
         """Execute skills.
@@ -159,17 +144,7 @@ class ArmTasks:
             {"skill": skill, "args": dict(zip(names[skill], args, strict=True))}
             for skill, *args in task
         ]
-        number, sent = self._status["number"], -math.inf
-        while self._status["number"] == number:
-            if time.monotonic() > sent + RESEND_AFTER:
-                sent = time.monotonic()
-                self._command.publish(String(data=json.dumps(plan)))
-            yield
-        while self._status["state"] not in self.ENDED:
-            yield
-        self.repaired += self.failed_attempts
-        if self._status["state"] != "succeeded":
-            raise SkillFailed(str(self._status["reason"] or self._status["state"]))
+        yield from self.tasks.execute(json.dumps(plan))
 
     def set_fence(self, *, open_zone: bool) -> Work:
         """Replace the fence in the planning scene.
@@ -181,17 +156,14 @@ class ArmTasks:
         request.scene.is_diff = request.scene.robot_state.is_diff = True
         new, old = FENCES[open_zone], FENCES[not open_zone]
         items = [object_message(fence(open_zone=open_zone), "panda_link0")]
-        if old in self._status["objects"]:
+        if old in self.tasks.objects:
             items.append(removed_message(old, "panda_link0"))
         request.scene.world.collision_objects = items
         response = yield from self._scene.call(request, 30.0)
         if not response.success:
             raise SkillFailed("the planning scene did not accept the fence")
-        while new not in self._status["objects"] or old in self._status["objects"]:
+        while new not in self.tasks.objects or old in self.tasks.objects:
             yield
-
-    def _on_status(self, message: String) -> None:
-        self._status = json.loads(message.data)
 
     def _on_state(self, message: JointState) -> None:
         positions = dict(zip(message.name, message.position, strict=False))

@@ -13,6 +13,10 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import RETRACTION_CHECKS, ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo.base import SQUARE_CHECKS
+from motion_nodes.nodes.demo.bring import CHECKS as BRING_CHECKS
+from motion_nodes.nodes.demo.bring import OBJECTS as BRING_OBJECTS
+from motion_nodes.nodes.demo.bring import BringClient, show_bringing
+from motion_nodes.nodes.demo.bring import robots as bring_robots
 from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.drawer import CHECKS as DRAWER_CHECKS
 from motion_nodes.nodes.demo.drawer import POLICY as DRAWER_POLICY
@@ -47,8 +51,8 @@ BOTH_TEXT = "a Franka and a Jetbot"
 class Show:
     """A show."""
 
-    robots: tuple[str, ...]
-    """Robots of the suite, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]."""
+    robots: tuple[str, ...] | Callable[[], tuple[str, ...]]
+    """Robots of the suite, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]; or what creates them."""
     robots_text: str
     """Their names for the user."""
     client: Callable[[], Any]
@@ -105,6 +109,11 @@ SHOWS = {
         DRAWER_ROBOTS, "a Franka before a drawer", DrawerClient, show_drawer, DRAWER_CHECKS,
         frozenset({"arm"}), COMPILE_TIMEOUT, policies=(f"franka:={DRAWER_POLICY}",),
         without=frozenset({"controller_manager"}),
+    ),
+    "bring": Show(
+        bring_robots, "a Franka on a Nova Carter", BringClient, show_bringing, BRING_CHECKS,
+        frozenset({"robot"}), COMPILE_TIMEOUT, objects=BRING_OBJECTS, tasks=True,
+        without=frozenset({"trajectory_generator", "controller_manager", "ik_service"}),
     ),
     "party": Show(
         PARTY, "a Franka, an xArm 6, a Jetbot, a Kaya and a Leatherback", PartyClient, show_party,
