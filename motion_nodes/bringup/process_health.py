@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from motion_nodes.bringup.stream_comparison import MissedStream
 from motion_nodes.errors import InvalidConfig
 
 BUSY_SHARE = 0.5
@@ -37,6 +38,8 @@ class Condition(Enum):
     """The loop of a node does not tick, or its executor does not serve requests."""
     UNREACHABLE = "unreachable"
     """Heartbeats on the pipe, but no echo over DDS."""
+    DEAF = "deaf"
+    """Messages of a publisher do not arrive, though another process receives them."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class HealthLimits:
     """Max delay of a tick of a node's loop."""
     reach: float = 2.0
     """Max time without an echo over DDS, after the first one."""
+    deaf: float = 10.0
+    """Max time without a message that another process receives."""
     executor: float = 30.0
     """Max time in which the executor does not serve its queue, outside lifecycle transitions."""
     overload: float = 10.0
@@ -125,6 +130,7 @@ class ProcessHealth:
         self._heartbeat = Heartbeat()
         self._samples: list[tuple[float, Activity]] = []
         self._unanswered = 0.0
+        self._missed: MissedStream | None = None
 
     def heartbeat(self, heartbeat: Heartbeat, now: float) -> None:
         """Record a heartbeat at a time [s]."""
@@ -134,6 +140,10 @@ class ProcessHealth:
     def echo(self, age: float) -> None:
         """Record the age of the last echo over DDS [s]; 0: unknown."""
         self._unanswered = age
+
+    def missed(self, stream: MissedStream | None) -> None:
+        """Record the topic that the process does not receive; None: it receives all."""
+        self._missed = stream
 
     @property
     def responded(self) -> bool:
@@ -158,7 +168,7 @@ class ProcessHealth:
             self._samples.append((now, activity()))
         if silent > limits.silence:
             return self._silent(silent)
-        return self._stalled(activity) or self._unreachable(activity)
+        return self._stalled(activity) or self._unreachable(activity) or self._deaf(activity)
 
     def _starting(self, silent: float, activity: Callable[[], Activity]) -> HealthFinding | None:
         text = f"no heartbeat within {silent:.0f} s of the start"
@@ -204,6 +214,17 @@ class ProcessHealth:
             return None
         text = f"no echo over DDS for {self._unanswered:.1f} s, though the process runs"
         return self._late(Condition.UNREACHABLE, text, self._unanswered, activity())
+
+    def _deaf(self, activity: Callable[[], Activity]) -> HealthFinding | None:
+        missed, limit = self._missed, self._limits.deaf
+        if missed is None or missed.seconds <= limit:
+            return None
+        text = (
+            f"no message on {missed.topic} for {missed.seconds:.0f} s, "
+            f"though {missed.receiver} receives them"
+        )
+        late = missed.seconds > limit + self._limits.overload
+        return HealthFinding(Condition.DEAF, text, late or activity().pressure < OVERLOADED)
 
     def _late(
         self, condition: Condition, text: str, seconds: float, activity: Activity

@@ -28,6 +28,7 @@ from motion_nodes.bringup.process_health import (
 from motion_nodes.bringup.process_template import ProcessTemplate
 from motion_nodes.bringup.processes import ProcessGroup, Report, how_it_ended
 from motion_nodes.bringup.restart_budget import RestartBudget, RestartLimits
+from motion_nodes.bringup.stream_comparison import StreamComparison
 from motion_nodes.control.stop_state import StopState
 from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
 from motion_nodes.ros.supervision.records import (
@@ -116,6 +117,7 @@ class Supervisor:
         self._watched = {name: Watched(specs, budget) for name, specs in processes.items()}
         self._probe = Watched((), RestartLimits(burst=budget.burst, delays=(1.0,)))
         self._probe_trusted, self._all_silent = True, False
+        self._streams = StreamComparison()
         self._now, self._last = 0.0, clock()
         self._stop = StopState()
         self._report_due = 0.0
@@ -179,6 +181,7 @@ class Supervisor:
                 beat = Heartbeat(report.overdue, report.loop.strip("/"), report.executor)
                 first = not watched.health.responded
                 watched.health.heartbeat(beat, self._now)
+                self._streams.update(name, report.received, self._now)
                 if first:
                     self._send_targets()
         elif isinstance(report, Echo):
@@ -223,6 +226,7 @@ class Supervisor:
         watched = self._everyone()[name]
         if watched.health is None:
             return
+        watched.health.missed(self._streams.missed(name, self._now))
         finding = watched.health.finding(self._activity_of(name), self._now)
         if finding is not None and finding.condition is Condition.UNREACHABLE and self._all_silent:
             # A common cause, such as the network: replacing processes would not help.
@@ -261,6 +265,7 @@ class Supervisor:
         watched = self._everyone()[name]
         watched.health, watched.finding, watched.last = None, None, why
         watched.lost_at = self._now
+        self._streams.forget(name)
         if name == PROBE:
             self._forget_echoes()
         self._hold(name, f"{name} {why}")

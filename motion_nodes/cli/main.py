@@ -250,8 +250,8 @@ def demo(
     show: Annotated[
         str,
         typer.Argument(
-            help="One of follow, journey, elbow, retract, wipe, surprise, walk, drawer, bring, party "
-            "and factory."
+            help="One of follow, journey, elbow, retract, wipe, surprise, walk, drawer, bring, "
+            "party and factory."
         ),
     ] = "follow",
     headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,

@@ -72,9 +72,7 @@ class PpoLearner:
         self.updates = 0
         self.learning_rate = config.learning_rate
 
-    def update(
-        self, batch: TrainingBatch, rng: np.random.Generator, share: float = 1.0
-    ) -> PpoLoss:
+    def update(self, batch: TrainingBatch, rng: np.random.Generator, share: float = 1.0) -> PpoLoss:
         """Improve the policy by the steps of one rollout.
 
         Args:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.ros_time import RosTime
 
 M = TypeVar("M")
+_POLLED_WITHIN = 1.0
+"""Max time since the last take of a subscription that counts as polled [s]."""
 
 
 class EndpointNode(LifecycleNode):
@@ -68,6 +71,21 @@ class EndpointNode(LifecycleNode):
         Timeouts in ROS time do not expire then, so a node that commands a robot must stop it.
         """
         return self._time.stalled
+
+    def received(self) -> dict[str, int]:
+        """Return the number of messages by topic, for topics that several processes receive.
+
+        These are joint states and /clock, of which the newest time [ns] is given instead. Topics
+        that the node does not poll at present are left out; thread-safe.
+        """
+        if not self.active:
+            return {}
+        now, counts = time.monotonic(), {}
+        for each in tuple(self._polled):
+            if each.topic.endswith("/joint_states") and now - each.polled < _POLLED_WITHIN:
+                counts[each.topic] = counts.get(each.topic, 0) + each.count
+        clock = self._time.newest_ns
+        return counts if clock is None else {**counts, "/clock": clock}
 
     def poll(
         self,

@@ -81,6 +81,11 @@ class RosTime:
             return self._newest
 
     @property
+    def newest_ns(self) -> int | None:
+        """Newest time of /clock [ns]; None if it is not used."""
+        return self._newest if self.simulated else None
+
+    @property
     def simulated(self) -> bool:
         """True if ROS time is that of /clock."""
         return self._feed is not None and bool(self._node.get_clock().ros_time_is_active)

@@ -13,6 +13,7 @@ from motion_nodes.bringup.process_health import (
     Heartbeat,
     ProcessHealth,
 )
+from motion_nodes.bringup.stream_comparison import MissedStream
 from motion_nodes.errors import InvalidConfig
 
 LIMITS = HealthLimits()
@@ -159,6 +160,22 @@ def test_a_process_that_runs_and_does_not_answer_over_dds_is_unreachable():
     process.health.echo(LIMITS.reach + 0.1)
     assert process.finding().condition is Condition.UNREACHABLE
     process.health.echo(0.0)
+    assert process.finding() is None
+
+
+@pytest.mark.parametrize(("pressure", "late"), [(0.0, 0.1), (0.9, LIMITS.overload + 0.1)])
+def test_a_process_that_misses_a_stream_is_deaf_and_replaced(pressure, late):
+    process = Process(pressure=pressure)
+    process.beat()
+    process.health.missed(MissedStream("/clock", LIMITS.deaf, "planner"))
+    assert process.finding() is None
+    process.health.missed(MissedStream("/clock", LIMITS.deaf + 0.1, "planner"))
+    finding = process.finding()
+    assert finding.condition is Condition.DEAF
+    assert finding.replace == (pressure < 0.5)
+    process.health.missed(MissedStream("/clock", LIMITS.deaf + late, "planner"))
+    assert process.finding().replace
+    process.health.missed(None)
     assert process.finding() is None
 
 

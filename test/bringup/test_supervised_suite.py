@@ -199,6 +199,23 @@ def test_deadlocked_threads_of_the_middleware_are_noticed(running):
         freezer.kill()
 
 
+def test_a_process_that_new_publishers_do_not_reach_is_replaced(running):
+    # As if its port of the shared memory transport had been judged dead: publishers that start
+    # later create another one under its name, and the process receives nothing of them.
+    pid, back = running.pid(CONTAINER), running.times_back(CONTAINER)
+    links = [os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    ports = [Path(link.removesuffix("_el")) for link in links if "fastrtps_port" in link]
+    if not ports:
+        pytest.skip("the middleware does not use shared memory")
+    for port in ports:
+        port.unlink(missing_ok=True)
+    running.send(SIMULATION, signal.SIGKILL)
+    running.until_said(f"motion: {CONTAINER}:? deaf, no message on ")
+    running.replaced(CONTAINER, back)
+    running.ready()
+    running.goes(FAR)
+
+
 def test_a_simulation_that_ends_begins_anew_at_time_zero(running):
     back, before = running.times_back(SIMULATION), running.arm.now
     running.send(SIMULATION, signal.SIGKILL)

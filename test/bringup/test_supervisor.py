@@ -33,6 +33,7 @@ from motion_nodes.ros.readiness import READY, tell
 from motion_nodes.ros.supervision.records import Beat, StopReport, report
 
 node, ends, stall, out = sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+hears = float(sys.argv[5])
 log = open(out, "a")
 print(json.dumps({k: os.environ.get(f"MOTION_NODES_{k}") for k in ("STOP_STATE", "REPLACES")}),
       file=log, flush=True)
@@ -46,8 +47,8 @@ threading.Thread(target=hear, daemon=True).start()
 report(StopReport(os.getpid(), 7, 3, "a test"))
 tell(READY, node)
 began = time.monotonic()
-while time.monotonic() - began < ends:
-    report(Beat(os.getpid(), stall, node))
+while (age := time.monotonic() - began) < ends:
+    report(Beat(os.getpid(), stall, node, received={"/clock": int(100.0 * min(age, hears))}))
     time.sleep(0.05)
 os._exit(4)
 """
@@ -57,17 +58,17 @@ os._exit(4)
 class Suite:
     """Supervised processes of one node each."""
 
-    def __init__(self, folder, *, ends=None, stall=None, **settings):
+    def __init__(self, folder, *, ends=None, stall=None, hears=None, **settings):
         self.said, self.folder = [], folder
         names = ("planner", "controller")
         self.specs = {
             "planner": NodeSpec("rrt_planner", "planner", "arm"),
             "controller": NodeSpec("articulation_controller", "controller", "arm"),
         }
-        ends, stall = {} if ends is None else ends, {} if stall is None else stall
+        ends, stall, hears = ends or {}, stall or {}, hears or {}
         commands = {
             name: [sys.executable, "-c", PROCESS, f"/arm/{name}", str(ends.get(name, 60.0)),
-                   str(stall.get(name, 0.0)), str(self._log(name))]
+                   str(stall.get(name, 0.0)), str(self._log(name)), str(hears.get(name, 60.0))]
             for name in names
         }  # fmt: skip
         self.supervisor = Supervisor(
@@ -157,6 +158,22 @@ def test_a_stalled_loop_is_bounded_too_and_the_rest_goes_on(make):
     assert suite.supervisor.group.alive == ("controller",)
 
 
+def test_a_process_that_misses_what_another_receives_is_replaced(make):
+    suite = make(hears={"planner": 0.5}, health=HealthLimits(deaf=2.0))
+    pid = suite.supervisor.group.pid("planner")
+    suite.until(lambda: suite.said_of("planner", "is back"))
+    assert suite.said_of("planner", "deaf")
+    assert suite.supervisor.group.pid("planner") != pid
+    assert not suite.said_of("controller", "deaf")
+
+
+def test_nobody_is_replaced_while_nobody_receives(make):
+    suite = make(hears={"planner": 0.0, "controller": 0.0}, health=HealthLimits(deaf=0.5))
+    end = time.monotonic() + 3.0
+    suite.until(lambda: time.monotonic() > end)
+    assert suite.said == []
+
+
 def test_one_that_always_ends_is_restarted_a_bounded_number_of_times(make):
     suite = make(ends={"planner": 0.1})
     suite.until(lambda: suite.supervisor.failed)
@@ -195,7 +212,7 @@ def test_a_delay_of_the_supervisor_itself_is_no_silence(make):
 def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_named(
     make, monkeypatch
 ):
-    probe = [sys.executable, "-c", PROCESS, "probe", "60", "0", os.devnull]
+    probe = [sys.executable, "-c", PROCESS, "probe", "60", "0", os.devnull, "0"]
     monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_COMMAND", probe)
     suite = make(health=HealthLimits())
     monkeypatch.setattr("motion_nodes.bringup.supervisor.PROBE_AFTER", 0.0)
@@ -226,7 +243,8 @@ def test_a_probe_that_reaches_nobody_is_replaced_first_and_then_the_network_is_n
 
 
 @pytest.mark.parametrize(
-    "record", [Beat(3, 0.5, "/a", 1.0), Echo(1, 3, 0.5, 0.1), StopReport(5, 9, 2, "somebody")]
+    "record",
+    [Beat(3, 0.5, "/a", 1.0, {"/clock": 7}), Echo(1, 3, 0.5, 0.1), StopReport(5, 9, 2, "somebody")],
 )
 def test_records_come_back_from_their_lines(record, monkeypatch):
     from motion_nodes.ros.readiness import VARIABLE, read_news

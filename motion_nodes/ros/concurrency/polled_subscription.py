@@ -108,6 +108,10 @@ class PolledSubscription(Generic[M]):
         self._lengths = lengths
         self._qos = qos
         self._subscription = self._created(kind, topic)
+        self.topic = str(self._subscription.topic_name)
+        """Full topic name."""
+        self.polled = -float("inf")
+        """Time of the last take on ``time.monotonic()`` [s]."""
         self.arrived: float | None = None
         """Time of the last take with a message on ``time.monotonic()`` [s]; None before it."""
         self.count = 0
@@ -137,11 +141,6 @@ class PolledSubscription(Generic[M]):
             self._node.destroy_subscription(self._subscription)
             self._qos = QoSProfile(depth=self._qos.depth, reliability=wanted)
             self._subscription = self._created(kind, topic)
-
-    @property
-    def topic(self) -> str:
-        """Full topic name."""
-        return str(self._subscription.topic_name)
 
     @property
     def publishers(self) -> int:
@@ -182,6 +181,7 @@ class PolledSubscription(Generic[M]):
 
     def _take(self) -> _Taken:
         taken, fault = _take(self._subscription, self._raw)
+        self.polled = time.monotonic()
         if not taken and not fault:
             return taken
         if not self._raw:
@@ -189,7 +189,7 @@ class PolledSubscription(Generic[M]):
         if fault:
             self.refuse(fault)
         if taken:
-            self.arrived = time.monotonic()
+            self.arrived = self.polled
             self.count += len(taken)
             self.number = taken[-1][1]["publication_sequence_number"]
             self.sent = (taken[-1][1]["source_timestamp"] or 0) * 1e-9

@@ -10,6 +10,7 @@ by a receiver thread, so a deadlock of these is detected.
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import select
@@ -50,6 +51,10 @@ class Supervised(Protocol):
     @property
     def in_transition(self) -> bool:
         """Whether a lifecycle transition is under way."""
+        ...
+
+    def received(self) -> dict[str, int]:
+        """Return the numbers of messages on /clock and on topics of joint states."""
         ...
 
     def hold(self, why: str) -> None:
@@ -126,7 +131,11 @@ class HeartbeatThread:
     def _beat(self) -> Beat:
         overdue = [(node.overdue, node.get_fully_qualified_name()) for node in self._nodes]
         worst, name = max(overdue, default=(0.0, ""))
-        return Beat(os.getpid(), round(worst, 3), name if worst > 0.0 else "", self._behind())
+        received: collections.Counter[str] = collections.Counter()
+        for node in self._nodes:
+            received.update(node.received())
+        late = name if worst > 0.0 else ""
+        return Beat(os.getpid(), round(worst, 3), late, self._behind(), dict(received))
 
     def _behind(self) -> float:
         """Return for how long the executor has not served its queue [s]."""

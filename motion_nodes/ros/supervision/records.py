@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from motion_nodes.control.stop_state import StopState
@@ -42,6 +42,8 @@ class Beat:
     """Full name of that loop's node."""
     executor: float = 0.0
     """Time for which the executor has not served its queue [s]."""
+    received: dict[str, int] = field(default_factory=dict)
+    """Number of messages received on each topic that other processes receive, too."""
 
 
 @dataclass(frozen=True)
