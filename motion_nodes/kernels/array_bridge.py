@@ -32,7 +32,7 @@ def table_of(item: tuple[Any, ...]) -> NDArray[np.int64]:
             in use.
 
     Returns:
-        The table, int64.
+        Per array its address and shape, per scalar its bits.
     """
     words: list[int] = []
     _write(item, words)
@@ -53,10 +53,9 @@ def _write(item: Any, words: list[int]) -> None:
 
 
 def reader(example: Item) -> Callable[[int], Item]:
-    """Return a function for kernels that maps the address of a table to the tuple written there.
+    """Return a function for kernels: from the address of a table to the tuple it was made of.
 
-    Numba does not count references to the arrays of that tuple: use it only while its owner keeps
-    them alive.
+    Numba does not count references to these arrays; the owner of the tuple must keep them alive.
 
     Args:
         example: a tuple of the same types; its values are not used.

@@ -7,11 +7,12 @@ writable, new entries go to a private folder of the user in the system's tempora
 memory, or are not stored; existing entries of the first folder are still used.
 
 The key of an entry is a hash of everything its content depends on, so entries never become stale.
-Entries are written to a temporary file and renamed, so several processes may write concurrently;
-each holds a checksum, and a damaged entry counts as missing.
+Entries are written to a temporary file and renamed, so several processes may write concurrently.
+Each entry has a checksum; a damaged one counts as missing.
 
-Anyone who can write to the folder can run code as its readers. It must therefore belong to this
-user or to root and be writable by nobody else; other folders are not used, Numba's files included.
+Anyone who can write to the folder can execute code as the users who load from it. It must therefore
+belong to this user or to root and be writable by nobody else; other folders are not used, nor are
+Numba's files in them.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _MAX_MESHES = 500
 MESHES = "mesh-"
 """Prefix of entries derived from meshes."""
 SHARED_MEMORY = Path("/dev/shm")
-"""Can be written in containers whose file systems are read-only; the middleware needs it, too."""
+"""Writable even in containers with read-only file systems, because the middleware needs it."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,16 @@ class CacheState:
     preferred: Path | None
     """Preferred folder of new entries; None without a home folder."""
     entries: int
-    """Number of compiled entries in both folders."""
+    """Number of entries, of code and of meshes, in all readable folders."""
     size: int
-    """Total size, Numba's files included [byte]."""
+    """Total size of these folders, Numba's files included [byte]."""
 
 
 def preferred_folder() -> Path | None:
-    """Return the folder requested by the environment, whether it exists or not."""
+    """Return the folder requested by the environment, whether it exists or not.
+
+    None without a home folder.
+    """
     own = os.environ.get("MOTION_NODES_CACHE_DIR")
     if own:
         return Path(own).expanduser().absolute() / "kernels"
@@ -78,11 +82,11 @@ def writable_folder() -> Path | None:
 def _writable_folder(preferred: Path | None, temporary: tuple[Path, ...]) -> Path | None:
     problem = "there is no home folder" if preferred is None else _problem(preferred)
     if preferred is not None and problem is None and not is_private(preferred):
-        problem = "others can write to it, and could have code run"
+        problem = "other users can write to it and could inject code"
     if preferred is not None and problem is None:
         return preferred
     wanted = preferred or "~/.cache"
-    advice = "set MOTION_NODES_CACHE_DIR to a folder that can be written"
+    advice = "set MOTION_NODES_CACHE_DIR to a writable folder"
     for folder in temporary:
         if _problem(folder) is None and is_private(folder):
             _LOG.warning(
@@ -106,7 +110,7 @@ def _temporary_folders() -> tuple[Path, ...]:
     """Return private folders in temporary storage, whether they exist or not."""
     owner = os.getuid() if hasattr(os, "getuid") else "user"
     roots = []
-    with contextlib.suppress(OSError):  # raised where none can be written
+    with contextlib.suppress(OSError):  # raised if none is writable
         roots.append(Path(tempfile.gettempdir()))
     if SHARED_MEMORY.is_dir():
         roots.append(SHARED_MEMORY)
@@ -125,7 +129,7 @@ def _problem(folder: Path) -> str | None:
 
 
 def readable_folders() -> list[Path]:
-    """Return the folders of which the content can be trusted."""
+    """Return the folders whose content can be trusted: only this user or root can write to them."""
     folders = (preferred_folder(), *_temporary_folders())
     return [folder for folder in folders if folder is not None and is_private(folder)]
 
@@ -149,7 +153,7 @@ def has_entry(key: str) -> bool:
 
 
 def write_entry(key: str, payload: bytes) -> None:
-    """Store a payload under a key; failures are logged once and otherwise ignored."""
+    """Store a payload under a key; a failure is logged and otherwise ignored."""
     folder = writable_folder()
     if folder is None:
         return
@@ -160,7 +164,7 @@ def write_entry(key: str, payload: bytes) -> None:
             file.write(_MAGIC + hashlib.sha256(payload).digest() + payload)
         Path(name).replace(folder / f"{key}{_SUFFIX}")
     except OSError as error:
-        _LOG.warning("cannot keep compiled code in %s: %s", folder, error)
+        _LOG.warning("cannot store compiled code in %s: %s", folder, error)
         if name:
             Path(name).unlink(missing_ok=True)
         return

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clock for the time limits of computations: it stands while code is compiled or loaded.
+"""Clock for the timeouts of computations, paused while code is compiled or loaded.
 
-The first use of a kernel on a machine compiles it, which may take longer than any time limit of a
-request. Limits and durations of planning and inverse kinematics are therefore read on this clock.
+The first use of a kernel on a machine compiles it, which may take longer than the timeout of a
+request. Timeouts and durations of planning and inverse kinematics are therefore measured on this
+clock.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ class _Compilation:
     active = 0
     """Number of those in progress."""
     since = 0.0
-    """Begin of those in progress on ``time.perf_counter()`` [s]."""
+    """Start of those in progress on ``time.perf_counter()`` [s]."""
     total = 0.0
-    """Duration of the earlier ones [s]."""
+    """Total duration of the completed ones [s]."""
 
 
 def compute_time() -> float:
-    """Return ``time.perf_counter()`` less the time in which code was compiled or loaded [s].
+    """Return ``time.perf_counter()`` minus the time spent compiling or loading code [s].
 
     Readings of different threads can be compared.
     """
@@ -37,7 +38,7 @@ def compute_time() -> float:
 
 
 def begin_compiling() -> None:
-    """Stop the clock; each call is followed by one of :func:`end_compiling`."""
+    """Pause the clock; each call requires one of :func:`end_compiling`."""
     with _lock:
         if _Compilation.active == 0:
             _Compilation.since = time.perf_counter()
@@ -45,7 +46,7 @@ def begin_compiling() -> None:
 
 
 def end_compiling() -> None:
-    """Start the clock, unless another compilation is in progress."""
+    """Resume the clock, unless another compilation is in progress."""
     with _lock:
         _Compilation.active -= 1
         if _Compilation.active == 0:
@@ -54,7 +55,7 @@ def end_compiling() -> None:
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Stop the clock within a block."""
+    """Pause the clock within a block."""
     begin_compiling()
     try:
         yield

@@ -21,7 +21,7 @@ class Turn:
 
     def __init__(self, index: IrValue, carried: _Values, end: str) -> None:
         self.index = index
-        """Index of the iteration, or of the bit; i64."""
+        """Index of the iteration or of the bit, i64."""
         self.values = dict(carried)
         self.end = end
         """Label of the following block."""
@@ -83,7 +83,7 @@ class FunctionBuilder(Writer):
         return IrValue(self, "i64", str(number))
 
     def allocated(self, count: Number, target: str = "double", align: int = 8) -> Pointer:
-        """Return memory of the function's stack, for some elements."""
+        """Allocate ``count`` elements on the function's stack; return their address."""
         return self.pointer(self.emit(f"alloca {target}, i64 {count}, align {align}"), target)
 
     def call(self, kind: str, name: str, *arguments: IrValue | int) -> IrValue:
@@ -117,7 +117,7 @@ class FunctionBuilder(Writer):
         self._block = None
 
     def return_if(self, condition: str, value: IrValue | None = None) -> None:
-        """Return from the function if a condition holds."""
+        """Return from the function if a condition is true."""
         leave, stay = self.label("leave"), self.label("stay")
         self.branch(condition, leave, stay)
         self.begin(leave)
@@ -126,7 +126,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def loop(self, count: Number, **carried: IrValue) -> Iterator[Turn]:
-        """Write a loop of ``count`` iterations (may be 0 or negative)."""
+        """Write a loop of ``count`` iterations; none if it is 0 or negative."""
         some = self.emit(f"icmp sgt i64 {count}, 0")
         with self._cycle(some, "0", carried) as (turn, closing):
             index = turn.index
@@ -169,7 +169,7 @@ class FunctionBuilder(Writer):
         self._join(turn, [(dict(carried), before), (dict(turn.values), latch), *turn.exits])
 
     def leave_if(self, turn: Turn, condition: str) -> None:
-        """Break out of a loop with the current values."""
+        """Break out of a loop with the current values if a condition is true."""
         stay = self.label("stay")
         assert self._block is not None
         turn.exits.append((dict(turn.values), self._block))
@@ -178,7 +178,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def when(self, condition: str, **carried: IrValue) -> Iterator[Turn]:
-        """Write a block that runs only if a condition holds; it may end with :meth:`ret`."""
+        """Write a block that runs only if a condition is true; it may end with :meth:`ret`."""
         before, then, end = self._block, self.label("then"), self.label("end")
         assert before is not None
         self.branch(condition, then, end)
@@ -194,7 +194,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def cases(self, choice: IrValue, numbers: list[int]) -> Iterator[Iterator[int]]:
-        """Write a block per number, of those that ``choice`` may be; each ends with :meth:`ret`."""
+        """Write a switch: per number a block that ends with :meth:`ret`; the default follows it."""
         labels = {number: self.label("case") for number in numbers}
         other = self.label("other")
         ways = " ".join(f"{choice.kind} {k}, label %{label}" for k, label in labels.items())
@@ -218,7 +218,7 @@ class FunctionBuilder(Writer):
         return f"%v{self._count}"
 
     def function(self, name: str, linkage: str = "internal ") -> str:
-        """Return the text of the function; without :meth:`ret` at its end it returns nothing."""
+        """Return the text of the function; without a final :meth:`ret` it returns void."""
         if self._block is not None:
             self.ret()
         arguments = ", ".join(f"{kind} %{argument}" for argument, kind in self._arguments.items())

@@ -2,7 +2,7 @@
 """Inverse dynamics of one robot, recorded as an expression graph and compiled.
 
 The formulas are those of :func:`motion_nodes.kernels.rigid_bodies.inverse_dynamics`; the graph
-drops operations that this robot does not need, such as the motion of its base.
+drops operations that this robot does not need, such as those of a base at rest.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ class DynamicsCalls(NamedTuple):
     """Functions for the inverse dynamics of a robot."""
 
     run: Run
-    """One motion, see :func:`dynamics_calls`."""
+    """For one motion, see :func:`dynamics_calls`."""
     run_many: Callable[[Array, Array], None]
-    """Many: contiguous rows of the same arrays, shapes (m, 3 n) and (m, n), float64."""
+    """For many: contiguous rows of the same arrays, shapes (m, 3 n) and (m, n), float64."""
     generated: bool
-    """Whether they are generated code, or the slower generic implementation."""
+    """True for generated code, False for the slower generic implementation."""
 
 
 def dynamics_calls(bodies: RigidBodies, *, generic: bool = False) -> DynamicsCalls:
     """Return the functions for the inverse dynamics of a robot.
 
-    Generated code does not exist for a robot without joints.
+    A robot without joints always uses the generic implementation.
 
     ``run(x, tau)`` reads q, v and a, concatenated in one array [rad or m, and their derivatives],
-    and writes the efforts [N m or N], shape (n,). It returns 0; or 1 without writing, unless both
-    are float64 arrays of these lengths.
+    shape (3 n,), and writes the efforts [N m or N], shape (n,). It returns 0; or 1 without writing
+    if ``x`` (of generated code: or ``tau``) is no float64 array of that length.
 
     Args:
         bodies: the robot.
         generic: True for the NumPy implementation, which needs no compilation.
 
     Raises:
-        CodeGenerationError: code cannot be generated on this machine.
+        CodeGenerationError: code cannot be generated on this machine (not raised if ``generic``).
     """
     n = bodies.arrays.joint_count
     if not generic and n > 0:

@@ -38,7 +38,7 @@ class Operation:
     right: Operand = 0.0
     """Second operand, if any."""
     condition: Operand = 0.0
-    """For ``choose``, the ``less`` operation that selects the first operand where it holds."""
+    """For ``choose``, the ``less`` operation that selects the first operand where true."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Symbol:
 
     tape: ExpressionGraph
     index: int
+    """Index of the operation."""
     negative: bool = False
 
     def __neg__(self) -> Symbol:
@@ -178,7 +179,7 @@ class ExpressionGraph:
         return self._write("abs", x.index) if isinstance(x, Symbol) else abs(x)
 
     def less(self, a: Value, b: Value) -> Symbol:
-        """Return the condition ``a < b``, for :meth:`choose`; it does not hold for NaN."""
+        """Return the condition ``a < b``, for :meth:`choose`; false for NaN."""
         return self._write("less", self._operand(a), self._operand(b))
 
     def choose(self, condition: Symbol, a: Value, b: Value) -> Value:
@@ -196,7 +197,7 @@ class ExpressionGraph:
         return self.choose(self.less(b, a), a, b)
 
     def power_of_two(self, shifted: Value) -> Value:
-        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of; float64 only."""
+        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n; float64 only."""
         if not isinstance(shifted, Symbol):
             return math.exp2(shifted - SHIFT)
         return self._write("pow2", self._operand(shifted))
@@ -212,7 +213,7 @@ class Program:
     """Elements of each output array, in memory order."""
 
     def live(self) -> list[int]:
-        """Return the operations that some output depends on, in the order of the graph."""
+        """Return the indices of the operations that any output depends on, in ascending order."""
         wanted = {v.index for values in self.outputs for v in values if isinstance(v, Symbol)}
         for index in range(len(self.tape.operations) - 1, -1, -1):
             operation = self.tape.operations[index]

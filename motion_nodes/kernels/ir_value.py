@@ -2,8 +2,9 @@
 """Operands of generated code with Python's operators: numbers, conditions, addresses.
 
 ``a * b + c`` writes a multiplication and an addition, ``(a < b).choose(a, b)`` a comparison and a
-selection, lane by lane for vectors. Integers are signed. Operations on real numbers may be fused
-(see :mod:`motion_nodes.kernels.simd`); comparisons with NaN do not hold, except ``equals``.
+selection, lane by lane for vectors. Integers are signed, except in divisions and right shifts.
+Operations on real numbers may be fused (see :mod:`motion_nodes.kernels.simd`). Comparisons with NaN
+are false, except ``equals``, ``differs`` and ``below``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Number = str | int | float
 """The name or literal of an operand, or a number."""
 
-# Alignment of elements in memory [byte]; pairs of characters (i16) have none.
+# Alignment of elements in memory [byte]; pairs of characters (i16) are unaligned.
 _ALIGNMENT = {"i8": 1, "i16": 1, "i32": 4, "float": 4, "i64": 8, "double": 8, "ptr": 8}
 _CASTS = {
     ("i64", "double"): "sitofp",
@@ -45,7 +46,7 @@ class IrValue(str):
         return value
 
     def __init__(self, *_: object) -> None:
-        """Everything is set by ``__new__``, as a string requires."""
+        """Do nothing: ``__new__`` sets everything, because strings are immutable."""
 
     @property
     def element(self) -> str:
@@ -58,7 +59,7 @@ class IrValue(str):
         return int(self.kind[1:].partition(" ")[0]) if self.kind.startswith("<") else 1
 
     def _of(self, element: str) -> str:
-        """Return the type with the same lanes, of other elements."""
+        """Return the type with the same number of lanes of another element type."""
         return f"<{self.lane_count} x {element}>" if self.lane_count > 1 else element
 
     @property
@@ -91,7 +92,7 @@ class IrValue(str):
         return self._with("mul", "fmul", other)
 
     def __floordiv__(self, other: Number) -> IrValue:
-        """Return the quotient of integers that are not negative."""
+        """Return the quotient of nonnegative integers."""
         return self._with("udiv", "fdiv", other)
 
     def __truediv__(self, other: Number) -> IrValue:
@@ -131,19 +132,19 @@ class IrValue(str):
         return self._compared("sge", "oge", other)
 
     def equals(self, other: Number) -> IrValue:
-        """Return whether two values are equal; also holds for NaN."""
+        """Return whether two values are equal; also true for NaN."""
         return self._compared("eq", "ueq", other)
 
     def differs(self, other: Number) -> IrValue:
-        """Return whether two values differ; also holds for NaN."""
+        """Return whether two values differ; also true for NaN."""
         return self._compared("ne", "une", other)
 
     def below(self, other: Number) -> IrValue:
-        """Return whether this is less than ``other``; also holds for NaN."""
+        """Return whether this is less than ``other``; also true for NaN."""
         return self._compared("slt", "ult", other)
 
     def choose(self, a: Number, b: IrValue) -> IrValue:
-        """Return ``a`` where this condition holds, else ``b``."""
+        """Return ``a`` where this condition is true, else ``b``."""
         first = b._literal(a)
         return self.flow.value(b.kind, f"select {self.kind} {self}, {b.kind} {first}, {b.kind} {b}")
 
@@ -172,7 +173,7 @@ class IrValue(str):
         return self._function("rint")
 
     def rounded_up(self) -> IrValue:
-        """Return the smallest integer that is not less, as a real number."""
+        """Return the value rounded up to an integer, as a real number."""
         return self._function("ceil")
 
     def _function(self, name: str, *others: Number) -> IrValue:
@@ -181,14 +182,18 @@ class IrValue(str):
         return self.flow.value(self.kind, f"call {self.kind} @llvm.{name}.{suffix}({values})")
 
     def to(self, element: str) -> IrValue:
-        """Return the value converted to another type of elements."""
+        """Return the value converted to another element type.
+
+        Raises:
+            KeyError: there is no such conversion.
+        """
         cast = _CASTS[self.element, element]
         return self.flow.value(
             self._of(element), f"{cast} {self.kind} {self} to {self._of(element)}"
         )
 
     def splat(self, count: int) -> IrValue:
-        """Return a scalar in all of ``count`` lanes."""
+        """Return a vector of ``count`` lanes, each with this scalar."""
         if count == 1:
             return self
         t = f"<{count} x {self.kind}>"
@@ -216,20 +221,20 @@ class IrValue(str):
         )
 
     def bits(self) -> IrValue:
-        """Return the lanes in which a condition holds, as bits of an i64, lane 0 lowest."""
+        """Return a condition's lanes as bits of an i64, lane 0 lowest."""
         n = self.lane_count
         packed = self.flow.emit(f"bitcast {self.kind} {self} to i{n}")
         return self.flow.value("i64", f"zext i{n} {packed} to i64")
 
     def any(self) -> IrValue:
-        """Return whether a condition holds in any lane."""
+        """Return whether a condition is true in any lane."""
         if self.lane_count == 1:
             return self
         packed = self.flow.emit(f"bitcast {self.kind} {self} to i{self.lane_count}")
         return self.flow.value("i1", f"icmp ne i{self.lane_count} {packed}, 0")
 
     def lowest(self) -> IrValue:
-        """Return the index of the lowest set bit of an i64 that is not 0."""
+        """Return the index of the lowest set bit of a nonzero i64."""
         return self.flow.value("i64", f"call i64 @llvm.cttz.i64(i64 {self}, i1 true)")
 
 
@@ -254,13 +259,13 @@ class Pointer(IrValue):
         return self.flow.pointer(self.flow.emit(instruction), self.target)
 
     def load(self, index: Number = 0, lanes: int = 1) -> IrValue:
-        """Return an element, or as many consecutive ones as there are lanes."""
+        """Return an element, or one per lane from ``index`` on."""
         kind = self.target if lanes == 1 else f"<{lanes} x {self.target}>"
         address = self.at(index)
         return self.flow.value(kind, f"load {kind}, ptr {address}, align {_ALIGNMENT[self.target]}")
 
     def store(self, value: Number, index: Number = 0) -> None:
-        """Write a value of one or more lanes to an element; numbers get the type of elements."""
+        """Write a value of one or more lanes from ``index`` on; numbers get the element type."""
         kind = value.kind if isinstance(value, IrValue) else self.target
         text = IrValue(self.flow, kind, "")._literal(value) if kind != "ptr" else value
         align = _ALIGNMENT[self.target]

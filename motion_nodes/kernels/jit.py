@@ -27,7 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 class _CompilerLock(event.Listener):  # type: ignore[misc]
-    """Stops the compute clock while Numba compiles or loads code, or waits for its turn to."""
+    """Pauses the compute clock while Numba compiles or loads code, or waits for its lock."""
 
     def on_start(self, event: object) -> None:
         begin_compiling()
@@ -48,7 +48,7 @@ def kernel(function: Function) -> Function:
 
 
 def bare_kernel(function: Function) -> Function:
-    """Compile a kernel that allocates no arrays and consists of bare and inlined parts only.
+    """Compile a kernel that allocates no arrays and calls only bare and inlined parts.
 
     Numba counts array references atomically at each call, which dominates the run time of kernels
     that consist of many small functions. Reference counting is disabled here.
@@ -59,7 +59,7 @@ def bare_kernel(function: Function) -> Function:
 def part(function: Function) -> Function:
     """Compile a function into the kernels that call it; it is not cached separately.
 
-    For small functions that a kernel consists of: faster to compile, and to load.
+    For the small functions of a kernel: they compile and load faster.
     """
     return _part(function)
 
@@ -97,7 +97,7 @@ def _part(function: Function, **options: bool) -> Function:
 
 
 def _subfolder(function: Function) -> str:
-    """Return the name of a kernel's folder: the same for all places of this package's sources."""
+    """Return the name of a kernel's folder, independent of where this package is installed."""
     code = getattr(function, "__code__", None)
     source = Path(code.co_filename if code is not None else "")
     return "_".join(source.parent.relative_to(ROOM.parent).parts) if ROOM in source.parents else ""
@@ -117,19 +117,27 @@ def _folder() -> Path | None:
 
 @functools.cache
 def _elsewhere(folder: Path) -> tuple[Path, ...]:
-    """Return other folders in which kernels may be found, such as a home that is read-only."""
+    """Return other folders that may hold kernels, such as a read-only home."""
     others = (root / folder.name for root in cache.readable_folders())
     return tuple(other for other in others if other != folder and other.is_dir())
 
 
 def is_compiled(name: str) -> bool | None:
-    """Return whether kernels were marked as compiled; None without a cache folder."""
+    """Return whether kernels were marked as compiled; None without a cache folder.
+
+    Args:
+        name: of the mark, see :func:`mark_compiled`.
+    """
     folder = _folder()
     return None if folder is None else (folder / f"{name}.done").is_file()
 
 
 def mark_compiled(name: str) -> None:
-    """Mark kernels as compiled for this version and its kernels' sources."""
+    """Mark kernels as compiled for this version and these sources.
+
+    Args:
+        name: of the mark; any file name.
+    """
     folder = _folder()
     if folder is not None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's kinematics as plain arrays, and two transformations: other joints, another root frame.
+"""A robot's kinematics as plain arrays, and two transformations: fixed joints, another root frame.
 
 Generated and generic kernels read only these arrays. To fix joints at a value, or to express poses
 relative to another frame, the arrays are transformed first; the kernels need no options.
@@ -60,9 +60,9 @@ class PackedArrays:
     axis: Array
     """Unit axis in the joint frame, shape (f, 3)."""
     q_index: IndexArray
-    """Index of the joint that moves the row, -1 for none, shape (f,)."""
+    """Index in ``q`` of the joint that moves the row, -1 for none, shape (f,)."""
     multiplier: Array
-    """Joint displacement = multiplier * q[q_index] + offset, shape (f,)."""
+    """Joint displacement [rad or m] = multiplier * q[q_index] + offset, shape (f,)."""
     offset: Array
     """See ``multiplier``, shape (f,) [rad or m]."""
     frame_rows: tuple[int, ...]
@@ -79,7 +79,7 @@ class PackedArrays:
 
 
 def joint_motion(kind: int, axis: Array, value: float) -> Array:
-    """Return the pose of the child in the joint frame for one joint position.
+    """Return the pose of the child in the joint frame at a joint displacement.
 
     Args:
         kind: 0 fixed, 1 revolute, 2 prismatic.

@@ -37,9 +37,9 @@ class KinematicsTracer:
 
         Args:
             arrays: the robot.
-            base_input: None: poses and Jacobians are relative to row 0. Else they are relative to a
-                frame in which the pose of row 0 is known at run time: the 12 inputs from this index
-                on are its rotation, row by row, and its translation.
+            base_input: index of the first of 12 inputs: rotation (row by row) and translation of
+                row 0 in a reference frame, to which poses and Jacobians are then relative. None:
+                they are relative to row 0.
         """
         self.tape = ExpressionGraph()
         self._arrays = arrays
@@ -51,7 +51,7 @@ class KinematicsTracer:
         self._poses: dict[int, tuple[Matrix, Vector]] = {0: (R, p)}
 
     def pose(self, row: int) -> tuple[Matrix, Vector]:
-        """Return rotation and translation of a row, relative to row 0."""
+        """Return rotation and translation of a row, relative to row 0 or to the reference frame."""
         if row not in self._poses:
             chain = [row]
             while (parent := int(self._arrays.parent[chain[-1]])) not in self._poses:
@@ -61,7 +61,7 @@ class KinematicsTracer:
         return self._poses[row]
 
     def _child_pose(self, row: int) -> tuple[Matrix, Vector]:
-        """Return the pose of a row whose parent's pose is known, relative to row 0."""
+        """Return the pose of a row whose parent's pose is known, as :meth:`pose`."""
         R_P, p_P = self._poses[int(self._arrays.parent[row])]
         R_PC, p_PC = self.local_pose(row)
         return times_matrix(R_P, R_PC), plus(p_P, times_vector(R_P, p_PC))
@@ -126,7 +126,7 @@ class KinematicsTracer:
         return tuple(column[i] for i in range(6) for column in columns)
 
     def _joint_twist(self, joint: int, tip: Vector) -> Vector:
-        """Return velocity of ``tip`` and angular velocity per unit velocity of a joint."""
+        """Return linear velocity of ``tip`` and angular velocity per unit velocity of a joint."""
         R_P, _ = self.pose(int(self._arrays.parent[joint]))
         R_PJ, _ = _constants(self._arrays.X_PJ[joint])
         axis_in_parent = [

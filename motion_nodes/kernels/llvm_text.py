@@ -12,7 +12,7 @@ rows, so that it is always full.
 * ``lanes(q, out...)``: exactly one SIMD register. Element i of lane k is at ``i * lanes + k``, in q
 and in the results: for kernels that use this layout throughout.
 
-All other arguments are pointers to elements, except ``m``, a 64-bit integer.
+All arguments are pointers to elements, except ``m`` (a 64-bit integer) and those of ``python``.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class LlvmFunction:
         self._angles_written = False
 
     def write(self, values: Sequence[Value] | None = None) -> None:
-        """Write the operations that some values need (None: all live operations), angles first."""
+        """Write the operations of some values (None: all live operations), angles first."""
         for _ in self.steps(values):
             pass
 
     def steps(self, values: Sequence[Value] | None = None) -> Iterator[None]:
-        """Write the same, one operation at a time."""
+        """Write like :meth:`write`, one operation per iteration."""
         if not self._angles_written:
             self._write_angles()
             self._angles_written = True
@@ -70,7 +70,7 @@ class LlvmFunction:
             yield
 
     def write_constant(self, varying: Iterable[int]) -> None:
-        """Write the live operations that depend on none of some inputs, such as before a loop."""
+        """Write the live operations that do not depend on the varying inputs, as before a loop."""
         varies: set[int] = set()
         changing = set(varying)
         for index in self._live:
@@ -162,6 +162,9 @@ def module_text(
 
     Returns:
         LLVM assembly.
+
+    Raises:
+        ValueError: ``python`` with another element type than double.
     """
     writers = {"one": _one, "python": _python, "many": _many, "lanes": _lanes}
     parts = [
@@ -208,7 +211,7 @@ def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
 def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
     """Write the function called from Python."""
     if lanes.element != "double":
-        raise ValueError("Python calls float64 code only")
+        raise ValueError("form 'python' requires elements of type double")
     sizes = [program.input_count, *(len(values) for values in program.outputs)]
     return python_function(symbol, f"{name}_one", sizes)
 
@@ -269,7 +272,7 @@ def _store_rows(writer: Writer, scalar: Writer, out: str, values: list[str]) -> 
             for row in range(n):
                 scalar.store(writer.lane(value, row), scalar.address(out, row * size + index))
         return
-    # The last block overlaps elements that are already stored, so that it is full.
+    # The last block overlaps stored elements, so that it is full.
     for start in [*range(0, size - n, n), size - n]:
         for row, block in enumerate(writer.transposed(values[start : start + n])):
             writer.store(block, writer.address(out, row * size + start))

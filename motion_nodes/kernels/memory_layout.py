@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that generated code and NumPy share: named fields of 8-byte elements."""
+"""Memory shared by generated code and NumPy: named fields of 8-byte elements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Fields:
         return self.at(name, index).of("i64").load()
 
     def pointer(self, name: str, target: str = "double") -> Pointer:
-        """Return the address that an element holds, of values of a type."""
+        """Return the address stored in an element, of values of a type."""
         return self.memory.flow.pointer(self.at(name).of("ptr").load(), target)
 
     def set(self, **values: Number) -> None:

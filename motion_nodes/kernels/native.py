@@ -39,7 +39,7 @@ class Cpu:
         return 256 if "+avx2" in features else 128
 
     def lanes(self, element: str) -> Lanes:
-        """Return the number of elements of a type per SIMD register."""
+        """Return the SIMD type of an element type, ``double`` or ``float``, for full registers."""
         return Lanes(element, self.register_bits // Lanes(element).bits)
 
 
@@ -51,7 +51,7 @@ def host_cpu() -> Cpu:
 
 
 def toolchain() -> str:
-    """Return the version of the compiler."""
+    """Return the versions of the compiler."""
     return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
@@ -73,23 +73,28 @@ def _target_machine(cpu: Cpu) -> Any:
 def compiled(text: str, cpu: Cpu) -> bytes:
     """Return the object file of an LLVM module.
 
-    The text is straight-line code without common subexpressions, so LLVM's optimization passes are
-    skipped: only instruction selection, scheduling and register allocation run.
+    Generated code has no common subexpressions, and keeps loop-carried values in phi instructions.
+    LLVM's optimization passes are therefore skipped: only instruction selection, scheduling and
+    register allocation run.
 
     Raises:
-        RuntimeError: the text is not valid LLVM, or this CPU is not supported.
+        RuntimeError: the text is not valid LLVM assembly, or the CPU is not supported.
     """
     machine = _target_machine(cpu)
     return bytes(machine.emit_object(llvm.parse_assembly(text)))
 
 
 def assembly(text: str, cpu: Cpu) -> str:
-    """Return the assembly of an LLVM module, for inspection."""
+    """Return the machine assembly of an LLVM module, for inspection.
+
+    Raises:
+        RuntimeError: the text is not valid LLVM assembly, or the CPU is not supported.
+    """
     return str(_target_machine(cpu).emit_assembly(llvm.parse_assembly(text)))
 
 
 class LoadedCode:
-    """An object file in memory, ready to run. The code lives as long as this object."""
+    """An object file loaded into memory; its code is valid as long as this object exists."""
 
     def __init__(self, code: bytes, cpu: Cpu) -> None:
         machine = _target_machine(cpu)

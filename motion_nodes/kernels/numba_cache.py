@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba's files of compiled kernels, each with a checksum: a damaged one is compiled anew.
+"""Numba's cache files with checksums: a damaged file counts as missing.
 
-Numba unpickles what it finds, which fails in many ways on a damaged file. Whether others can have
-written to the folder is checked where the folder is chosen (:mod:`motion_nodes.kernels.cache`).
+Numba unpickles these files, which fails in many ways if one is damaged. The permissions of the
+folder are checked where it is selected (:mod:`motion_nodes.kernels.cache`).
 
 A kernel that several processes need at the same time is compiled by one of them, which holds a lock
-file meanwhile; the others wait and load it.
+file; the others wait and load the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 _MAGIC = b"motion_nodes numba 1\n"
 _HEAD = len(_MAGIC) + 32
 _TURN_TIMEOUT = 60.0
-"""[s] After this long a process compiles although another one, which may be starved, does, too."""
+"""Max wait for another process that compiles a kernel, before compiling it as well [s]."""
 _POLL = 0.02  # [s]
 
 
@@ -39,7 +39,7 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
     _lock: int | None
     """Open lock file while this process compiles the kernel."""
     _elsewhere: tuple[CheckedCacheFile, ...]
-    """Files of the same kernel in other folders, which are only read."""
+    """Files of the same kernel in other folders, read only."""
 
     @classmethod
     def of(
@@ -49,12 +49,12 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
         elsewhere: Sequence[Path] = (),
         name: str = "",
     ) -> CheckedCacheFile:
-        """Return one for the same files as one of Numba's.
+        """Return the counterpart of one of Numba's cache files.
 
         Args:
-            before: that of Numba.
+            before: Numba's.
             root: another folder of cached kernels; None for Numba's.
-            elsewhere: other folders, which are only read.
+            elsewhere: other folders, read only.
             name: of the subfolder; empty for Numba's, whose name contains a hash of the path of
                 the sources' folder.
         """
@@ -68,7 +68,7 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
         return made
 
     def load(self, key: Any) -> Any:
-        """Return what was saved under a key; None if this process has to compile it."""
+        """Return the code saved under a key; None if this process has to compile it."""
         found = super().load(key)
         for other in self._elsewhere:
             found = IndexDataCacheFile.load(other, key) if found is None else found
@@ -80,14 +80,14 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
         return found
 
     def save(self, key: Any, data: Any) -> None:
-        """Save what was compiled, and let other processes load it."""
+        """Save compiled code and release the lock, so that other processes load it."""
         try:
             super().save(key, data)
         finally:
             self._end_turn()
 
     def _take_turn(self) -> bool:
-        """Wait until no other process compiles this kernel; return whether that took its lock."""
+        """Wait until no other process compiles this kernel; return whether it is now locked."""
         with contextlib.suppress(OSError):
             Path(self._cache_path).mkdir(parents=True, exist_ok=True)
             # Held until the code is saved, or this process ends.
@@ -130,13 +130,13 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
 def with_checksums(
     dispatcher: Callable[..., object], elsewhere: Sequence[Path] = (), name: str = ""
 ) -> None:
-    """Have a dispatcher of Numba keep its compiled code in files with checksums.
+    """Make a Numba dispatcher store its compiled code in files with checksums.
 
     Args:
         dispatcher: of the kernel.
         elsewhere: other folders from which code is loaded.
-        name: of the subfolder; empty for Numba's, which is another one for each place in which
-            the sources are.
+        name: of the subfolder; empty for Numba's, which depends on where the sources are
+            installed.
     """
     cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "_cache_file"):
@@ -144,7 +144,7 @@ def with_checksums(
 
 
 def _read(path: Path) -> Any:
-    """Return what was saved; None where nothing is, or where it is damaged."""
+    """Return the saved object; None if the file is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobian for any robot, with plain loops over its arrays.
 
-Slower than the generated code, but nothing is compiled for a robot: for trees that are looked at
-once, and the oracle of the tests. ``Model`` below contains the arrays of
+Slower than the generated code, but nothing is compiled per robot: for trees that are evaluated a
+few times, and as the reference of the tests. ``Model`` below contains the arrays of
 :class:`motion_nodes.kernels.kinematic_arrays.PackedArrays` in the order of :func:`model_of`.
 """
 
@@ -39,6 +39,8 @@ def all_poses(model: Model, q: Array, X: Array) -> None:
         model: the robot.
         q: configuration [rad or m], shape (n,).
         X: result, shape (rows, 4, 4).
+
+    Source: Rodrigues' rotation formula.
     """
     parent, kind, X_PJ, axis, q_index, multiplier, offset = model
     R = np.zeros((3, 3))
@@ -89,8 +91,10 @@ def jacobian(model: Model, X: Array, tip: int, J: Array) -> None:
     Args:
         model: the robot.
         X: poses from :func:`all_poses`, shape (rows, 4, 4).
-        tip: the row.
-        J: result, linear then angular, shape (6, n).
+        tip: index of the row.
+        J: result, linear then angular velocity per joint velocity, shape (6, n).
+
+    Source: Siciliano et al., Robotics: Modelling, Planning and Control (2009), section 3.1.3.
     """
     parent, kind, _, axis, q_index, multiplier, _ = model
     J[:, :] = 0.0
@@ -136,7 +140,14 @@ def many_poses(model: Model, Q: Array, rows: IndexArray, out: Array) -> None:
 
 @kernel
 def many_jacobians(model: Model, Q: Array, tip: int, out: Array) -> None:
-    """Write the Jacobian of a row for many configurations, shape (m, 6, n)."""
+    """Write the Jacobian of a row for many configurations.
+
+    Args:
+        model: the robot.
+        Q: configurations [rad or m], shape (m, n).
+        tip: index of the row.
+        out: result, see :func:`jacobian`, shape (m, 6, n).
+    """
     X = np.empty((model[0].shape[0], 4, 4))
     for m in range(Q.shape[0]):
         all_poses(model, Q[m], X)

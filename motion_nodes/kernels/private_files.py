@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders and files in which nobody but this user (or root) can have put anything."""
+"""Folders and files that only this user or root can have written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def is_private(folder: Path) -> bool:
     """Return whether only this user and root can write to a folder; links are not followed.
 
     Args:
-        folder: that is looked at together with its parent, for whoever can write to that one can
-            exchange the folder. A sticky parent such as ``/tmp`` keeps others from doing so.
+        folder: checked together with its parent, because anyone who can write to the parent can
+            replace the folder. A sticky parent such as ``/tmp`` prevents that.
     """
     if not hasattr(os, "getuid"):
         return True
@@ -31,16 +31,17 @@ def is_private(folder: Path) -> bool:
 
 
 def open_private(path: Path) -> int:
-    """Open a file of this user for reading and writing, made with mode 0600 if need be.
+    """Open a file of this user for reading and writing; create it with mode 0600 if missing.
 
     Args:
-        path: of the file; a symbolic link, a device or another user's file is refused.
+        path: of the file.
 
     Returns:
         Its descriptor.
 
     Raises:
-        OSError: says why it cannot be used.
+        OSError: it cannot be opened, or is a symbolic link, a device, a hard link or another
+            user's file.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o600)
@@ -48,5 +49,5 @@ def open_private(path: Path) -> int:
     owned = not hasattr(os, "getuid") or found.st_uid == os.getuid()
     if not stat.S_ISREG(found.st_mode) or not owned or found.st_nlink != 1:
         os.close(descriptor)
-        raise OSError(0, "it is not a file of this user alone")
+        raise OSError(0, "not a regular file owned by this user alone")
     return descriptor

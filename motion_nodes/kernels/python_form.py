@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code as a Python builtin: pass arrays without any layer in between.
+"""Generated code as a Python builtin, called with arrays directly.
 
 A single call of the kinematics takes less than 0.1 us. ctypes or Numba's dispatcher would add two
 to five times that, and the latter would recompile, in the middle of a control loop, if given a list
@@ -23,7 +23,7 @@ _LENGTH, _DIMENSIONS, _FORMAT_AT = 16, 36, 40  # offsets of len, ndim and format
 _METH_FASTCALL = 0x80
 
 NEEDED = ("PyObject_GetBuffer", "PyBuffer_Release", "PyErr_Clear", "PyLong_FromLong")
-"""Functions called by the generated function."""
+"""Functions of Python called by the generated function."""
 
 DECLARATIONS = """declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @PyBuffer_Release(ptr)
@@ -31,11 +31,10 @@ declare void @PyErr_Clear()
 declare ptr @PyLong_FromLong(i64)"""
 
 RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-"""Function for many inputs: addresses of the rows and of the results, and the number of rows
-between."""
+"""``run_many(rows, count, results)``: address of the input rows, their number, and address of the
+results; all float64."""
 Run = Callable[..., int]
-"""``run(q, out...)``: 0 on success; 1 if an argument has the wrong type or size, and nothing is
-written."""
+"""``run(q, out...)``: 0, or 1 without writing if an argument has the wrong type or size."""
 
 
 def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
@@ -76,7 +75,7 @@ def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
 
 
 def _valid(view: Pointer, size: int, *, is_input: bool) -> IrValue:
-    """Return whether a buffer has a size, and float64 elements."""
+    """Return whether a buffer has ``size`` float64 elements, and an input one dimension."""
     length = view.at(_LENGTH).of("i64")
     given = view.at(_FORMAT_AT).of("ptr").load()
     present = view.at(_FORMAT_AT).of("i64").load().differs(0)

@@ -31,7 +31,7 @@ class LinkMasses:
     center: Array
     """Centres of mass [m], shape (f, 3)."""
     inertia: Array
-    """About the centre of mass, in the axes of the row's frame [kg m^2], shape (f, 3, 3)."""
+    """Inertia about the centre of mass, in the row's axes [kg m^2], shape (f, 3, 3)."""
     damping: Array
     """Viscous damping of the row's joint [N m s/rad or N s/m], shape (f,)."""
 
@@ -47,7 +47,7 @@ class RigidBodies:
     moment: Array
     """Mass times centre of mass in the body's frame [kg m], shape (b, 3)."""
     inertia: Array
-    """About the frame's origin [kg m^2], shape (b, 3, 3)."""
+    """Inertia about the origin of the body's frame [kg m^2], shape (b, 3, 3)."""
     damping: Array
     """Viscous damping of the body's joint [N m s/rad or N s/m], shape (b,)."""
     armature: Array
@@ -74,6 +74,11 @@ def bodies_of(
         links: their inertial parameters.
         armature: reflected inertia of each joint [kg m^2 or kg], shape (n,).
         gravity: in the axes of row 0 [m/s^2], shape (3,).
+
+    Returns:
+        One body per moving joint, and the base.
+
+    Source: Steiner's (parallel axis) theorem.
     """
     moving = [row for row, kind in enumerate(arrays.kind) if row == 0 or kind != FIXED]
     body_of_row = np.zeros(len(arrays.kind), np.int32)
@@ -97,7 +102,7 @@ def bodies_of(
         center, m = R @ links.center[row] + p, float(links.mass[row])
         mass[body] += m
         moment[body] += m * center
-        # Steiner's theorem: from the centre of mass to the origin of the body's frame.
+        # From the centre of mass to the origin of the body's frame.
         steiner = m * (center @ center * np.eye(3) - np.outer(center, center))
         inertia[body] += R @ links.inertia[row] @ R.T + steiner
     joined = PackedArrays(
@@ -118,7 +123,7 @@ def bodies_of(
 def inverse_dynamics(bodies: RigidBodies, q: Array, v: Array, a: Array) -> Array:
     """Return the joint efforts of a motion, shape (n,): recursive Newton-Euler algorithm.
 
-    NumPy implementation, for machines where no code can be generated, and as oracle for the
+    NumPy implementation, for robots that are evaluated a few times, and as reference for the
     generated code.
 
     Args:
@@ -130,9 +135,8 @@ def inverse_dynamics(bodies: RigidBodies, q: Array, v: Array, a: Array) -> Array
     Returns:
         Efforts [N m or N], shape (n,).
 
-    Source: Luh, Walker and Paul, "On-line computational scheme for mechanical manipulators", 1980;
-    forces are taken about frame origins: f = m a + dw x h + w x (w x h), n = I dw + w x I w + h x
-    a.
+    Source: Luh, Walker and Paul, "On-line computational scheme for mechanical manipulators", 1980,
+    with moments about frame origins: f = m a + dw x h + w x (w x h), n = I dw + w x I w + h x a.
     """
     arrays = bodies.arrays
     count = len(arrays.kind)

@@ -2,9 +2,9 @@
 """Binding of a robot's kernels to Python: generated code, or plain loops for a few calls.
 
 Single calls are functions ``run(q, out...)`` that return 0, or 1 without writing unless all
-arguments are contiguous float64 buffers of the right length. They hold the GIL: releasing it would
-take longer than the computation. Batch calls take arrays that the caller has checked, and release
-the GIL.
+arguments are contiguous float64 buffers of the right length (the generic ones check only ``q``).
+They hold the GIL: releasing it would take longer than the computation. Batch calls take arrays that
+the caller has checked, Q [rad or m] of shape (m, n), and release the GIL.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
     Args:
         arrays: the robot.
         generic: True for kernels that serve any robot: about a hundred times slower per call, but
-            nothing is compiled for the robot, which pays where only a few calls are made.
+            nothing is compiled per robot, which is faster for a few calls.
 
     Raises:
-        CodeGenerationError: code cannot be generated on this machine.
+        CodeGenerationError: code cannot be generated on this machine (not raised if ``generic``).
     """
     if generic:
         return GenericCalls(arrays)
@@ -181,7 +181,7 @@ class GenericCalls:
         """Do nothing: the kernels are compiled by their first call."""
 
     def _single(self, many: Callable[[Array, Array], None]) -> Run:
-        """Return the call for one configuration."""
+        """Return the call for one configuration; it does not check the result array."""
 
         def run(q: Array, out: Array) -> int:
             fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous

@@ -69,6 +69,7 @@ class RobotCode:
 
         Raises:
             CodeGenerationError: the code cannot be compiled on this machine.
+            LookupError: the unit has no such function.
         """
         return self._unit(_ALL_FRAMES if row is None else row).address(function)
 
@@ -107,8 +108,8 @@ def load_code(name: str, text: Callable[[], str]) -> native.LoadedCode:
     """Return code of another kind: already loaded, from the cache, or compiled now.
 
     Args:
-        name: unique for everything that the text depends on, except what all generated code has in
-            common (package version, compiler, CPU, the generator's common files).
+        name: unique for everything that the text depends on, except what is common to all generated
+            code (package version, compiler, CPU, the generator's common files).
         text: returns the LLVM code.
 
     Raises:
@@ -142,7 +143,7 @@ def _load(key: str, text: Callable[[], str]) -> native.LoadedCode:
 
 @functools.cache
 def _fingerprint() -> str:
-    """Return a hash of what code depends on besides the robot: generator, versions and CPU."""
+    """Return a hash of what all code depends on: generator, versions and CPU."""
     cpu = native.host_cpu()
     sha = hashlib.sha256(f"{motion_nodes.__version__}\n{native.toolchain()}\n{cpu}\n".encode())
     sha.update(source_digest(_GENERATOR).encode())

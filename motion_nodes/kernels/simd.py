@@ -84,7 +84,7 @@ class Writer:
         return self.emit(f"{name} {FLAGS} {self.lanes.type} {a}, {b}")
 
     def exact(self, name: str, a: str, b: str) -> str:
-        """The same, rounded as written and never fused."""
+        """Like :meth:`binary`, but rounded as written, never fused."""
         return self.emit(f"{name} {self.lanes.type} {a}, {b}")
 
     def negated(self, a: str) -> str:
@@ -119,15 +119,15 @@ class Writer:
         return self.emit(f"bitcast {self.lanes.integer_type} {a} to {self.lanes.type}")
 
     def power_of_two(self, shifted: str) -> str:
-        """Return 2**n, for float64 numbers n plus :data:`~.formulas.ops.SHIFT`.
+        """Return ``2**n`` for ``shifted = SHIFT + n``; float64 only, see ``formulas.ops.SHIFT``.
 
-        Their lowest bits are n, which become the exponent, next to that of 1.
+        Its lowest bits are n; with the exponent's bias of 1023 they become the exponent.
         """
         exponent = self.integer("shl", self.as_integer(shifted), self.lanes.whole(52))
         return self.as_real(self.integer("add", exponent, self.lanes.whole(1023 << 52)))
 
     def where(self, condition: str, a: str, b: str) -> str:
-        """Return ``a`` in the lanes where ``condition`` holds, else ``b``."""
+        """Return ``a`` in the lanes where ``condition`` is true, else ``b``."""
         t, n = self.lanes.type, self.lanes.count
         bools = "i1" if n == 1 else f"<{n} x i1>"
         return self.emit(f"select {bools} {condition}, {t} {a}, {t} {b}")
@@ -146,7 +146,7 @@ class Writer:
         self.lines.append(f"  store {self.lanes.type} {value}, ptr {address}, align {align}")
 
     def joined(self, numbers: Sequence[str]) -> str:
-        """Return one value whose lanes are the given numbers; missing ones are undefined."""
+        """Return one value with the given numbers as lanes; further lanes are undefined."""
         if self.lanes.count == 1:
             return numbers[0]
         value = "poison"

@@ -4,7 +4,8 @@
 The C library has no portable vector version, and two calls per joint would cost more than the rest
 of the kinematics. The angle is reduced to [-pi/4, pi/4] by subtracting a multiple k of pi/2 in
 three fused steps, two polynomials give sine and cosine there, and the last two bits of k select
-which of them is which and with what sign.
+which of them is which and with what sign. Source of the reduction: Cody and Waite, Software Manual
+for the Elementary Functions (1980).
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ class _Precision:
     """Constants of one element type."""
 
     half_pi: tuple[float, float, float]
-    """pi/2 as an unevaluated sum: its rounding, the rest's rounding, and so on."""
+    """pi/2 as an unevaluated sum: its rounded value, that of the remainder, and so on."""
     magic: float
-    """1.5 * 2^(mantissa bits): adding it rounds to an integer and leaves that in the low bits."""
+    """1.5 * 2^(mantissa bits): adding it rounds to an integer, stored in the low bits."""
     largest: float
     """Max angle for which that works [rad]; beyond it the result is NaN."""
     sine: tuple[float, ...]

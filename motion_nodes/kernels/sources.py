@@ -14,12 +14,13 @@ ROOM = Path(__file__).parent
 def source_digest(names: tuple[str, ...]) -> str:
     """Return a hash of modules of this package, as hexadecimal digits.
 
+    Empty in a zipped or frozen installation, which has no sources.
+
     Args:
-        names: modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``. A zipped or
-            frozen install has no sources; there only the package's version is hashed.
+        names: modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``.
 
     Raises:
-        FileNotFoundError: names the missing module.
+        FileNotFoundError: there is no module of this name.
     """
     if not Path(__file__).is_file():
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampled attractors: the safe and the direct motion, variations of the plan, detours."""
+"""Sampled attractors: stop, direct motions, variations of the plan, and detours."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from motion_nodes.model.tree import Array
 from motion_nodes.mpc.mpc_settings import MpcSettings
 
 BRAKE = 0
-"""Index of the sample that stops."""
+"""Index of the sample that brakes to a stop."""
 PLAN, MEAN = 1, 2
 """Indices of the plan in use, and of the mean of its best variations."""
 DIRECT = 3
-"""Index of the first sample that goes straight to a goal; one per goal follows."""
+"""Index of the first sample that moves straight to a goal; there is one per goal."""
 _DETOURS = 0.3
 """Fraction of detours among the samples."""
 _QUIET = (0.05, 1.0)
-"""Range of the scale of the noise, from sample to sample."""
+"""Range of a random number per sample, whose square scales the noise."""
 
 
 class AttractorSampler:
-    """Draws the samples of each plan; repeatable by its seed."""
+    """Draws the samples of each plan; repeatable for equal seeds."""
 
     def __init__(self, settings: MpcSettings, lower: Array, upper: Array, lanes: int) -> None:
         """Create.
@@ -29,7 +29,7 @@ class AttractorSampler:
         Args:
             settings: number of samples and knots, noise, seed.
             lower: lower limits of the joints [rad or m], shape (n,); may be infinite.
-            upper: upper limits.
+            upper: upper limits of the joints [rad or m], shape (n,); may be infinite.
             lanes: the number of samples is rounded up to a multiple of it.
         """
         self.settings = settings
@@ -49,14 +49,16 @@ class AttractorSampler:
     ) -> tuple[Array, Array]:  # fmt: skip
         """Return attractors of all samples, shape (s, k, n), and the index of the goal of each.
 
+        Positions are in [rad or m].
+
         Args:
-            q: current positions [rad or m], shape (n,).
-            goals: where motions may end, shape (b, n).
+            q: current positions, shape (n,).
+            goals: configurations at which motions may end, shape (b, n).
             posture: target posture, shape (n,).
             plan: knots of the plan in use, shape (k, n).
             mean: mean of its best variations, shape (k, n).
             branch: index of its goal.
-            brake: where the joints would stop, shape (n,).
+            brake: positions at which the joints stop if they brake, shape (n,).
         """
         k, n = plan.shape
         knots = np.empty((self.count, k, n))
@@ -91,5 +93,5 @@ class AttractorSampler:
 
 
 def braking_attractor(q: Array, qd: Array, acceleration: Array) -> Array:
-    """Return where joints stop if they brake, shape (n,)."""
+    """Return the positions at which joints stop if they brake [rad or m], shape (n,)."""
     return np.asarray(q + 0.5 * qd * np.abs(qd) / acceleration)

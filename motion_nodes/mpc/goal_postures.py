@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint configurations at a target: where the motions of the reactive MPC may end.
+"""Joint configurations at a target, at which the motions of the reactive MPC may end.
 
-A target of the tool has several configurations (branches of inverse kinematics, redundancy). Those
-that are collision-free and quickly reached are goals; while the target moves, they follow it.
+A target of the tool has several configurations (branches of inverse kinematics, redundancy). The
+best of them, collision-free and close, are goals; while the target moves, they follow it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from motion_nodes.rmpflow.numpy_policy import Goal
 
 _TOLERANCE = (1e-4, 1e-3)  # [m], [rad]
 _ATTEMPTS = 8
-_TIMEOUT = 1.0  # [s] never reached: a result depends on the input alone
-_ITERATIONS = 1500  # of one search; one that fails takes less than a millisecond
+_TIMEOUT = 1.0  # [s] never reached, so that results depend on the input alone
+_ITERATIONS = 1500  # of one solve; a failed one takes less than a millisecond
 _RANDOM = 6  # random initial guesses of a search
-_SAME = 0.1  # [rad or m]
+_SAME = 0.1  # [rad or m] max difference of duplicates
 _FOLLOWED = 0.1  # [m, rad] displacement of a target beyond which branches are searched again
-_POSTURE = 0.3  # weight of the distance from the posture beside the one from the configuration
-_COLLIDING = 100.0  # cost of a collision beside these distances
+_POSTURE = 0.3  # weight of the distance from the posture; that from the current positions is 1
+_COLLIDING = 100.0  # cost of a collision, added to these distances
 
 
 class GoalPostures:
-    """Finds and follows the configurations at a target; not thread-safe."""
+    """Finds configurations at a target, and moves them with it; not thread-safe."""
 
     def __init__(
         self,
@@ -44,9 +44,10 @@ class GoalPostures:
 
         Args:
             robot: the robot.
-            joints: active joints.
+            joints: names of the active joints.
             tool: frame of the targets.
-            are_free: whether positions of the active joints, shape (m, n), are collision-free.
+            are_free: returns which positions of the active joints [rad or m], shape (m, n), are
+                collision-free.
         """
         every = IkChain(robot.tree, robot.base_frame, tool).joint_names
         chained = [name for name in joints if name in every]
@@ -69,20 +70,20 @@ class GoalPostures:
         self._searched: Goal | None = None
         self._found: Array = np.empty((0, 0))
         self.target = 0
-        """Counts targets: increased when the target moves elsewhere."""
+        """Number of targets so far; increased when the target jumps."""
         self.reachable = True
-        """Whether the configurations are at the target; else they are close to it."""
+        """Whether the configurations are at the target; otherwise they are the closest found."""
         self.free: Array = np.empty((0, 0))
-        """Those of the configurations that are collision-free, shape (f, n)."""
+        """Collision-free configurations among them [rad or m], shape (f, n)."""
 
     def at(self, goal: Goal, q: Array, count: int, guesses: Array | None = None) -> Array:
-        """Return up to ``count`` configurations for a goal, best first, shape (b, n).
+        """Return up to ``count`` configurations for a goal [rad or m], best first, shape (b, n).
 
         Args:
-            goal: in the base frame.
+            goal: goal in the base frame.
             q: current positions of the active joints [rad or m], shape (n,).
-            count: max number.
-            guesses: if given, search again, also from these configurations, shape (m, n).
+            count: max number of configurations.
+            guesses: if given, search again with these additional initial guesses, shape (m, n).
         """
         if goal.position is None and goal.rotation is None:
             if self._goal is None or _moved(goal, self._goal) > 0.0:
@@ -148,7 +149,7 @@ class GoalPostures:
         return solution, result
 
     def _sorted(self, solutions: Array, q: Array, posture: Array) -> Array:
-        """Return configurations, the best first, shape (m, n)."""
+        """Return the configurations, best first, shape (m, n)."""
         away = np.linalg.norm(solutions - q, axis=1)
         away += _POSTURE * np.linalg.norm(solutions - posture, axis=1)
         cost = away + np.where(self._are_free(solutions), 0.0, _COLLIDING)
@@ -160,7 +161,11 @@ def _error(result: IkResult) -> float:
 
 
 def _moved(goal: Goal, known: Goal) -> float:
-    """Return how far a target has moved [m, rad]; infinite if it is of another kind."""
+    """Return the displacement of a target; infinite if it is of another kind.
+
+    It is the max change of the position [m] and of the elements of the rotation matrix; a different
+    posture counts as 1e-9.
+    """
     moved = 0.0 if np.array_equal(goal.posture, known.posture) else 1e-9
     for a, b in ((goal.position, known.position), (goal.rotation, known.rotation)):
         if (a is None) != (b is None):

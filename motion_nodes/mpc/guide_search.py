@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Guides out of traps: waypoints in joint space, connected by collision-free straight lines.
 
-Two trees grow, from the robot's configuration and from its goals, a little in each plan: one is
-extended towards many random configurations at once, and its new nodes are connected with the
-other. All lines of a step are checked in one call of the rollouts' code.
+Two trees, from the robot's configuration and from its goals, grow by one step per plan: each is
+extended towards many random configurations at once, and its new nodes are connected with the other
+tree. All lines of a step are checked in one call of the rollouts' code.
 
 Source: J. Kuffner, S. LaValle, RRT-Connect: an efficient approach to single-query path planning,
 ICRA 2000.
@@ -21,21 +21,21 @@ from motion_nodes.model.tree import Array
 from motion_nodes.mpc.rollouts import Rollouts
 
 _DRAWN = 64
-"""Random configurations of a step."""
+"""Number of random configurations per step."""
 _TOWARDS = 0.2
-"""Fraction of them that are nodes of the other tree."""
+"""Fraction of them drawn from the nodes of the other tree."""
 _SPACING = 0.08
-"""Max distance of checked configurations on a line [rad or m]."""
+"""Max spacing of checked configurations on a line [rad or m]."""
 _LONGEST = 1.6
-"""Max length of an extension, by its fastest joint [rad or m]."""
+"""Max displacement of any joint in an extension [rad or m]."""
 _SHORTEST = 0.04
-"""Min length of an extension that is kept, as a fraction of its line."""
+"""Min collision-free fraction of an extension for it to be kept."""
 _DENSE = 0.4
-"""Distance of points of a guide that is shortened [rad or m]."""
+"""Max spacing of the points of a guide before it is shortened [rad or m]."""
 _MOST = 3000
-"""Max nodes of a tree; a search that exceeds it restarts."""
+"""Max number of nodes of a tree; a search that exceeds it restarts."""
 _ELSEWHERE = 0.3
-"""Displacement of robot or goals beyond which they are new roots [rad or m]."""
+"""Displacement of robot or goals beyond which they become new roots [rad or m]."""
 
 
 class _Tree:
@@ -66,7 +66,7 @@ class _Tree:
         return np.asarray(apart.argmin(axis=1))
 
     def to_root(self, index: int) -> list[Array]:
-        """Return the nodes from one to its root."""
+        """Return the configurations from a node to its root."""
         found = []
         while index >= 0:
             found.append(self.nodes[index])
@@ -75,22 +75,22 @@ class _Tree:
 
 
 class GuideSearch:
-    """Searches a guide, some lines at a time; not thread-safe."""
+    """Incremental search for a guide; not thread-safe."""
 
     def __init__(self, rollouts: Rollouts, lower: Array, upper: Array) -> None:
         """Create.
 
         Args:
-            rollouts: checks lines.
+            rollouts: collision checks of lines.
             lower: lower limits of the joints [rad or m], shape (n,); finite.
-            upper: upper limits.
+            upper: upper limits of the joints [rad or m], shape (n,); finite.
         """
         self._rollouts = rollouts
         self._lower, self._upper = lower, upper
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Reset the random numbers."""
+        """Clear the trees, and reset the random numbers."""
         self._rng = np.random.default_rng(seed)
         self.forget()
 
@@ -99,20 +99,20 @@ class GuideSearch:
         self._trees: tuple[_Tree, _Tree] | None = None
 
     def reached(self, count: int) -> Array:
-        """Return random configurations that the search has reached from the robot, (m, n)."""
+        """Return random nodes of the robot's tree, shape (count, n); (0, n) without a search."""
         if self._trees is None:
             return np.empty((0, len(self._lower)))
         nodes = self._trees[0].nodes
         return nodes[self._rng.integers(len(nodes), size=count)]
 
     def grow(self, q: Array, goals: Array) -> Array | None:
-        """Grow both trees; return the waypoints from a configuration to a goal once known, (w, n).
+        """Grow both trees; return the guide once they meet, shape (w, n), else None.
 
-        They begin where the robot is, or was during the search.
+        It leads from the robot's configuration, or an earlier one during the search, to a goal.
 
         Args:
             q: configuration of the robot [rad or m], shape (n,).
-            goals: collision-free goals, shape (b, n).
+            goals: collision-free goals [rad or m], shape (b, n).
         """
         trees = self._trees
         if trees is None or max(len(tree.nodes) for tree in trees) > _MOST:
@@ -129,7 +129,7 @@ class GuideSearch:
         return None
 
     def _extend(self, own: _Tree, other: _Tree) -> tuple[int, int] | None:
-        """Extend a tree; return the nodes where it meets the other one, if it does."""
+        """Extend a tree; return the nodes at which it meets the other one, else None."""
         rng = self._rng
         drawn = rng.uniform(self._lower, self._upper, (_DRAWN, len(self._lower)))
         towards = round(_TOWARDS * _DRAWN)
@@ -153,7 +153,7 @@ class GuideSearch:
         return self._rollouts.free_along(starts, ends, max(1, math.ceil(length / _SPACING)))
 
     def _shortened(self, path: Array) -> Array:
-        """Return a path without waypoints that straight lines can omit."""
+        """Return a path without the waypoints that collision-free straight lines can skip."""
         path = _dense(path)
         kept, at = [path[0]], 0
         while at < len(path) - 1:
@@ -165,7 +165,7 @@ class GuideSearch:
 
 
 def _dense(path: Array) -> Array:
-    """Return a path with further points on its lines, shape (w, n)."""
+    """Return a path with additional points on its lines, shape (w, n)."""
     points = [path[:1]]
     for a, b in itertools.pairwise(path):
         count = math.ceil(float(np.abs(b - a).max()) / _DENSE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles at each step of the horizon, predicted by their constant twists."""
+"""Obstacles at each step of the horizon, predicted with constant twists."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
 
-_UNKNOWN = 1e6  # [m] bounding radius of a shape of which only the formula is known
+_UNKNOWN = 1e6  # [m] bounding radius of registered shapes, whose sizes have no known meaning
 _AXIS = 1e-12
 
 
@@ -19,11 +19,11 @@ def rows_at(obstacles: ObstacleArrays, times: Array) -> dict[str, NDArray[np.flo
     """Return the rows of each shape as read by the rollouts, see ``mpc_memory.ROW``.
 
     Args:
-        obstacles: in the base frame, with twists.
-        times: of the steps from now [s], shape (t,).
+        obstacles: obstacles in the base frame, with twists.
+        times: times of the steps from now [s], shape (t,).
 
     Returns:
-        By name of the shape, shape (t, count, ROW).
+        Rows by name of the shape, shape (t, count, ROW).
     """
     return {name: _predicted(name, rows, times) for name, rows in obstacles.rows.items()}
 
@@ -41,7 +41,7 @@ def _predicted(name: str, rows: Array, times: Array) -> NDArray[np.float32]:
 
 
 def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32]:
-    """Return rows of shapes at poses in the base frame, shape (..., k, ROW)."""
+    """Return the rows of obstacles at poses in the base frame, shape (..., k, ROW)."""
     found = np.empty((*p.shape[:-1], ROW), np.float32)
     back = np.swapaxes(R, -1, -2)
     found[..., :9] = back.reshape(*p.shape[:-1], 9)
@@ -61,6 +61,6 @@ def _bounding_radii(name: str, rows: Array) -> Array:
 
 
 def _rotations(vectors: Array) -> Array:
-    """Return the rotations by rotation vectors [rad], shape (..., 3, 3)."""
+    """Return the rotations of rotation vectors [rad], shape (..., 3, 3)."""
     angle = np.linalg.norm(vectors, axis=-1)
     return rotation_about(vectors / np.maximum(angle, _AXIS)[..., None], angle)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of the reactive MPC: samples motions, evaluates them, and chooses one.
+"""Planner of the reactive MPC: samples motions, evaluates them, and selects one.
 
 Source: G. Williams, A. Aldrich, E. Theodorou, Model predictive path integral control, JGCD 40(2),
 2017, for the weighted mean of samples; M. Bhardwaj et al., STORM: an integrated framework for fast
-joint-space model-predictive control for reactive manipulation, CoRL 2021, for its costs on arms.
+joint-space model-predictive control for reactive manipulation, CoRL 2021, for the costs of arms.
 """
 
 from __future__ import annotations
@@ -27,21 +27,19 @@ from motion_nodes.mpc.rollouts import COSTS, TAIL, RolloutCosts, Rollouts
 from motion_nodes.rmpflow.numpy_policy import Goal
 
 _STAYS = 0.95
-"""Factor of the cost of the plan in use, so that equally good ones do not alternate."""
+"""Factor of the cost of the plan in use, so that equally good plans do not alternate."""
 _UNSAFE = 1e3
-"""Cost of a clearance below the min, relative to it."""
+"""Cost of a clearance below the min, per relative deficit."""
 _UNSEEN = 100.0
-"""Cost of a motion without a collision-free line from its end to its goal, where there is a
-guide.
-"""
+"""Cost of a motion without a collision-free line from its end to its goal, if there is a guide."""
 _AT_GOAL = 0.1
-"""Distance of a knot from a goal within which it moves along with it [rad or m]."""
+"""Distance from a goal below which a knot moves with it [rad or m]."""
 _BLOCKED = 0.05
-"""Cost of collisions between the end of a motion and its goal from which a guide is searched."""
+"""Cost of collisions between a motion's end and its goal above which a guide is searched."""
 _AGAIN = 0.1
-"""Time between two searches for goals while there is no progress [s]."""
+"""Time without progress after which goals are searched again [s]."""
 _GUESSES = 8
-"""Configurations reached by the search of a guide from which goals are searched, too."""
+"""Number of nodes of the guide search used as initial guesses for goals."""
 _BETTER = 0.02
 """Min decrease of the remaining distance that counts as progress [rad or m]."""
 
@@ -52,21 +50,21 @@ _PER_DISTANCE = COSTS["terminal"] * COSTS["goal"]
 
 @dataclass(frozen=True, eq=False)
 class JointPlan:
-    """A chosen motion."""
+    """The selected motion."""
 
     knots: Array
     """Knots of the attractor [rad or m], shape (k, n)."""
     goal: Array
-    """End of the motion, shape (n,)."""
+    """Goal of the motion [rad or m], shape (n,)."""
     clearance: float
     """Min predicted distance from obstacles and between links, within the margins [m]."""
     remaining: float
-    """Distance of its end from the target in joint space, plus the cost of collisions between; 0
-    where no collision-free configuration at the target is known."""
+    """Distance of its end from the target in joint space [rad or m], plus the cost of collisions in
+    between; 0 if no collision-free configuration at the target is known."""
 
 
 class MpcPlanner:
-    """Chooses motions, each based on the one before; not thread-safe."""
+    """Selects motions, each based on the previous one; not thread-safe."""
 
     def __init__(
         self, rollouts: Rollouts, sampler: AttractorSampler, goals: GoalPostures,
@@ -76,10 +74,10 @@ class MpcPlanner:
 
         Args:
             rollouts: evaluates motions.
-            sampler: draws them.
-            goals: finds their goals.
-            guides: finds waypoints where no motion sees a goal.
-            braking: accelerations of the joints when they brake, shape (n,).
+            sampler: draws motions.
+            goals: finds configurations at the target.
+            guides: finds waypoints if no motion ends in sight of a goal.
+            braking: decelerations of braking joints [rad/s^2 or m/s^2], shape (n,).
         """
         self._rollouts, self._sampler, self._goals = rollouts, sampler, goals
         self._guides = guides
@@ -95,7 +93,7 @@ class MpcPlanner:
         self.forget()
 
     def forget(self) -> None:
-        """Discard the plan; the next motion starts without one."""
+        """Discard the plan and the guide; the next update starts without them."""
         self.plan: JointPlan | None = None
         self._mean: Array | None = None
         self._guide: Array | None = None
@@ -104,7 +102,7 @@ class MpcPlanner:
         self._least, self._waited, self._searched = np.inf, 0.0, 0.0
 
     def attractor(self, elapsed: float) -> Array:
-        """Return the attractor some time after the last plan [s], shape (n,)."""
+        """Return the attractor [rad or m] at a time after the last plan [s], shape (n,)."""
         assert self.plan is not None
         return np.asarray((self._rollouts.basis(np.array([elapsed])) @ self.plan.knots)[0])
 
@@ -116,10 +114,10 @@ class MpcPlanner:
 
         Args:
             q: positions [rad or m], shape (n,).
-            qd: velocities, shape (n,).
-            qdd: accelerations of the last step, shape (n,).
-            goal: in the base frame.
-            obstacles: in the base frame.
+            qd: velocities [rad/s or m/s], shape (n,).
+            qdd: accelerations of the last step [rad/s^2 or m/s^2], shape (n,).
+            goal: goal in the base frame.
+            obstacles: obstacles in the base frame.
             clearance: current distance of the robot from obstacles [m].
             elapsed: time since the last plan [s].
         """
@@ -158,10 +156,10 @@ class MpcPlanner:
         return self.plan
 
     def _with_guide(self, ends: Array) -> tuple[Array, Array]:
-        """Return goals and the waypoints of the guide, and how far each is from an end."""
+        """Return ends and waypoints of the guide, and the distance of each from an end."""
         if self._guide is None:
             return ends, np.zeros(len(ends))
-        # The last waypoint is an end, which moves with the target.
+        # The last waypoint is a goal, which moves with the target.
         nearest = ends[np.abs(ends - self._guide[-1]).max(axis=1).argmin()]
         points = np.concatenate((self._guide[:-1], nearest[None]))
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
@@ -169,7 +167,7 @@ class MpcPlanner:
         return np.concatenate((ends, points[:-1])), np.concatenate((np.zeros(len(ends)), beyond))
 
     def _shifted(self, goals: Array, elapsed: float) -> tuple[Array, Array, int]:
-        """Return plan and mean as seen some time later, and the index of their goal."""
+        """Return plan and mean shifted by a time [s], and the index of their goal."""
         if self.plan is None or self._mean is None:
             direct = np.tile(goals[0], (len(self._rollouts.knot_times), 1))
             return direct, direct, 0
@@ -183,7 +181,7 @@ class MpcPlanner:
         return shifted[0], shifted[1], branch
 
     def _judged(self, found: RolloutCosts, clearance: float) -> Array:
-        """Return the costs of all samples, with preferences and the check of clearances."""
+        """Return the costs of all samples, including preferences and lack of clearance."""
         cost = found.cost.copy()
         cost[PLAN if self.plan is not None else DIRECT] *= _STAYS
         least = min(self._sampler.settings.clearance, max(clearance, 0.0))

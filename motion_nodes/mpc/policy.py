@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactive MPC as a policy: the interface of RMPflow, with motions that look ahead."""
+"""Reactive MPC as a policy with the interface of RMPflow."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from motion_nodes.scene.scene import Scene
 _HARDEST = 1e6
 _SOON = 1e-6
 _PER_RADIAN = 0.1
-"""Weight of the remaining distance in joint space beside the distance of the tool [m/rad]."""
+"""Weight of the remaining distance in joint space in the error of the tool [m/rad]."""
 
 
 class MpcPolicy(RmpflowPolicy):
     """Moves the joints of a robot to a target around obstacles, by sampled motions.
 
-    Inputs, outputs, limits and stops are those of :class:`RmpflowPolicy`. At each plan, motions
-    over a horizon are sampled and evaluated; the best one is followed by the tracking law until the
-    next plan. A stop is that of RMPflow.
+    Inputs, outputs, limits and stops are those of :class:`RmpflowPolicy`. For each plan, motions
+    over a horizon are sampled and evaluated; the tracking law follows the best one until the next
+    plan.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class MpcPolicy(RmpflowPolicy):
         """Create the policy; code is compiled at the first use of a robot.
 
         Args:
-            robot: with collision spheres or collision geometry.
+            robot: robot with collision spheres or collision geometry.
             arguments: as for :class:`RmpflowPolicy`.
-            joints: likewise.
+            joints: as for :class:`RmpflowPolicy`.
             mpc: horizon, samples and costs; default: those of :class:`MpcSettings`.
             options: as for :class:`RmpflowPolicy`.
 
         Raises:
-            UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownGroup, UnknownJoint, UnknownFrame: a name that the robot does not have.
             InvalidDescription: the robot has no settings, or they cannot be read.
             InvalidConfig: settings that do not fit the robot, or no joint moves the tool.
         """
@@ -82,7 +82,7 @@ class MpcPolicy(RmpflowPolicy):
             self._rollouts.set_scene(self.scene)
 
     def set_settings(self, settings: RmpflowSettings) -> None:
-        """Replace the parameters of the RMPs; their velocity limits apply to the MPC, too."""
+        """Replace the parameters of the RMPs; their velocity limits also apply to the MPC."""
         super().set_settings(settings)
         self._set_limits()
 
@@ -101,15 +101,15 @@ class MpcPolicy(RmpflowPolicy):
 
     @property
     def plan(self) -> JointPlan | None:
-        """The motion that is followed; None before any."""
+        """The followed motion; None before the first plan and after a stop."""
         return None if self._planner is None else self._planner.plan
 
     def tool_lead(self, twist: Array) -> Array:
-        """Return the lead with which the tracking law does not lag behind a target, shape (6,)."""
+        """Return the lead of a target that moves with a twist; see :class:`RmpflowPolicy`."""
         return twist / tracking_law.GAIN
 
     def joint_lead(self, velocity: Array) -> Array:
-        """Return the same for joints, shape (n,)."""
+        """Return the same for joints, shape (n,) each [rad/s or m/s; rad or m]."""
         return velocity / tracking_law.GAIN
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:

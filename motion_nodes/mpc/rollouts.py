@@ -25,16 +25,16 @@ from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checke
 from motion_nodes.scene.scene import Scene
 
 TAIL = 24
-"""Configurations checked on the straight line from the end of a rollout to its goal."""
+"""Number of configurations checked on the straight line from a rollout's end to its goal."""
 COSTS = {
     "world": 0.5, "self": 0.5, "collision": 100.0, "position": 0.2, "rotation": 0.04, "goal": 0.1,
     "effort": 0.002, "posture": 0.001, "terminal": 80.0, "tail": 10.0, "tail_limit": 5.0,
     "discount": 0.98, "away": 2.0,
 }  # fmt: skip
-"""Weights of the terms of the cost: those named in ``mpc_memory``, which are not settings."""
+"""Weights of the cost terms named in ``mpc_memory`` that are not settings."""
 
 WITHOUT_GOAL = {"position": 3.0, "rotation": 0.3, "goal": 0.01, "tail": 0.0, "away": 1e3}
-"""Weights instead where no goal is collision-free: the tool gets as close as possible."""
+"""Weights if no goal is collision-free: the tool moves as close as possible."""
 
 Single = NDArray[np.float32]
 
@@ -44,10 +44,15 @@ class RolloutCosts:
     """Results of rollouts, shape (s,) each; see ``mpc_memory.OUTPUTS``."""
 
     cost: Array
+    """Total cost; infinite if it is not finite."""
     clearance: Array
+    """Min distance within the margins over the horizon [m]."""
     blocked: Array
+    """Mean cost of collisions on the straight line from the end to the goal."""
     distance: Array
+    """Distance of the end from the goal [weighted rad or m]."""
     free: Array
+    """Number of free configurations on that line before the first that is not."""
 
 
 class Rollouts:
@@ -58,7 +63,7 @@ class Rollouts:
 
         Args:
             robot: the robot.
-            joints: active joints.
+            joints: names of the active joints.
             tool: frame of the targets.
 
         Raises:
@@ -84,7 +89,7 @@ class Rollouts:
         self.set_settings(MpcSettings())
 
     def set_settings(self, settings: MpcSettings) -> None:
-        """Set horizon, knots and margins."""
+        """Set horizon, knots and margins; removes all obstacles."""
         s = self.settings = settings
         self.dt = s.horizon / s.steps
         self.knot_times = np.linspace(0.0, s.horizon - self.dt, s.knots)
@@ -101,21 +106,21 @@ class Rollouts:
         self.set_obstacles(empty_obstacles())
 
     def set_limits(self, speed: Array, acceleration: Array, jerk: Array) -> None:
-        """Set the limits of the joints, shape (n,) each; finite."""
+        """Set the limits of the joints, shape (n,) each, finite [rad or m, s]."""
         limits = {"speed": speed, "acceleration": acceleration, "jerk": jerk}
         for name, value in limits.items():
             self._values[:, JOINT_FIELDS.index(name)] = value
 
     def basis(self, times: Array) -> Array:
-        """Return the attractor at times as combinations of the knots, shape (t, knots).
+        """Return the weights of the knots in the attractor at times [s], shape (t, knots).
 
-        It is interpolated linearly, and rests after the last knot.
+        The attractor is interpolated linearly, and constant after the last knot.
         """
         unit = np.eye(len(self.knot_times))
         return np.column_stack([np.interp(times, self.knot_times, row) for row in unit])
 
     def set_scene(self, scene: Scene) -> None:
-        """Set the attached bodies, and the pairs of bodies that may collide."""
+        """Set the attached bodies, and the pairs of bodies to check."""
         attached = tuple(carried_body(item) for item in scene.attached.values())
         bodies = (*link_bodies(self._robot), *attached)
         moved = [body for body in bodies if self._is_moved(body)]
@@ -139,7 +144,7 @@ class Rollouts:
         return False
 
     def set_obstacles(self, obstacles: ObstacleArrays) -> None:
-        """Set the obstacles, in the base frame; they move with their twists."""
+        """Set the obstacles in the base frame; they move with constant twists."""
         if obstacles is self._obstacles:
             return
         self._obstacles = obstacles
@@ -151,10 +156,10 @@ class Rollouts:
         self._put("obstacles", table)
 
     def set_goal(self, goal: Goal, scale: Array, *, free: bool) -> None:
-        """Set target and posture, in the base frame.
+        """Set target and posture.
 
         Args:
-            goal: the goal.
+            goal: goal in the base frame.
             scale: weights of the joints in distances from their goals, shape (n,).
             free: whether a collision-free configuration at the target is known.
         """
@@ -175,19 +180,19 @@ class Rollouts:
             self._tool[6:] = (goal.rotation @ R.T).ravel()
 
     def set_watched(self, q: Array) -> None:
-        """Set the positions of the other joints, in the robot's order [rad or m]."""
+        """Set the positions of the other joints in the robot's order [rad or m]."""
         self._put("standing", q.astype(np.float32))
 
     def run(self, q: Array, qd: Array, qdd: Array, attractors: Array, goals: Array) -> RolloutCosts:
-        """Return the costs of some motions.
+        """Return the results of sampled motions.
 
         Args:
             q: positions [rad or m], shape (n,).
-            qd: velocities, shape (n,).
-            qdd: accelerations of the last step, shape (n,).
+            qd: velocities [rad/s or m/s], shape (n,).
+            qdd: accelerations of the last step [rad/s^2 or m/s^2], shape (n,).
             attractors: knots of each sample [rad or m], shape (s, k, n); s is a multiple of the
                 number of lanes.
-            goals: where each sample would end [rad or m], shape (s, n).
+            goals: goal of each sample [rad or m], shape (s, n).
         """
         starts = np.repeat(q[None], len(goals), axis=0)
         return self._evaluated(starts, qd, qdd, attractors, goals)
@@ -210,14 +215,14 @@ class Rollouts:
         return RolloutCosts(*costs)
 
     def free_along(self, starts: Array, ends: Array, points: int) -> Array:
-        """Return how far straight lines in joint space are collision-free, as shares, shape (s,).
+        """Return the collision-free fraction of straight lines in joint space, shape (s,).
 
-        Obstacles are where they are at the first step. The starts are not checked.
+        Obstacles are at their poses of the first step. The starts are not checked.
 
         Args:
             starts: starts of the lines [rad or m], shape (s, n).
-            ends: their ends, shape (s, n).
-            points: configurations that are checked on each line.
+            ends: ends of the lines [rad or m], shape (s, n).
+            points: number of configurations checked on each line.
         """
         count, lacking = len(ends), -len(ends) % self.lanes
         starts, ends = (np.pad(x, ((0, lacking), (0, 0)), mode="edge") for x in (starts, ends))
@@ -231,7 +236,7 @@ class Rollouts:
         return found[:count] / points
 
     def are_free(self, Q: Array) -> NDArray[np.bool_]:
-        """Return which configurations, shape (s, n), keep the clearance from everything."""
+        """Return which configurations [rad or m], shape (s, n), keep the min clearance."""
         return self.free_along(Q, Q, 1) > 0.5
 
     def _in_lanes(self, values: Array) -> Single:

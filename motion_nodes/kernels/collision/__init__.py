@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks and distances of a robot's spheres, as generated code."""
+"""Collision checks and distances: of spheres as generated code, of convex pieces with Numba."""

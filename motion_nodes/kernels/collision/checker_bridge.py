@@ -36,7 +36,10 @@ class Checker(NamedTuple):
 
 @inlined
 def state_free(checker: Checker, Q: Array, row: int) -> bool:
-    """Return whether the configuration in a row of Q, shape (m, n), is collision-free."""
+    """Return whether the configuration in a row of Q [rad or m], shape (m, n), is collision-free.
+
+    Q must be contiguous, which is not checked.
+    """
     q = address(Q) + row * Q.shape[1] * _ITEM
     return bool(_state(checker.state, q, checker.memory) == 1)
 
@@ -45,7 +48,8 @@ def state_free(checker: Checker, Q: Array, row: int) -> bool:
 def edge_free(checker: Checker, A: Array, a: int, B: Array, b: int) -> bool:
     """Return whether the straight edge from row ``a`` of A to row ``b`` of B is collision-free.
 
-    Both arrays have shape (m, n) and must be contiguous, which is not checked.
+    The start is not checked. Both arrays [rad or m] have shape (m, n) and must be contiguous, which
+    is not checked.
     """
     start = address(A) + a * A.shape[1] * _ITEM
     end = address(B) + b * B.shape[1] * _ITEM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Binding of the collision checks: the shared code, loaded once, and the table it reads."""
+"""Binding of the collision checks: the code, shared by all robots, and the table it reads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _Many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
 
 
 class CollisionTable:
-    """The table read by the checks, with the arrays it refers to; immutable."""
+    """The table read by the checks, and the arrays it refers to; immutable."""
 
     def __init__(self, fields: Mapping[str, int | NDArray[Any]]) -> None:
         """Fill the table.
@@ -75,15 +75,21 @@ class CollisionCalls:
         self._many = _Many(self._code.address("many"))
 
     def is_free(self, q: Array, table: CollisionTable) -> bool:
-        """Return whether a configuration is collision-free; contiguous, shape (n,)."""
+        """Return whether a configuration is collision-free: [rad or m], contiguous, shape (n,)."""
         return bool(self._state(q.ctypes.data, table.address))
 
     def edge_free(self, a: Array, b: Array, table: CollisionTable) -> bool:
-        """Return whether the edge from ``a`` to ``b`` is collision-free; ``a`` is not checked."""
+        """Return whether the edge from ``a`` to ``b`` is collision-free; ``a`` is not checked.
+
+        Args:
+            a: start [rad or m], contiguous, shape (n,).
+            b: end, likewise.
+            table: the robot and the world.
+        """
         return bool(self._edge(a.ctypes.data, b.ctypes.data, table.address))
 
     def are_free(self, Q: Array, table: CollisionTable) -> NDArray[np.bool_]:
-        """Return which configurations are collision-free; contiguous, shape (m, n)."""
+        """Return which configurations are collision-free: [rad or m], contiguous, shape (m, n)."""
         free = np.empty(len(Q), np.bool_)
         self._many(Q.ctypes.data, len(Q), free.ctypes.data, table.address)
         return free
@@ -108,11 +114,11 @@ class NearestCalls:
         Args:
             x: x, y, z, radius [m], contiguous, shape (4, count); count is a multiple of the lane
                 count.
-            checked: which objects count for which sphere, contiguous, shape (objects, count).
+            checked: whether an object and a sphere are checked, contiguous, shape (objects, count).
             table: the world.
 
         Returns:
-            Shape (5, count).
+            Distance [m], direction (3) and object index, shape (5, count).
         """
         out = np.empty((5, x.shape[1]), np.float32)
         addresses = (x.ctypes.data, checked.ctypes.data, out.ctypes.data, table.address)
@@ -121,7 +127,7 @@ class NearestCalls:
 
 
 def nearest_calls() -> NearestCalls:
-    """Return the distance kernel; it is loaded, or compiled, at the first call.
+    """Return the distance kernel; the first call loads or compiles it.
 
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
@@ -130,7 +136,7 @@ def nearest_calls() -> NearestCalls:
 
 
 def collision_calls(lane_count: int | None = None) -> CollisionCalls:
-    """Return the collision checks; they are loaded, or compiled, at the first call.
+    """Return the collision checks; the first call loads or compiles them.
 
     Args:
         lane_count: configurations per SIMD register; default: the register width.

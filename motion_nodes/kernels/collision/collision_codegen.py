@@ -6,14 +6,14 @@ obstacle in the middle is found early. For each register:
 
 1. the robot's own code computes the poses of its groups
    (:mod:`~motion_nodes.kernels.collision.group_frames`), and from them each body's bounding sphere;
-2. bounding spheres of body pairs are tested, then, if any lane is in collision, the spheres
+2. bounding spheres of body pairs are tested, then, if they overlap in any lane, the spheres
    themselves;
 3. for each body, the box around its bounding spheres in all lanes is tested against the boxes of
-   the world's leaves, a register at a time, in two levels; then the bounding spheres against the
-   remaining leaves, lane by lane; then the spheres themselves.
+   the world's leaves, a register at a time, in two levels; then its bounding sphere in each lane
+   against the remaining leaves; then its spheres.
 
-Spheres are placed only when needed, which is rare. This code is the same for every robot; the robot
-is read from memory (``collision_memory``).
+Spheres are placed only when needed, which is rare. This code is the same for all robots; it reads
+the robot from memory (``collision_memory``).
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
 
 _SCRATCH = ("poses", "bounds", "spheres", "placed")
-_FAR_APART = 4.0  # In radii of a body; the lanes of an edge are closer to each other than this.
+_FAR_APART = 4.0  # In radii of a body; the lanes of an edge are usually closer together.
 _LARGE_WORLD = 64  # In leaves.
 
 
 def checks_text(lanes: Lanes) -> str:
-    """Return the LLVM module.
+    """Return the LLVM module with the functions ``edge``, ``state`` and ``many``.
 
-    ``edge(a, b, memory)`` and ``state(q, memory)`` return 1 if collision-free; ``many(Q, m, free,
-    memory)`` writes 1 or 0 (int8) for each of m configurations. All inputs are float64.
+    ``edge(a, b, memory)`` and ``state(q, memory)`` return 1 if collision-free, else 0; ``many(Q, m,
+    free, memory)`` writes 1 or 0 (int8) for each of m configurations. Configurations are float64
+    [rad or m].
     """
     n = lanes.count
     reductions = [
@@ -66,7 +67,7 @@ def checks_text(lanes: Lanes) -> str:
 
 
 class _Block(FunctionBuilder):
-    """A function with the table and the scratch memory of one register of configurations."""
+    """A function with access to the table and to the scratch memory of one SIMD register."""
 
     def __init__(self, lanes: Lanes, *first: str, **arguments: str) -> None:
         scratch = dict.fromkeys(("h", *_SCRATCH), "ptr")
@@ -77,18 +78,18 @@ class _Block(FunctionBuilder):
         self.pointers = [self.argument(name) for name in scratch]
 
     def pose(self, body: IrValue) -> Pointer:
-        """Return the pose of a body's group."""
+        """Return the address of the pose of a body's group."""
         group = self.table.pointer("body_groups", "i32").load(body).to("i64")
         return self.poses.at(group * (12 * self.lanes.count))
 
     def run(self, body: IrValue) -> tuple[IrValue, IrValue]:
-        """Return the index of a body's first sphere, and their count."""
+        """Return the index of a body's first sphere, and the number of its spheres."""
         firsts = self.table.pointer("body_firsts", "i32").at(body)
         first = firsts.load().to("i64")
         return first, firsts.load(1).to("i64") - first
 
     def place(self, body: IrValue) -> tuple[IrValue, IrValue]:
-        """Place a body's spheres; return the index of the first one and their count."""
+        """Place a body's spheres; return the index of the first one and their number."""
         self.call("i64", "ensure_placed", *self.pointers, body)
         return self.run(body)
 
@@ -103,7 +104,7 @@ class _Block(FunctionBuilder):
 
 
 def set_off_function(lanes: Lanes) -> str:
-    """Write the function that transforms points of a group: ``R c + p`` for each."""
+    """Write ``set_off(pose, points, out, count)``: points of a group in the base frame [m]."""
     arguments = {"pose": "ptr", "points": "ptr", "out": "ptr", "count": "i64"}
     flow, n = FunctionBuilder(lanes, **arguments), lanes.count
     pose = [flow.pointer("pose", "float").load(k * n, n) for k in range(12)]
@@ -120,7 +121,7 @@ def set_off_function(lanes: Lanes) -> str:
 
 
 def _ensure_placed(lanes: Lanes) -> str:
-    """Write the function that places a body's spheres unless already done."""
+    """Write the function that places a body's spheres, unless they are placed already."""
     flow, n = _Block(lanes, body="i64"), lanes.count
     body = flow.argument("body")
     flow.return_if(flow.placed.load(body).differs(0), flow.whole(0))
@@ -180,8 +181,8 @@ def _pair_hits(flow: _Block, a: IrValue, b: IrValue, bound: IrValue, turn: Turn)
 def _body_hits(lanes: Lanes) -> str:
     """Write the test of one body against the world.
 
-    If the lanes are far from each other, the box around all of them covers most of a large world;
-    each lane is then queried separately.
+    If the lanes are far apart, the box around all of them covers most of a large world; each lane
+    is then queried separately.
     """
     flow, n = _Block(lanes, limit="i64", body="i64"), lanes.count
     body = flow.argument("body")
@@ -201,7 +202,7 @@ def _body_hits(lanes: Lanes) -> str:
             x = bound.load(turn.index + axis * n)
             low.append((alone.choose(x, least) - radius).splat(n))
             high.append((alone.choose(x, greatest) + radius).splat(n))
-        # A lane known to be in collision needs no query.
+        # Skip lanes that are known to be in collision.
         known = alone & ((turn["hits"] >> turn.index) & 1).differs(0)
         with flow.when(~known, hits=turn["hits"]) as test:
             test["hits"] = _look_up(flow, bound, low, high, test["hits"])
@@ -249,7 +250,7 @@ def _test_leaf(flow: _Block, turn: Turn, bound: Pointer, leaf: Pointer) -> None:
     with flow.when(checked.differs(0), hits=turn["hits"]) as test:
         radii = table.pointer("body_radii", "float").at(body)
         around = flow.call("i64", "hits", leaf, bound, radii, 1, 1, planes)
-        # The test of planes ignores radii, so a bounding sphere cannot exclude them.
+        # The test of planes ignores radii, so it is not conservative for a bounding sphere.
         near = kind.equals(PLANES) | around.differs(0)
         with flow.when(near, hits=test["hits"]) as close:
             first, count = flow.place(body)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory layout read by the collision kernels.
 
-One table of integers (``FIELDS``) holds counts and addresses of arrays. A change creates new arrays
-and a new table, so an old table stays valid. Poses of obstacles are in the robot's base frame.
+One table of integers (``FIELDS``) holds counts and addresses of arrays. Every change creates new
+arrays and a new table, so existing tables stay valid. Poses of obstacles are in the robot's base
+frame.
 
 The robot consists of *groups*, links joined by fixed joints, and *bodies*, sets of spheres fixed to
 a group. The world consists of *leaves*, the convex pieces of objects, in blocks of one SIMD
@@ -18,8 +19,7 @@ SPHERE, BOX, ALIGNED_BOX, CYLINDER, CAPSULE, CONE, HALF_SPACE, TRIANGLE, PLANES 
 """Kinds of leaves."""
 
 LEAF = 24
-"""float32 values per leaf: kind and object (both int32), spare, then 20 values, see ``PARAMETERS``.
-"""
+"""float32 values per leaf: kind and object (both int32), 2 unused, then ``PARAMETERS`` (20)."""
 
 PARAMETERS = FieldLayout(R=9, t=3, size=8)
 """Values of a leaf. A point x in the base frame is at ``R x + t`` in the leaf's frame. Sizes [m]:
@@ -30,9 +30,9 @@ half height and inverse slant length [1/m] of a cone; b, c, d of a triangle with
 
 FIELDS = FieldLayout(
     place=1,  # address of the robot's function: inputs in lanes -> poses of groups in lanes
-    joints=1,  # joints of a configuration
-    inputs=1,  # inputs of that function: the configuration, then the fixed joints
-    standing=1,  # positions of the fixed joints, float32
+    joints=1,  # number of joints of a configuration
+    inputs=1,  # number of inputs of that function: the configuration, then the fixed joints
+    standing=1,  # positions of the fixed joints [rad or m], float32
     turns=1,  # period of each joint of a configuration, or 0 [rad], float64
     inverse_steps=1,  # 1 / max step on an edge, float64
     groups=1,
@@ -42,13 +42,13 @@ FIELDS = FieldLayout(
     body_firsts=1,  # first sphere of each body, and the total, int32
     body_centres=1,  # centres of the bounding spheres in the group frame, (bodies, 3) float32
     body_radii=1,  # radii of the bounding spheres plus the clearance to the world, float32
-    body_self_radii=1,  # the same without it, for self-collision pairs
+    body_self_radii=1,  # the same without clearance, for self-collision pairs
     sphere_centres=1,  # centres of the spheres in the group frame, (spheres, 3) float32
     sphere_radii=1,
     sphere_self_radii=1,
     pairs=1,  # number of checked body pairs
     pair_bodies=1,  # checked body pairs, (pairs, 2) int32
-    leaf_count=1,  # leaves of the world
+    leaf_count=1,  # number of leaves of the world
     branches=1,
     branch_boxes=1,  # (branches, 6, lanes) float32: min x y z, max x y z of each block
     block_boxes=1,  # (blocks, 6, lanes) float32: the same for each leaf
@@ -58,7 +58,7 @@ FIELDS = FieldLayout(
 )
 
 WRAP_LIMIT = 1e6
-"""Max absolute joint position after removing full turns; larger values are invalid [rad or m]."""
+"""Max absolute joint position after removing full turns [rad or m]; beyond it: in collision."""
 LONGEST_EDGE = 1e7
 """Max length of an edge [steps]; longer edges are reported as in collision."""
 

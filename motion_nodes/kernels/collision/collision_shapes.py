@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests and distances of spheres to one leaf of the world as LLVM code, one function per kind.
+"""Collision tests and distances of spheres to one leaf as LLVM code, one function per kind.
 
 ``hits_<shape>(leaf, centres, radii, count, limit)`` tests ``count`` spheres, whose centres are
 stored as x, y, z in lanes, and returns the lanes in which any sphere collides with the leaf, as
-bits of an i64. It returns early once these bits are ``limit`` or more. NaN counts as a collision.
+bits of an i64. It returns early once these bits, as a number, are at least ``limit``. NaN counts as
+a collision.
 
-``distance_<shape>(leaf, x, out)`` writes signed distance and direction, in the base frame, of one
-point per lane.
+``distance_<shape>(leaf, x, out)`` writes signed distance [m] and direction (unit vector), in the
+base frame, of one point per lane.
 
-The formulas are those of :mod:`motion_nodes.kernels.formulas.shapes`. Planes, the inside of a hull,
-have no formula: their number varies.
+The formulas are those of :mod:`motion_nodes.kernels.formulas.shapes`. ``PLANES``, the inside of a
+hull, have no formula, because their number varies.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from motion_nodes.kernels.simd import Lanes
 
 _FIRST = 4  # Values of a leaf before R, t and sizes.
 _LEAF = 15
-"""Inputs of a formula that belong to the leaf: R (9), t (3), sizes (3); the point follows."""
+"""Number of a formula's inputs from the leaf: R (9), t (3), sizes (3); the point follows."""
 
 TEST = {"leaf": "ptr", "centres": "ptr", "radii": "ptr", "count": "i64", "limit": "i64"}
 DISTANCE = {"leaf": "ptr", "x": "ptr", "out": "ptr"}
@@ -36,7 +37,7 @@ _PLANES = {"planes": "ptr"}
 
 
 def dispatch(name: str, arguments: Mapping[str, str], shapes: Mapping[int, ShapeFormula]) -> str:
-    """Return the function ``<name>`` that calls ``<name>_<shape>`` for a leaf's kind."""
+    """Return the function ``<name>``, which calls ``<name>_<shape>`` for a leaf's kind."""
     names = {**{kind: shape.name for kind, shape in shapes.items()}, PLANES: "planes"}
     flow = FunctionBuilder(**arguments, **_PLANES)
     given = [flow.argument(argument) for argument in arguments]
@@ -49,7 +50,7 @@ def dispatch(name: str, arguments: Mapping[str, str], shapes: Mapping[int, Shape
 
 
 class _LeafFormula:
-    """A formula on a point in a leaf's frame, in the graph and in the function being written."""
+    """Inputs of a leaf's formula: symbols of the graph, operands of the function being written."""
 
     def __init__(self, flow: FunctionBuilder, shape: ShapeFormula) -> None:
         self.tape = ExpressionGraph()
@@ -58,7 +59,7 @@ class _LeafFormula:
         x: Vector = [self.tape.input(_LEAF + i) for i in range(3)]
         self.R = [numbers[3 * i : 3 * i + 3] for i in range(3)]
         self.sizes = numbers[12:15]
-        # Beginning with t, each product is fused with its sum.
+        # Starting with t, each product is fused with an addition.
         one: list[list[Value]] = [[float(i == j) for j in range(3)] for i in range(3)]
         turn = self.R if shape.rotated else one
         self.local = [dot([1.0, *turn[i]], [numbers[9 + i], *x]) for i in range(3)]
@@ -80,13 +81,13 @@ class _LeafFormula:
 
 
 def collision_tests(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
-    """Return the collision tests of all kinds, and ``hits``, which selects one."""
+    """Return the collision tests of all kinds, and their dispatch ``hits``."""
     parts = [_test(lanes, shape) for shape in shapes.values()]
     return "\n".join([*parts, _planes_test(lanes), dispatch("hits", TEST, shapes)])
 
 
 def distance_functions(lanes: Lanes, shapes: Mapping[int, ShapeFormula]) -> str:
-    """Return the distances of all kinds, and ``distance``, which selects one."""
+    """Return the distances of all kinds, and their dispatch ``distance``."""
     parts = [_distance(lanes, shape) for shape in shapes.values()]
     return "\n".join([*parts, _planes_distance(lanes), dispatch("distance", DISTANCE, shapes)])
 
@@ -145,7 +146,7 @@ def _distance(lanes: Lanes, shape: ShapeFormula) -> str:
 
 
 def _planes_of(flow: FunctionBuilder) -> tuple[Pointer, IrValue]:
-    """Return address and count of a leaf's planes."""
+    """Return address and number of a leaf's planes."""
     sizes = flow.pointer("leaf", "i32").at(_FIRST + PARAMETERS["size"])
     first, faces = (sizes.load(k).to("i64") for k in range(2))
     return flow.pointer("planes", "float").at(first * 4), faces
@@ -164,7 +165,7 @@ def _beyond_plane(
 
 
 def _planes_test(lanes: Lanes) -> str:
-    """Write the test whether a sphere's centre is inside all planes; faces are triangles."""
+    """Write the test whether a sphere's centre is below all planes; faces are other leaves."""
     flow = FunctionBuilder(lanes, **TEST, **_PLANES)
     planes, faces = _planes_of(flow)
 
@@ -179,7 +180,7 @@ def _planes_test(lanes: Lanes) -> str:
 
 
 def _planes_distance(lanes: Lanes) -> str:
-    """Write the depth below the closest plane; infinite outside, where the triangles are used."""
+    """Write the depth below the closest plane; infinite outside, where triangles determine it."""
     flow, n = FunctionBuilder(lanes, **DISTANCE, **_PLANES), lanes.count
     planes, faces = _planes_of(flow)
     given, out = (flow.pointer(name, "float") for name in ("x", "out"))

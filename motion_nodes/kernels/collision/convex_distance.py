@@ -4,8 +4,8 @@
 A piece is a core (points, a box, a cylinder or a cone) with a rounding radius, in its own frame.
 Source: Gilbert, Johnson and Keerthi, A fast procedure for computing the distance between complex
 objects in three-dimensional space, IEEE J. Robotics and Automation 4 (1988); regions of a triangle:
-Ericson, Real-Time Collision Detection (2005), section 5.1.5. Each support point w of direction v
-gives the lower bound v w / |v|, so the returned distance is never too large.
+Ericson, Real-Time Collision Detection (2005), section 5.1.5. A support point w in direction v gives
+the lower bound v w / |v|, so the lower bound never exceeds the true distance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _support(
     dy: float,
     dz: float,
 ) -> tuple[float, float, float]:
-    """Return the support point of a core: the farthest one in a direction."""
+    """Return the support point of a core: the farthest point in a direction."""
     x = X[0, 0] * dx + X[1, 0] * dy + X[2, 0] * dz
     y = X[0, 1] * dx + X[1, 1] * dy + X[2, 1] * dz
     z = X[0, 2] * dx + X[1, 2] * dy + X[2, 2] * dz
@@ -68,7 +68,7 @@ def _support(
 
 @bare_part
 def _on_triangle(S: Array, a: int, b: int, c: int, v: Array) -> int:
-    """Write the point of a triangle closest to the origin; return the bits of its corners."""
+    """Write the triangle's point closest to the origin; return the bit mask of its corners."""
     ax, ay, az = S[a, 0], S[a, 1], S[a, 2]
     bx, by, bz = S[b, 0], S[b, 1], S[b, 2]
     cx, cy, cz = S[c, 0], S[c, 1], S[c, 2]
@@ -106,7 +106,7 @@ def _on_triangle(S: Array, a: int, b: int, c: int, v: Array) -> int:
 
 @bare_part
 def _on_simplex(S: Array, count: int, v: Array, best: Array) -> int:
-    """Write the point of a simplex closest to the origin; return the bits of its corners."""
+    """Write the simplex's point closest to the origin; return the bit mask of its corners."""
     if count == 1:
         v[0], v[1], v[2] = S[0, 0], S[0, 1], S[0, 2]
         return 1
@@ -165,15 +165,15 @@ def separation(
     """Return lower and upper bounds of the distance between two pieces [m].
 
     Terminates as soon as the distance is known to be above ``clear``, below ``touch``, or in
-    between. Both bounds are negative infinity if the cores overlap. An infinite ``clear`` computes
-    the distance itself.
+    between; with an infinite ``clear`` the bounds converge to the distance. Both are negative
+    infinity if the cores overlap, except for a half space: there both are the signed distance.
 
     Args:
         kind_a: kind of the core of the first piece.
         size_a: its three sizes and its rounding radius [m], shape (4,).
         points_a: points, shape (p, 3) [m]; rows ``first_a`` to ``last_a`` belong to the piece.
         first_a: first row.
-        last_a: end of the rows.
+        last_a: row after the last one.
         X_a: its pose in the common frame, shape (3, 4).
         kind_b: kind of the core of the second piece; only this one may be a half space.
         size_b: see ``size_a``.

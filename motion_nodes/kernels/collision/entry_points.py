@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entry points of the collision checks as LLVM code: an edge, a state, many states.
 
-Configurations are float64. Full turns are removed before the conversion to float32, which would
-otherwise lose precision.
+Configurations are float64 [rad or m]. Full turns are removed before the conversion to float32, to
+keep precision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from motion_nodes.kernels.simd import Lanes, Writer
 
 
 def entry_functions(lanes: Lanes) -> str:
-    """Return the functions ``edge``, ``state`` and ``many``; they call ``block``."""
+    """Return the functions ``edge``, ``state`` and ``many``, which call ``block``."""
     return "\n".join((_edge(lanes), _state(), _many(lanes)))
 
 
@@ -78,7 +78,7 @@ def _edge(lanes: Lanes) -> str:
 
 
 def _unwound(value: IrValue, turn: IrValue) -> IrValue:
-    """Return an angle without its full turns, which would cost precision in float32."""
+    """Return an angle without its full turns; unchanged if its period ``turn`` is 0."""
     return (turn > 0.0).choose(value - (value / turn).rounded() * turn, value)
 
 

@@ -18,7 +18,7 @@ def groups_program(arrays: PackedArrays, rows: Sequence[int]) -> Program:
 
     Args:
         arrays: the robot; poses are relative to its row 0.
-        rows: rows of the groups.
+        rows: row of each group.
     """
     tracer = KinematicsTracer(arrays)
     elements = []
@@ -33,8 +33,8 @@ def place_function(arrays: PackedArrays, rows: Sequence[int], lanes: Lanes) -> t
 
     Args:
         arrays: the robot; poses are relative to its row 0.
-        rows: rows of the groups.
-        lanes: the SIMD type.
+        rows: row of each group.
+        lanes: the SIMD type; q and poses have its layout.
 
     Raises:
         CodeGenerationError: the code cannot be compiled on this machine.

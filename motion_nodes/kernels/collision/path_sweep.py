@@ -75,7 +75,7 @@ def _place(X_AB: Array, X_BC: Array, X_AC: Array) -> None:
 
 @bare_part
 def _centre(X: Array, x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Return a point in the parent frame."""
+    """Return a point x, y, z in the parent frame of a pose X, shape (3, 4)."""
     return (
         X[0, 0] * x + X[0, 1] * y + X[0, 2] * z + X[0, 3],
         X[1, 0] * x + X[1, 1] * y + X[1, 2] * z + X[1, 3],
@@ -85,7 +85,7 @@ def _centre(X: Array, x: float, y: float, z: float) -> tuple[float, float, float
 
 @bare_part
 def _motions(bodies: PieceBodies, X: Array, moved: Array, motion: Array) -> None:
-    """Write bounds of each body's motion relative to the rows above it, for joint motions."""
+    """Write bounds of each body's motion relative to the rows above it, given joint motions."""
     for b in range(bodies.row.shape[0]):
         ball, total = bodies.ball[b], 0.0
         x, y, z = _centre(X[bodies.row[b]], ball[0], ball[1], ball[2])
@@ -181,7 +181,7 @@ def _bounds(
     candidate: IndexArray,
     clearance: float,
 ) -> tuple[float, float, float]:
-    """Return the bounds of a pair's distance less the min allowed one, and what suffices [m]."""
+    """Return bounds of a pair's distance minus its min allowed one, and of its motion [m]."""
     one, two, key = candidate[0], candidate[1], candidate[2]
     apart = bodies.apart[key] if key >= 0 else clearance
     pieces, other = bodies.pieces, bodies.pieces
@@ -213,7 +213,7 @@ def _bounds(
 
 @bare_part
 def _row_at(places: Array, place: float) -> int:
-    """Return the last row at or before a place, except the final one."""
+    """Return the row at which the interval that contains a path parameter begins."""
     low, high = 0, places.shape[0] - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -226,7 +226,7 @@ def _row_at(places: Array, place: float) -> int:
 
 @bare_part
 def _value(places: Array, rows: Array, place: float, row: int, j: int) -> float:
-    """Return a column of a piecewise linear function."""
+    """Return column j of a piecewise linear function at a path parameter."""
     value: float = rows[row, j]
     if places.shape[0] > 1:
         share = (place - places[row]) / (places[row + 1] - places[row])
@@ -245,19 +245,20 @@ def sweep(
     contacts: IndexArray,
     out: Array,
 ) -> int:
-    """Check a path until all of it is proven collision-free, or a collision is found.
+    """Check a path until it is proven collision-free, up to ``finest``, or ``contacts`` is full.
 
     Args:
         table: a ``Table``.
         path: waypoints joined by straight segments [rad or m], shape (k, n).
         places: increasing path parameters of the waypoints, from 0, shape (k,).
         variation: accumulated motion of each joint up to each waypoint [rad or m], shape (k, n).
-        roots: number of segments of equal length to start with; 0 for the end points only.
-        finest: shortest segment that is bisected; shorter ones count as free unless in collision.
-        contacts: result: pieces in collision and pair of bodies, or -1 - body for the world; the
-            sweep ends when it is full, shape (c, 3).
-        out: result: configurations checked, unproven length, path parameter where it ended, number
-            of contacts, shape (4,).
+        roots: number of initial segments, of equal length; 0 for the end points only.
+        finest: segments up to this length are not bisected: if they are not in collision at their
+            middle, they count as free, and as unproven.
+        contacts: result: two pieces in collision, and their pair of bodies, or -1 - body for the
+            world; shape (c, 3).
+        out: result: number of configurations checked, unproven length, path parameter of the last
+            contact, number of contacts; shape (4,).
 
     Returns:
         ``FREE``, ``COLLISION`` or ``FULL``.
@@ -329,16 +330,16 @@ def sweep(
 
 @bare_kernel
 def free_states(table: NDArray[np.int64], Q: Array, first: int, free: NDArray[np.bool_]) -> int:
-    """Check configurations, as :func:`sweep` checks single ones.
+    """Check single configurations like :func:`sweep`.
 
     Args:
         table: a ``Table``.
         Q: configurations [rad or m], shape (m, n).
-        first: row to begin with.
+        first: first row to check.
         free: result, shape (m,).
 
     Returns:
-        Number of rows done: fewer than m if the memory is too small for the next one.
+        m, or the row for which the memory is too small.
     """
     bodies, world, work, clearance = _read(address(table))
     rows: int = Q.shape[0]

@@ -13,7 +13,7 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 POINTS, BOX, CYLINDER, CONE, HALF_SPACE = range(5)
 """Kinds of cores: convex hull of points; box (half edges); cylinder (radius and half length about
 z); cone (radius of the base and half height about z, apex at the top); half space below z = 0
-(never moving, never the first piece of a pair).
+(only in the world, so never the first piece of a pair).
 """
 
 BLOCK = 8
@@ -30,13 +30,13 @@ class Pieces(NamedTuple):
     size: Array
     """Sizes of each core, and its rounding radius [m], shape (k, 4)."""
     X: Array
-    """Pose in the link, or in the world, shape (k, 3, 4)."""
+    """Pose in the body's row, or in the world, shape (k, 3, 4)."""
     reach: Array
     """Radius of the sphere about the pose's origin that contains the piece [m], shape (k,)."""
     first: IndexArray
     """First point of each piece, and the total, shape (k + 1,)."""
     points: Array
-    """In the frames of the pieces [m], shape (p, 3)."""
+    """Points in the frames of their pieces [m], shape (p, 3)."""
 
 
 class PieceBodies(NamedTuple):
@@ -45,7 +45,7 @@ class PieceBodies(NamedTuple):
     parent: IndexArray
     kind: IndexArray
     X_PJ: Array
-    """Joint frames in their parents; the first one is the base in the world, shape (f, 4, 4)."""
+    """Joint frames in their parents; the first one is the base in the world; shape (f, 4, 4)."""
     axis: Array
     joint: IndexArray
     multiplier: Array
@@ -59,7 +59,7 @@ class PieceBodies(NamedTuple):
     chain_first: IndexArray
     """Start of each body's moving rows in ``chain``, and the total, shape (b + 1,)."""
     chain: IndexArray
-    """Moving rows between each body and the base, from the body on."""
+    """Moving rows between each body and the base, starting at the body."""
     pairs: IndexArray
     """Checked pairs of bodies, and the numbers of rows that move only one of them, shape (p, 4)."""
     apart: Array
@@ -76,9 +76,9 @@ class PieceWorld(NamedTuple):
     boxes: Array
     """Bounding box of each piece: min x y z and max x y z [m], shape (k, 6)."""
     blocks: Array
-    """Bounding boxes of ``BLOCK`` pieces each."""
+    """Bounding boxes of ``BLOCK`` pieces each [m], 6 columns as ``boxes``."""
     branches: Array
-    """Bounding boxes of ``BLOCK`` blocks each."""
+    """Bounding boxes of ``BLOCK`` blocks each [m], 6 columns as ``boxes``."""
     checked: NDArray[np.int8]
     """Whether an object and a body are checked, shape (objects, b)."""
 
@@ -97,27 +97,27 @@ class SweepWorkspace(NamedTuple):
     gjk: Array
     """Scratch of the distance computation, shape (6, 3)."""
     q: Array
-    """A configuration, and the joints' motion around it [rad or m], shape (2, n)."""
+    """A configuration, and the max motion of each joint around it [rad or m], shape (2, n)."""
     ends: Array
-    """Stack of path segments, shape (s, 2)."""
+    """Stack of path segments: path parameters of their ends, shape (s, 2)."""
     lists: IndexArray
-    """Candidates to check in each segment, shape (s, 2)."""
+    """First and end of each segment's rows in ``candidates``, shape (s, 2)."""
     candidates: IndexArray
-    """Pairs of pieces, and pairs of bodies or -1 - body for the world, shape (c, 3)."""
+    """Two pieces, and their pair of bodies, or -1 - body for the world; shape (c, 3)."""
 
 
 class Table(NamedTuple):
-    """Everything a sweep needs besides the path."""
+    """Inputs of a sweep except the path."""
 
     bodies: PieceBodies
     world: PieceWorld
     work: SweepWorkspace
     clearance: float
-    """Pieces closer than this to the world's are in collision [m]."""
+    """Min allowed distance from the world [m]."""
 
 
 def example() -> Table:
-    """Return an empty table whose types define how kernels read one."""
+    """Return an empty table, from whose types :func:`~.array_bridge.reader` is generated."""
     i, x = np.empty(0, np.int32), np.empty(0)
     xx, xxx = np.empty((0, 0)), np.empty((0, 0, 0))
     ii = np.empty((0, 0), np.int32)

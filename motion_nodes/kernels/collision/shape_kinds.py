@@ -29,7 +29,7 @@ KINDS: dict[int, ShapeFormula] = {
     HALF_SPACE: shapes.HALF_SPACE,
     TRIANGLE: shapes.TRIANGLE,
 }
-"""Shape of each kind of leaf; planes, the inside of a hull, are another kind."""
+"""Shape of each kind of leaf, except ``PLANES``, the inside of a hull."""
 
 _OWN = len(KINDS)
 
@@ -37,7 +37,7 @@ _OWN = len(KINDS)
 def add_kind(shape: ShapeFormula) -> int:
     """Register a shape for collision checks, distances and RMPflow; return its kind of leaf.
 
-    Register before the first use: tables and code made before do not know the shape.
+    Register before the first use: existing tables and code do not include the shape.
 
     Raises:
         InvalidConfig: another shape has this name.
@@ -66,7 +66,7 @@ def remove_kind(kind: int) -> None:
 
 
 def added_digest() -> str:
-    """Return a hash of the formulas of added shapes; empty without."""
+    """Return a hash of the formulas of added shapes; empty if there are none."""
     digests = []
     for shape in added_shapes():
         tape = ExpressionGraph()

@@ -2,10 +2,10 @@
 """Signed distances and directions of spheres to the world as LLVM code, one sphere per lane.
 
 ``nearest(count, x, checked, out, memory)`` finds the closest leaf for each of ``count`` spheres (a
-multiple of the lane count). ``x`` holds x, y, z and radius of the spheres, one array after the
-other [m]; ``checked`` (objects, count), int8, tells which objects count for which sphere. ``out``
-receives distance [m], direction (unit vector) and object index (as float, -1 for none), one array
-after the other. All are float32, in the robot's base frame.
+multiple of the lane count). ``x`` holds x, y, z and radius of the spheres [m], shape (4, count);
+``checked``, int8, shape (objects, count), selects the objects of each sphere. ``out`` receives
+distance [m], direction (unit vector) and object index (as float, -1 for none), shape (5, count).
+``x`` and ``out`` are float32, in the robot's base frame.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linear algebra on vectors and matrices as lists of values."""
+"""Linear algebra on lists of values: vectors, and matrices as lists of rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Matrix = list[list[Any]]
 
 
 def dot(a: Iterable[Any], b: Iterable[Any]) -> Any:
-    """Return the sum of products."""
+    """Return the dot product."""
     total: Any = 0.0
     for x, y in zip(a, b, strict=True):
         total = total + x * y
@@ -66,10 +66,10 @@ def factorized(ops: Ops, A: Matrix, least: float | None = None) -> tuple[Matrix,
     Args:
         ops: operations.
         A: the matrix; only its lower half is used.
-        least: pivots below this are raised to it; None: they are positive.
+        least: minimum pivot; smaller ones are raised to it. None: no minimum.
 
     Returns:
-        L (below its diagonal of ones), the inverse pivots 1 / D, and the pivots as computed.
+        L (below its unit diagonal), the inverse pivots 1 / D, and the pivots before raising them.
 
     Source: Golub and Van Loan, Matrix Computations, algorithm 4.1.1.
     """

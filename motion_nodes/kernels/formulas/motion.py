@@ -19,11 +19,13 @@ TINY = 1e-9
 
 @dataclass(frozen=True)
 class Moving:
-    """A value that changes with time; derivatives that are the constant 0.0 cost nothing."""
+    """A value that changes with time; constant derivatives of 0.0 cost nothing."""
 
     value: Any
     rate: Any = 0.0
+    """First time derivative."""
     bend: Any = 0.0
+    """Second time derivative."""
 
     def __add__(self, other: Any) -> Moving:
         """Return the sum."""
@@ -59,7 +61,7 @@ class Moving:
 
 
 def moving(x: Any) -> Moving:
-    """Return a value as a moving one; anything else is constant in time."""
+    """Return a moving value; anything else becomes one that is constant in time."""
     return x if isinstance(x, Moving) else Moving(x)
 
 
@@ -70,7 +72,7 @@ class MotionOps:
         self._ops = ops
 
     def absolute(self, x: Any) -> Moving:
-        """Return the absolute value; at zero that of a positive number."""
+        """Return the absolute value; at zero with the derivatives of a positive number."""
         a = moving(x)
         negative = self._ops.less(a.value, 0.0)
         value = self._ops.absolute(a.value)
@@ -85,7 +87,7 @@ class MotionOps:
         return Moving(length, rate, (0.5 * a.bend - rate * rate) * inverse)
 
     def divide(self, a: Any, b: Any) -> Moving:
-        """Return ``a / b`` for a divisor that is not zero."""
+        """Return ``a / b`` for a nonzero divisor."""
         x, y = moving(a), moving(b)
         inverse = self._ops.divide(1.0, y.value)
         value = x.value * inverse
@@ -97,7 +99,7 @@ class MotionOps:
         return self._ops.less(moving(a).value, moving(b).value)
 
     def choose(self, condition: Any, a: Any, b: Any) -> Moving:
-        """Return ``a`` where a condition holds, else ``b``."""
+        """Return ``a`` where a condition is true, else ``b``."""
         x, y = moving(a), moving(b)
         return Moving(
             self._pick(condition, x.value, y.value),
@@ -106,21 +108,21 @@ class MotionOps:
         )
 
     def minimum(self, a: Any, b: Any) -> Moving:
-        """Return the minimum; where both are equal it moves with the first."""
+        """Return the minimum; if both are equal, with the derivatives of the first."""
         return self._extremum(self._ops.minimum, a, b, self._ops.less(*self._ordered(a, b)))
 
     def maximum(self, a: Any, b: Any) -> Moving:
-        """Return the maximum; where both are equal it moves with the first."""
+        """Return the maximum; if both are equal, with the derivatives of the first."""
         return self._extremum(self._ops.maximum, a, b, self._ops.less(*self._ordered(b, a)))
 
     def power_of_two(self, shifted: Any) -> Moving:
-        """Return the power, which is constant between its steps."""
+        """Return the power of two, which is piecewise constant."""
         return moving(self._ops.power_of_two(moving(shifted).value))
 
     @staticmethod
     def _ordered(a: Any, b: Any) -> tuple[Any, Any]:
-        # At exactly the same value, such as a point level with the middle of a sphere, the first
-        # one counts: maximum(|x| - 0, 0) is |x|.
+        # If both are equal, as for a point level with the centre of a sphere, the first one counts:
+        # maximum(|x| - 0, 0) is |x|.
         return moving(a).value, moving(b).value + TINY
 
     def _extremum(self, extremum: Any, a: Any, b: Any, first: Any) -> Moving:

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 SHIFT = 1.5 * 2.0**52
-"""Added to a number, it rounds it to an integer: float64 has no bits for fractions there."""
+"""Adding it rounds a number to an integer: at this magnitude float64 has no fractional bits."""
 
 
 class Ops(Protocol):
@@ -33,10 +33,10 @@ class Ops(Protocol):
         """Return ``a / b``."""
 
     def less(self, a: Any, b: Any) -> Any:
-        """Return the condition ``a < b``, for :meth:`choose`; it does not hold for NaN."""
+        """Return the condition ``a < b``, for :meth:`choose`; false for NaN."""
 
     def choose(self, condition: Any, a: Any, b: Any) -> Any:
-        """Return ``a`` where a condition holds, else ``b``."""
+        """Return ``a`` where a condition is true, else ``b``."""
 
     def minimum(self, a: Any, b: Any) -> Any:
         """Return the minimum."""
@@ -45,7 +45,7 @@ class Ops(Protocol):
         """Return the maximum."""
 
     def power_of_two(self, shifted: Any) -> Any:
-        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of, -1022 to 1023."""
+        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n from -1022 to 1023."""
 
 
 class NumpyOps:
@@ -61,7 +61,7 @@ class NumpyOps:
 
     @staticmethod
     def power_of_two(shifted: Any) -> Any:
-        """Return 2**n of the integer n that ``shifted`` is ``SHIFT + n`` of."""
+        """Return ``2**n`` for ``shifted = SHIFT + n`` with an integer n."""
         return np.exp2(shifted - SHIFT)
 
 

@@ -8,6 +8,7 @@ acceleration. ``p`` holds the coefficients of an RMP by name
 Source: Cheng, Mukadam, Issac, Birchfield, Fox, Boots, Ratliff, RMPflow: A computational graph for
 automatic motion policy generation (WAFR 2018); the forms of the RMPs are those that the parameters
 of Isaac Sim's configuration files belong to (Isaac Sim documentation, RMPflow Tuning Guide).
+Accelerations are in [rad/s^2 or m/s^2], those of the tool and of distances in [m/s^2].
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ _EXPONENTIAL = [
     .convert(kind=Polynomial, domain=[-1.0, 1.0], window=[-1.0, 1.0])
     .coef
 ]
-"""Coefficients of a polynomial that is exp(r) for |r| <= log(2) / 2."""
+"""Coefficients of a polynomial that approximates exp(r) for |r| <= log(2) / 2."""
 _RANGE = 40.0
+"""Max magnitude of an exponent."""
 _MOST_OF_REGION = 1.0 - 1e-6
+"""Max fraction of the damping region at a velocity limit, so that the metric stays finite."""
 
 Coefficients = Mapping[str, Any]
 
@@ -64,7 +67,7 @@ class JointState:
     offset: Any
     """Default posture minus position [rad or m]."""
     distance: Any
-    """Norm of the offsets of all joints."""
+    """Norm of the offsets of all joints [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -76,15 +79,14 @@ class ToolState:
     v: Vector
     """Velocity [m/s]."""
     goal: Vector
-    """Target position, any value without one [m]."""
+    """Target position; any value if there is none [m]."""
 
 
 def exponential(ops: Ops, z: Any) -> Any:
     """Return exp(z), with z clamped to -40..40; relative error below 1e-13.
 
-    Source: exp(z) = 2^n exp(r) with |r| <= log(2) / 2, where exp(r) is interpolated at Chebyshev
-    points, and summed in pairs (Estrin's scheme), since operations that wait for each other take
-    the longest.
+    Source: exp(z) = 2^n exp(r) with |r| <= log(2) / 2; exp(r) is interpolated at Chebyshev points
+    and evaluated by Estrin's scheme, which has the shortest chain of dependent operations.
     """
     x = ops.maximum(-_RANGE, ops.minimum(_RANGE, z))
     shifted = x * (1.0 / math.log(2.0)) + SHIFT
@@ -103,14 +105,14 @@ def gate(ops: Ops, z: Any) -> Any:
 
 
 def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> tuple[Any, Any]:
-    """Return acceleration and metric of a sphere at a distance from an obstacle.
+    """Return acceleration [m/s^2] and metric of a sphere at a distance from an obstacle.
 
     Args:
         ops: operations.
         x: signed distance [m]; below 0 counts as 0.
         xd: its time derivative [m/s].
         p: coefficients in the order of ``rmp_leaves.collision_coefficients``.
-        push: from :func:`repulsion`, if it is known.
+        push: result of :func:`repulsion`, if already computed.
     """
     damping, per_damping, damping_eps, per_gate = p[:4]
     per_radius, metric, per_metric, metric_eps = p[6:]
@@ -128,14 +130,14 @@ def collision(ops: Ops, x: Any, xd: Any, p: Sequence[Any], push: Any = None) -> 
 
 
 def repulsion(ops: Ops, x: Any, p: Sequence[Any]) -> Any:
-    """Return the acceleration away from an obstacle at rest; arguments as for :func:`collision`."""
+    """Return the repulsive acceleration [m/s^2]; arguments as for :func:`collision`."""
     return p[4] * exponential(ops, -(ops.maximum(x, 0.0) * p[5]))
 
 
 def cspace_target(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
     """Return metric and force towards the default posture.
 
-    Beyond a threshold of the distance the position term is constant.
+    Beyond a threshold of the distance the position term has constant magnitude.
     """
     threshold = p["threshold"]
     pull = p["gain"] * ops.divide(threshold, ops.maximum(s.distance, threshold))
@@ -143,7 +145,7 @@ def cspace_target(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
 
 
 def inertia(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
-    """Return the metric of zero acceleration, and no force."""
+    """Return the metric that weights zero acceleration, and zero force."""
     return p["inertia"], 0.0
 
 
@@ -160,11 +162,11 @@ def joint_limit(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, Any]:
 
 
 def limit(ops: Ops, x: Any, xd: Any, p: Coefficients) -> tuple[Any, Any]:
-    """Return acceleration and metric at a distance from a limit, as a fraction of the range.
+    """Return acceleration [1/s^2] and metric at a distance from a position limit.
 
     Args:
         ops: operations.
-        x: the distance; below 0 counts as 0.
+        x: distance as a fraction of the range; below 0 counts as 0.
         xd: its time derivative [1/s].
         p: coefficients.
     """
@@ -188,9 +190,10 @@ def joint_velocity_cap(ops: Ops, s: JointState, p: Coefficients) -> tuple[Any, A
 
 
 def target(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
-    """Return metric and force of the tool towards its target position.
+    """Return metric (3, 3) and force (3) of the tool towards its target position.
 
-    Far from it only the direction towards it is weighted, so that obstacles may push sideways.
+    Far from the target only the direction towards it is weighted, so that obstacles can push the
+    tool sideways.
     """
     offset = minus(s.goal, s.x)
     squared = dot(offset, offset)
@@ -214,14 +217,14 @@ def boosted(ops: Ops, squared: Any, p: Coefficients) -> Any:
 
 
 def damping(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
-    """Return metric and force that damp the tool, increasing with its speed."""
+    """Return metric (3, 3) and force (3) that damp the tool, increasing with its speed."""
     speed = ops.root(dot(s.v, s.v))
     weight = p["metric"] * speed
     return _isotropic(weight), scaled(-(weight * p["gain"] * speed), s.v)
 
 
 def tool_inertia(ops: Ops, s: ToolState, p: Coefficients) -> tuple[Matrix, Vector]:
-    """Return the metric of zero acceleration of the tool, and no force."""
+    """Return the metric (3, 3) that weights zero acceleration of the tool, and zero force (3)."""
     return _isotropic(p["inertia"]), [0.0, 0.0, 0.0]
 
 
@@ -230,10 +233,10 @@ def _isotropic(weight: Any) -> Matrix:
 
 
 def axis_target(n: Vector, nd: Vector, goal: Vector, p: Coefficients) -> Vector:
-    """Return the acceleration of an axis of the tool towards another.
+    """Return the acceleration of an axis of the tool towards a target axis [1/s^2].
 
     Args:
-        n: unit axis.
+        n: unit axis of the tool.
         nd: its time derivative [1/s].
         goal: target unit axis.
         p: coefficients.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distances of points to shapes, written once for collision tests, distances and RMPflow.
 
-A shape is all points within a *rounding* radius of its *core*; a capsule, say, is a segment with a
-radius. Each formula finds the point of the core closest to a given point. Sources: Ericson,
-Real-Time Collision Detection (2005), chapter 5, and elementary geometry.
+A shape is the set of points within a *rounding* radius of its *core*; a capsule, for example, is a
+segment with a radius. Each formula finds the point of the core closest to a given point. Sources:
+Ericson, Real-Time Collision Detection (2005), chapter 5, and elementary geometry.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Nearest:
     """A point relative to the core of a shape."""
 
     squared: Any
-    """Squared distance from the core [m^2]; 0 inside."""
+    """Squared distance from the core [m^2]; 0 inside it."""
     offset: Sequence[Any]
     """Vector from the closest point of the core [m]; any value inside."""
     depth: Any = 0.0
@@ -37,20 +37,20 @@ Formula = Callable[[Ops, Sequence[Any], Sequence[Any]], Nearest]
 
 @dataclass(frozen=True)
 class ShapeFormula:
-    """How the distance to one kind of shape is computed."""
+    """Formula of the distance to one kind of shape."""
 
     name: str
-    """For names of functions in generated code; an identifier."""
+    """Identifier, for names of functions in generated code."""
     nearest: Formula
-    """Distance from the core."""
+    """The formula."""
     revolved: bool = False
-    """Whether the shape is a body of revolution about z: then the formula works in the half plane
-    of the distance from the axis and z, with vectors of two elements."""
+    """Whether the shape is a solid of revolution about z; its formula then takes and returns
+    vectors of two elements, distance from the axis and z."""
     rounding: int | None = None
-    """Which of the up to three sizes is the rounding radius, if any."""
+    """Index of the rounding radius among the up to three sizes, if any."""
     rotated: bool = True
-    """Whether the orientation matters; False for shapes whose frame is always parallel to the
-    base."""
+    """Whether the orientation matters; False for spheres and for shapes whose axes are always
+    parallel to those of the base."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _unit(ops: Ops, offset: Sequence[Any], fallback: Sequence[float]) -> tuple[A
 
 
 def with_sign_of(ops: Ops, size: Any, x: Any) -> Any:
-    """Return a size with the sign of ``x``."""
+    """Return ``size`` with the sign of ``x``; positive at 0."""
     return ops.choose(ops.less(x, 0.0), -size, size)
 
 
@@ -122,7 +122,7 @@ def ball(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
 
 
 def box(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
-    """Box of any dimension; sizes are half edges."""
+    """Box in two or three dimensions; sizes are half edges."""
     beyond = [ops.absolute(a) - half for a, half in zip(x, sizes, strict=False)]
     outside = [ops.maximum(b, 0.0) for b in beyond]
     depth: Any = beyond[0]
@@ -147,7 +147,7 @@ def capsule(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
 
 
 def cone(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
-    """Section of a cone, base at -half, apex at +half.
+    """Cone in its half plane, base at -half, apex at +half.
 
     Sizes are radius, half height, and the inverse length of the slant [1/m].
     """
@@ -174,7 +174,7 @@ def cone(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
 
 
 def half_space(ops: Ops, x: Sequence[Any], sizes: Sequence[Any]) -> Nearest:
-    """Everything below z = 0."""
+    """Half space below z = 0."""
     above = ops.maximum(x[2], 0.0)
     return Nearest(above * above, [0.0, 0.0, above], x[2], (0.0, 0.0, 1.0))
 

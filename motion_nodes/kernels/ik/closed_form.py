@@ -57,18 +57,18 @@ def closed_form(
     """Write all candidate solutions of an arm.
 
     Args:
-        form: ``THREE_PARALLEL``, or a form of :mod:`motion_nodes.kernels.ik.spherical_wrist`.
+        form: ``THREE_PARALLEL``, or a constant of :mod:`motion_nodes.kernels.ik.spherical_wrist`.
         h: unit directions of the axes, shape (6, 3).
         p: points on the axes, shape (6, 3) [m]; intersecting axes: their intersection; parallel
             axes: points in one plane perpendicular to them.
         R: rotation of the displacement, shape (3, 3).
-        t: translation of the displacement [m].
+        t: translation of the displacement [m], shape (3,).
         usual: values of joints that are undetermined (singular configurations) [rad], shape (6,).
-        room: lower limits, and ranges of the joints [rad], shape (2, 6). Candidates that are
-            certainly outside are omitted; written ones may still be outside.
-        slack: tolerance by which a cosine may exceed 1; for rounding, and for axes that satisfy the
-            conditions only approximately.
-        out: the angles [rad], shape (MOST, 6).
+        room: lower limits and ranges of the joints [rad], shape (2, 6). Most candidates outside are
+            omitted; written ones may still be outside.
+        slack: tolerance by which a cosine may exceed 1, because of rounding or of axes that satisfy
+            the conditions only approximately.
+        out: the candidates [rad], shape (MOST, 6).
 
     Returns:
         Number of candidates written.
@@ -96,7 +96,7 @@ def _three_parallel(
         q1 = -(b1 if i1 else a1)
         if not within(room, 0, q1):
             continue
-        # They preserve h2 itself, too: its angle to h6 depends on joint 5 alone.
+        # They also preserve h2: its angle to h6 depends on joint 5 alone.
         height = dot(h2, turned(h1, -q1, times(R, h6)))
         n5, a5, b5 = angles_to_plane(h2, h5, h6, height, usual[4], slack)
         for i5 in range(n5):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify candidate solutions by the arm's own forward kinematics, and refine inaccurate ones.
+"""Verification of candidate solutions by forward kinematics, and refinement by Newton steps.
 
 The arm is a product of exponentials, as in :mod:`motion_nodes.kernels.ik.closed_form`.
 """
@@ -47,15 +47,15 @@ def settle(
     q: Array,
     work: Array,
 ) -> bool:
-    """Check a candidate, and refine it by Newton steps if necessary.
+    """Verify a candidate, and refine it by Newton steps if necessary.
 
     Args:
-        lines: as in :func:`search`.
+        lines: as in :func:`motion_nodes.kernels.ik.closed_form_search.search`.
         R: rotation of the desired displacement, shape (3, 3).
-        t: translation of the desired displacement [m].
-        m: position of the tip at zero [m].
-        limits: as in :func:`search`.
-        free: index of the redundant joint, which is not moved.
+        t: translation of the desired displacement [m], shape (3,).
+        m: position of the tip at zero [m], shape (3,).
+        limits: lower and upper joint limits [rad], shape (2, n).
+        free: index of the redundant joint, which is not moved; -1 for none.
         q: the candidate, changed in place [rad], shape (n,).
         work: memory for the Jacobian, shape (2 n, 3).
 
@@ -79,11 +79,11 @@ def settle(
 def _compare(
     lines: Array, R: Array, goal: Vector, m: Vector, q: Array, work: Array
 ) -> tuple[Vector, Vector, float]:
-    """Return the pose error at the tip, and write the Jacobian's columns, two rows each, at q.
+    """Return the pose error of the tip at q, and write the Jacobian's columns, two rows each.
 
     Returns:
-        Translation error [m], rotation vector error [rad] (its sine: it is small), the maximum of
-        both norms.
+        Position error [m]; rotation error as axis times sine of the angle, close to its rotation
+        vector [rad]; the max of both norms, infinite if the angle is above 60 degrees.
     """
     n = q.shape[0]
     x, y, z, o = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)

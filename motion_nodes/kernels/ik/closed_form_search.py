@@ -2,9 +2,9 @@
 """All verified solutions of a six- or seven-joint arm within its joint limits.
 
 An arm with seven joints is one with six for each value of its redundant joint. Every candidate of
-the closed form is shifted by full turns into the limits, compared with the target by the arm's own
-forward kinematics, refined by a Newton step where rounding or an only approximately matching
-geometry requires it, and dropped if it does not hold.
+the closed form is shifted by full turns into the limits, verified by forward kinematics, refined by
+Newton steps where rounding or an approximately matching geometry requires it, and rejected if its
+pose error remains above the tolerance.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ def search(
         target: pose of the tip in the base, shape (4, 4).
         seed: solutions are shifted by full turns to be close to it [rad], shape (n,).
         weights: of the joints in the distance, shape (n,).
-        norm: p of the distance, at least 1; infinity is the maximum norm.
-        values: of the redundant joint [rad], shape (m,); for an arm with six joints any one number.
-        enough: stop after a value once this many solutions were found.
+        norm: order p of the distance, at least 1; infinity is the maximum norm.
+        values: of the redundant joint [rad], shape (m,); for an arm with six joints, any number.
+        enough: number of solutions after which no further value is tried.
         slack: see :func:`motion_nodes.kernels.ik.closed_form.closed_form`.
         out: the solutions [rad], shape (8 m, n).
 
@@ -92,7 +92,7 @@ def search(
     for i in range(6):
         j = _joint(i, free, backwards)
         usual[i] = seed[j]
-        # Small violations of a limit may disappear when the solution is refined.
+        # Refinement may remove small violations of a limit.
         margin = 1e-3 + 10.0 * slack
         room[0, i] = max(limits[0, j] - margin, -1e6)
         room[1, i] = limits[1, j] - limits[0, j] + 2.0 * margin
@@ -178,7 +178,7 @@ def _sort(seed: Array, weights: Array, norm: float, count: int, out: Array) -> N
 
 @part
 def _joint(i: int, free: int, backwards: bool) -> int:
-    """Return the arm's joint index of the i-th of the six joints."""
+    """Return the index in the arm of the i-th of the six joints."""
     j = 5 - i if backwards else i
     return j + 1 if 0 <= free <= j else j
 
@@ -197,7 +197,7 @@ def _six(
 ) -> Vector:
     """Write the axes of the six joints for a value of the redundant one, and their displacement.
 
-    The redundant joint moves the axes behind it: ``e_f e_i = (e_f e_i e_f^-1) e_f``; then it is the
+    The redundant joint moves the axes after it: ``e_f e_i = (e_f e_i e_f^-1) e_f``. It is then the
     last factor, and its inverse moves to the other side. Backwards, ``D^-1 = e6^-1 ... e1^-1``.
 
     Returns:
@@ -232,7 +232,7 @@ def _six(
 
 @part
 def _turn_into_limits(q: Array, limits: Array, seed: Array, free: int) -> bool:
-    """Shift joints by full turns into their limits, and there closest to the seed."""
+    """Shift joints by full turns into their limits, closest to the seed; False if impossible."""
     for j in range(q.shape[0]):
         low, high, x = limits[0, j] - _SLACK, limits[1, j] + _SLACK, q[j]
         if j != free:

@@ -52,7 +52,7 @@ class GeneratedIk:
 
         Args:
             arrays: the robot; poses are relative to its row 0.
-            row: the tip.
+            row: row of the tip.
 
         Raises:
             CodeGenerationError: code cannot be generated on this machine.
@@ -80,8 +80,10 @@ class GeneratedIk:
             work: the workspace; with ``given`` = 1, ``starts`` is the address of m seeds. Solutions
                 that its ``accept`` rejects are discarded.
             targets: poses of the tip in row 0, shape (m, 4, 4).
-            q: results, shape (m, n): solutions, or the configurations with the smallest error.
-            report: outcome, iterations, seeds used, errors of the solution, shape (m, REPORT).
+            q: results [rad or m], shape (m, n): solutions, or the configurations with the smallest
+                error.
+            report: outcome, iterations, seeds used, errors of the solution [m, rad], shape (m,
+                REPORT).
         """
         addresses = (targets.ctypes.data, q.ctypes.data, report.ctypes.data)
         self._many(work.address, len(targets), *addresses)
@@ -113,7 +115,7 @@ def target_program() -> Program:
 
 
 def solve_text(arrays: PackedArrays, row: int) -> str:
-    """Return the LLVM module of a chain; its functions are those of ``loop_text``."""
+    """Return the LLVM module of a chain, with the functions of ``loop_text``."""
     n = arrays.joint_count
     parts = (_step(step_program(arrays, row), n), _restate(n), loop_text(n))
     return "\n".join([*parts, *declarations(Lanes("double", LANES))])
@@ -122,8 +124,8 @@ def solve_text(arrays: PackedArrays, row: int) -> str:
 def _step(program: Program, n: int) -> str:
     """Write the function that performs one step in all lanes.
 
-    It returns the lanes that hold a solution, one bit each, if no other lane is awaited; in that
-    case no lane moves.
+    It returns the lanes that hold a solution, one bit each, if no other lane is awaited, and then
+    moves none; otherwise 0.
     """
     flow, own = FunctionBuilder(Lanes("double", LANES), work="ptr"), lane_inputs(n)
     work = Fields(flow.pointer("work"), work_layout(n))

@@ -39,7 +39,7 @@ def loop_text(n: int) -> str:
     ``ik_solve(work)`` begins with the target in the workspace, ``ik_resume(work)`` continues after
     a pause or a solution; both return an outcome. ``ik_many(work, m, targets, q, report)`` solves
     for m poses one after the other; with ``given`` = 1, ``starts`` holds a seed for each of them.
-    Solutions that ``accept`` rejects are discarded there.
+    It discards solutions that ``accept`` rejects.
     """
     at = work_layout(n)
     parts = (nearest_text(at), start_text(n, at), _give_up(n, at), _replace(at), _answer(n, at))
@@ -60,7 +60,7 @@ def _give_up(n: int, at: FieldLayout) -> str:
 
 
 def _replace(at: FieldLayout) -> str:
-    """Write ``ik_replace(work, lanes)``: restart or stop lanes (a bit each)."""
+    """Write ``ik_replace(work, lanes)``: restart lanes (one bit each), or stop them."""
     flow = FunctionBuilder(work="ptr", lanes="i64")
     work = Fields(flow.pointer("work"), at)
     attempts = work.whole("attempts")
@@ -83,7 +83,7 @@ def _answer(n: int, at: FieldLayout) -> str:
 
 
 def _run(at: FieldLayout) -> str:
-    """Write ``ik_run(work)``: steps until a solution, the end of the budget or of the seeds.
+    """Write ``ik_run(work)``: steps until a solution, or no step of the budget or no seed is left.
 
     Lanes that hold a solution do not move while another one is awaited.
     """
@@ -136,7 +136,7 @@ def _resume(at: FieldLayout) -> str:
 
 
 def _accepted(at: FieldLayout) -> str:
-    """Write ``ik_accepted(work)``: a solve that discards solutions that ``accept`` rejects."""
+    """Write ``ik_accepted(work)``: a solve that discards solutions rejected by ``accept``."""
     flow = FunctionBuilder(work="ptr")
     work = Fields(flow.pointer("work"), at)
     first = flow.call("i64", "ik_solve", work.memory)
@@ -153,7 +153,7 @@ def _accepted(at: FieldLayout) -> str:
 
 
 def _many(n: int, at: FieldLayout) -> str:
-    """Write the function for many poses, each with the step budget of the workspace."""
+    """Write ``ik_many(work, m, targets, q, report)``; each run has the whole step budget."""
     flow = FunctionBuilder(work="ptr", m="i64", targets="ptr", q="ptr", report="ptr")
     work = Fields(flow.pointer("work"), at)
     given, seeds = work.whole("given"), work.pointer("starts")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workspace of one inverse kinematics solve: memory layout, and NumPy views of it.
 
-Generated code and the solver share this memory and nothing else. Eight
-descents run side by side; values that differ between them are stored as eight consecutive numbers,
-one per *lane*.
+Generated code and the solver share this memory and nothing else. Eight descents run side by side;
+values that differ between them are stored as eight consecutive numbers, one per *lane*.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ pose.
 def lane_inputs(n: int) -> FieldLayout:
     """Return the inputs of a step that differ between lanes.
 
-    They are: configuration; pose of row 0 in the target, rotation, then translation; smallest
-    squared error reached; steps without progress.
+    Configuration [rad or m]; pose of row 0 in the target, rotation, then translation [m]; smallest
+    squared error reached; number of steps without progress.
     """
     return FieldLayout(q=n, X_TB=12, best=1, stalled=1)
 
@@ -56,18 +55,20 @@ def work_layout(n: int) -> FieldLayout:
     Inputs of a solve besides those of the step:
 
     * ``target``: its pose in row 0; ``importance``: weights of position and rotation in the seed
-    metric;
+      metric;
     * ``starts``: address of ``given`` seeds, shape (given, n); ``table`` and ``features``:
-    addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
-    (blocks, FEATURES, BLOCK), float32; ``attempts``: total number of seeds;
-    * ``grant``: step budget until a pause; ``prefer``: lanes, a bit each, that are awaited even if
-    others have converged; ``discard``: lanes that restart from the next seed on resumption;
+      addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
+      (blocks, FEATURES, BLOCK), float32; ``attempts``: total number of seeds;
+    * ``grant``: step budget until a pause; ``prefer``: lanes, one bit each, that are awaited even
+      if others have converged; ``discard``: lanes that restart from the next seed on resumption;
     * ``accept``: address of ``int32 accept(const double* q, const void* data)``, which returns
-    whether a solution of a batch is accepted, or 0 for none; ``accept_data``: address of its data.
+      whether a solution of a batch is accepted, or 0 for none; ``accept_data``: address of its
+      data.
 
-    Results: ``found``: lanes that hold a solution, a bit each; ``answer``: configuration and errors
-    of the lowest of them; ``nearest``: smallest squared error of all abandoned descents, and its
-    configuration; ``iterations``: steps taken, summed over active lanes; ``next``: seeds used.
+    Results: ``found``: lanes that hold a solution, one bit each; ``answer``: configuration [rad or
+    m] and errors [m, rad] of the lowest of them; ``nearest``: smallest squared error of all
+    abandoned descents, and its configuration; ``iterations``: steps taken, summed over active
+    lanes; ``next``: seeds used.
     Internal: ``direction`` (factors of the features), ``defect`` (deviation of the target from a
     valid pose), ``live`` (active lanes), ``wait`` (lanes still awaited), ``steps`` (remaining
     steps).
@@ -105,13 +106,13 @@ def work_layout(n: int) -> FieldLayout:
 
 
 class IkWorkspace:
-    """Workspace of one solve. Used by one thread at a time."""
+    """Workspace of one solve of a chain with n joints. Used by one thread at a time."""
 
     def __init__(self, n: int) -> None:
         at, own, common = work_layout(n), lane_inputs(n), common_inputs(n)
         self.n = n
         self.at = at
-        # 64-byte alignment, so that a vector of eight numbers is loaded in one instruction.
+        # 64-byte alignment: a vector of eight numbers is loaded in one instruction.
         memory = np.zeros(at.size + 8)
         first = -(memory.ctypes.data // 8) % 8
         self.memory: Array = memory[first : first + at.size]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seeds of inverse kinematics, as LLVM code.
 
-First the seeds that were given. Then one from each block of a table of random configurations: the
-one whose pose is closest to the target, by
+Given seeds come first, then one from each block of a table of random configurations: the one whose
+pose is closest to the target, measured by
 
     weight^2 |p - p_T|^2 - closeness * trace(R^T R_T),
 
@@ -63,7 +63,7 @@ def nearest_text(at: FieldLayout) -> str:
 
 
 def start_text(n: int, at: FieldLayout) -> str:
-    """Write ``ik_start(work, lane)``: the next seed, within the joint limits, into a lane."""
+    """Write ``ik_start(work, lane)``: store the next seed, clamped to the limits, in a lane."""
     flow, own, common = FunctionBuilder(work="ptr", lane="i64"), lane_inputs(n), common_inputs(n)
     work = Fields(flow.pointer("work"), at)
     following, given = work.whole("next"), work.whole("given")

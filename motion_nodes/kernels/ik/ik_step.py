@@ -3,14 +3,14 @@
 
 Poses and Jacobian are expressed in the target frame, so that the pose of the tip is the error
 itself and its axes are those of the tolerances; multiplying by the target's inverse pose replaces
-the comparison and costs nothing more.
+the comparison at no extra cost.
 
 The step is that of Levenberg and Marquardt with an error-dependent damping,
 
     dq = -J^T (J J^T + lambda I)^-1 r,   lambda = DAMPING * |r|^2 + LEAST_DAMPING,
 
-(up to six joints: the equivalent n x n form), where r is the position error over the arm length and
-the rotation vector. Sources: T. Sugihara, "Solvability-unconcerned inverse kinematics by the
+(up to six joints: the equivalent n x n form), where r is the weighted position error and the
+rotation vector. Sources: T. Sugihara, "Solvability-unconcerned inverse kinematics by the
 Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011, eq. 22 (damping); D. P. Bertsekas,
 "Projected Newton methods", SIAM J. Control 20(2), 1982 (joints at a limit that the error pushes
 outward are removed from the step).
@@ -40,7 +40,7 @@ DAMPING = 0.03
 LEAST_DAMPING = 1e-9
 STEP_BOUND = 0.8
 PROGRESS = 0.8
-"""A step is progress if it reduces the squared error below this fraction of the best one."""
+"""A step is progress if it reduces the squared error below this fraction of the smallest one."""
 PATIENCE = 5.0
 """Max number of consecutive steps without progress."""
 
@@ -63,14 +63,14 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
 
     Args:
         arrays: the robot.
-        row: the tip.
+        row: row of the tip.
 
     Returns:
         Inputs as in :func:`lane_inputs`, then :func:`common_inputs`. Outputs: the next
-            configuration, shape (n,); squared error, smallest squared error and steps without
-            progress; whether the input configuration is a solution, and whether it is abandoned (1
-            or 0 each); its errors, shape (6,). A solution or an abandoned configuration is returned
-            unchanged.
+            configuration [rad or m], shape (n,); squared error, smallest squared error and steps
+            without progress; whether the input configuration is a solution, and whether it is
+            abandoned (1 or 0 each); its errors [m, rad], shape (6,). A solution or an abandoned
+            configuration is returned unchanged.
     """
     n = arrays.joint_count
     own, common = lane_inputs(n), common_inputs(n)
@@ -114,10 +114,11 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
 
 
 def _errors(tracer: KinematicsTracer, row: int) -> tuple[Vector, Value]:
-    """Return position and rotation vector of the tip in the target, and a/2 cot(a/2) of its angle.
+    """Return position [m] and rotation vector [rad] of the tip in the target, and a/2 cot(a/2).
 
-    The quaternion of the rotation is computed from its largest element, so that half a turn is no
-    special case; it need not be normalized, because only ratios of its elements are used.
+    Here a is the angle of the rotation. Its quaternion is computed from the largest element, so
+    that half a turn is no special case; it need not be normalized, because only ratios of its
+    elements are used.
     Sources: S. W. Shepperd, "Quaternion from rotation matrix", 1978; J. Sola, "Quaternion
     kinematics for the error-state Kalman filter", 2017, eq. 105.
     """
@@ -255,7 +256,7 @@ def _gram(rows: Matrix, damping: Value) -> Matrix:
 
 
 def _bounded(tape: ExpressionGraph, dq: Vector) -> Vector:
-    """Return a step of the same direction, scaled so that no joint moves more than the bound."""
+    """Return a step scaled down so that no joint moves more than STEP_BOUND [rad or m]."""
     largest: Value = STEP_BOUND
     for x in dq:
         largest = tape.maximum(tape.maximum(x, -x), largest)

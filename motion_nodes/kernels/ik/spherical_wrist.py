@@ -57,7 +57,7 @@ def spherical_wrist(
     slack: float,
     out: Array,
 ) -> int:
-    """Solve an arm with axes 4, 5, 6 intersecting."""
+    """Solve an arm with axes 4, 5, 6 intersecting; see ``closed_form`` for the arguments."""
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     h4, h5, h6 = row(h, 3), row(h, 4), row(h, 5)
     first = np.empty((4, 3))
@@ -99,7 +99,7 @@ def _two_turned(k: Vector, angle: float, a: Vector, b: Vector) -> tuple[Vector, 
 def _place_by_parallel_23(
     h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
 ) -> int:
-    """Write angles of joints 1 to 3, axes 2 and 3 parallel, that move w to its target."""
+    """Write angles of joints 1 to 3 that move w to its target, if axes 2 and 3 are parallel."""
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     p1, p2, p3, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3)
     goal = minus(along(times(R, w), 1.0, t), p1)
@@ -134,7 +134,7 @@ def _place_by_normal(
     slack: float,
     out: Array,
 ) -> int:
-    """Write angles of joints 1 to 3 that move w to its target (common normal of axes 1, 2).
+    """Write angles of joints 1 to 3 that move w to its target, by the common normal of axes 1, 2.
 
     With ``u`` from axis 2 to w after joint 3, and ``d`` the common normal, joints 1 and 2 must map
     ``d + R2 u`` to ``v``. They change neither its length nor its height along axis 1; both depend

@@ -23,8 +23,8 @@ Vector = tuple[float, float, float]
 
 _TURN = 2.0 * math.pi
 NOTHING = 1e-7
-"""A circle with a smaller radius [m, or 1] counts as a point: the angle is undetermined. Rounding
-gives radii of some 1e-8 for a stretched arm."""
+"""A circle with a smaller radius [m, or -] counts as a point: the angle is undetermined. Rounding
+gives radii of about 1e-8 for a stretched arm."""
 
 
 @part
@@ -119,7 +119,7 @@ def across(k: Vector) -> Vector:
 def angle_to(k: Vector, p: Vector, q: Vector, usual: float) -> float:
     """Return the angle about k that moves p closest to q (problem 1) [rad].
 
-    If both are on the axis, the angle is undetermined; the result is ``usual``.
+    If either is on the axis, the angle is undetermined; the result is ``usual``.
     """
     s = dot(k, cross(p, q))
     c = dot(p, q) - dot(k, p) * dot(k, q)
@@ -137,15 +137,15 @@ def angles_to_plane(
     Args:
         h: direction along which d is measured.
         k: the axis.
-        p: the point.
-        d: the required height.
+        p: the point [m, or -].
+        d: the required height, in the unit of p.
         usual: the result if the angle is undetermined [rad].
         slack: tolerance by which a cosine may exceed 1.
 
     Returns:
         Number of solutions, 0 to 2, and the angles [rad]. If the plane is tangent to the circle,
-        the two are equal; if it is missed within the tolerance, they are as far apart as if it were
-        cut by as much; if the angle is undetermined, the only one is ``usual``.
+        both are equal; if it misses the circle within the tolerance, they are as far apart as if it
+        cut the circle by as much; if the angle is undetermined, the only one is ``usual``.
     """
     on_axis = dot(h, k) * dot(k, p)
     a = dot(h, p) - on_axis
@@ -174,7 +174,7 @@ def angles_to_distance(
 
 @part
 def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vector, Vector]:
-    """Return the closest points of two lines.
+    """Return the closest points [m] of two lines.
 
     For parallel lines the first is the given point.
     """
@@ -189,7 +189,7 @@ def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vecto
 
 @part
 def within(room: Array, i: int, angle: float) -> bool:
-    """Return whether an angle [rad], possibly plus full turns, can be within a joint's limits."""
+    """Return whether an angle [rad] plus some full turns is within a joint's limits."""
     x = (angle - room[0, i]) / _TURN
     return bool(_TURN * (x - math.floor(x)) <= room[1, i])
 

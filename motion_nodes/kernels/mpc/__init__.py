@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts of the reactive MPC: sampled motions of a robot and their costs, as generated code."""
+"""Rollouts of the reactive MPC: sampled motions and their costs, as generated code."""

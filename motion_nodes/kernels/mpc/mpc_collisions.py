@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Costs of small distances as LLVM code: spheres to obstacles, spheres to spheres.
 
-One sample per lane. Bodies are compared by their bounding spheres first; only where one of the
-lanes is within the margin, their spheres follow. A distance d within a margin m costs ((m - d) /
-m)^2 times a weight.
+One sample per lane. Bounding spheres of bodies are tested first, and the spheres themselves only if
+any lane is within the margin. A distance d within a margin m costs ((m - d) / m)^2 times a weight.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from motion_nodes.kernels.simd import Lanes
 
 _PLACED = {"h": "ptr", "bounds": "ptr", "spheres": "ptr", "sums": "ptr"}
 _OBSTACLE = 15
-"""Inputs of a distance: rotation, translation and sizes of the obstacle; the point follows."""
+"""Number of inputs from the obstacle: rotation, translation and sizes; the point follows."""
 
 
 def weight(table: Fields, name: str, lanes: int) -> IrValue:
@@ -32,7 +31,7 @@ def weight(table: Fields, name: str, lanes: int) -> IrValue:
 
 
 def placement_function(lanes: Lanes) -> str:
-    """Write ``place_spheres(h, poses, bounds, spheres)``; see ``set_off``."""
+    """Write ``place_spheres(h, poses, bounds, spheres)``: all spheres in the base frame [m]."""
     arguments = {"h": "ptr", "poses": "ptr", "bounds": "ptr", "spheres": "ptr"}
     flow, n = FunctionBuilder(lanes, **arguments), lanes.count
     table = table_of(flow)
@@ -48,7 +47,7 @@ def placement_function(lanes: Lanes) -> str:
 
 
 def sphere_run(table: Fields, body: IrValue) -> tuple[IrValue, IrValue]:
-    """Return the index of a body's first sphere, and their count."""
+    """Return the index of a body's first sphere, and the number of its spheres."""
     firsts = table.pointer("body_firsts", "i32").at(body)
     first = firsts.load().to("i64")
     return first, firsts.load(1).to("i64") - first
@@ -110,7 +109,7 @@ class _Distance:
 
 
 def obstacle_function(lanes: Lanes, shape: ShapeFormula) -> str:
-    """Write ``world_<shape>(h, bounds, spheres, sums, rows, count)``."""
+    """Write ``world_<shape>(h, bounds, spheres, sums, rows, count)``: costs of its obstacles."""
     flow, n = FunctionBuilder(lanes, **_PLACED, rows="ptr", count="i64"), lanes.count
     table = table_of(flow)
     count = flow.argument("count")
@@ -144,7 +143,7 @@ def obstacle_function(lanes: Lanes, shape: ShapeFormula) -> str:
 
 
 def links_function(lanes: Lanes) -> str:
-    """Write ``links(h, bounds, spheres, sums)``: distances of the checked pairs of bodies."""
+    """Write ``links(h, bounds, spheres, sums)``: costs of the checked pairs of bodies."""
     flow, n = FunctionBuilder(lanes, **_PLACED), lanes.count
     table = table_of(flow)
     hinge = _Hinge(flow, table, "self_margin", "self")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollouts of sampled attractors as LLVM code, one sample per lane; see :func:`rollout_call`."""
+"""Rollouts of sampled attractors as LLVM code, one sample per lane."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SOURCES = (
     *("rmp.rmp_memory", "formulas.linear_algebra", "formulas.shapes"),
 )
 _ROUNDED = 1e-6
-"""Added to squares below a root, so that distances are smooth at zero."""
+"""Added to squared distances, so that their roots are smooth at zero."""
 
 Rollout = Callable[[int], None]
 
 
 def rollout_call() -> Rollout:
-    """Return ``rollout(address)`` of a table, see ``mpc_memory``; runs without the GIL.
+    """Return ``rollout(address)`` of a table, see ``mpc_memory``; it releases the GIL.
 
     Raises:
         CodeGenerationError: code cannot be generated on this machine.
@@ -64,7 +64,7 @@ def rollout_text(lanes: Lanes) -> str:
 
 
 class _Written:
-    """Formulas of one joint or pose, written where they are evaluated."""
+    """Formulas on operands of a function, written into it."""
 
     def __init__(self, flow: FunctionBuilder) -> None:
         self._flow = flow
@@ -86,7 +86,7 @@ class _Written:
 
 
 class _Configuration:
-    """Writes ``configuration(h, q, poses, bounds, spheres, sums, step)``: poses, and collisions."""
+    """Writes ``configuration(h, q, poses, bounds, spheres, sums, step)``: poses and costs."""
 
     def __init__(self, lanes: Lanes) -> None:
         names = ("h", "q", "poses", "bounds", "spheres", "sums")
@@ -111,7 +111,7 @@ class _Configuration:
 
 
 class _Rollout:
-    """Writes the function: for all blocks, for all steps, then along the line to the goal."""
+    """Writes ``rollout(h)``: per block all steps, then the straight line to the goal."""
 
     def __init__(self, lanes: Lanes) -> None:
         flow = self._flow = FunctionBuilder(lanes, h="ptr")
@@ -180,7 +180,7 @@ class _Rollout:
         return self._table.pointer(name, "float").load(place, self._n)
 
     def _attractor(self, block: IrValue, step: IrValue, joint: IrValue) -> IrValue:
-        """Return the attractor of a joint at a step: a combination of the knots."""
+        """Return the attractor of a joint at a step, a linear combination of the knots."""
         flow, knots = self._flow, self._table.whole("knots")
         basis = self._table.pointer("basis", "float").at(step * knots)
         places = self._table.pointer("attractors", "float")
@@ -269,7 +269,7 @@ class _Rollout:
         return joint["total"].root()
 
     def _blocked(self, block: IrValue) -> tuple[IrValue, IrValue]:
-        """Return mean cost of collisions, and free configurations, on the line to the goal."""
+        """Return mean cost of collisions and number of free states on the line to the goal."""
         flow, tail = self._flow, self._table.whole("tail")
         step_of_tail = self._table.whole("tail_step")
         with flow.loop(self._joints) as joint:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law by which joints follow an attractor, in rollouts and in the executed motion alike.
+"""Tracking law of joints that follow an attractor, for rollouts and for the executed motion.
 
-All joints move towards the attractor in proportion, so that from rest the motion is a straight line
-in joint space. The common rate is such that no joint exceeds its velocity limit or the velocity
-from which it can stop at the attractor; close to it the velocity is proportional to the offset.
+All joints approach the attractor at a common rate, so that from rest the motion is a straight line
+in joint space. At this rate no joint exceeds its velocity limit or the velocity from which it can
+stop at the attractor; close to it the velocity is proportional to the offset.
 
 The formulas work on expression graphs and on NumPy arrays, depending on ``ops``.
 """
@@ -22,21 +22,22 @@ RESPONSE = 0.05
 SPEED_SHARE, BRAKING_SHARE = 0.95, 0.5
 """Shares of the velocity and acceleration limits that the law uses."""
 TINY = 1e-6
+"""Added to offsets, so that quotients stay finite [rad or m]."""
 
 
 def response(dt: float) -> float:
-    """Return the rate at which the velocity responds, for steps of a length [s]; [1/s]."""
+    """Return the velocity's response (1 - exp(-dt / RESPONSE)) / dt [1/s] for time steps dt [s]."""
     return (1.0 - math.exp(-dt / RESPONSE)) / dt
 
 
 def rate(ops: Ops, offset: Any, speed: Any, acceleration: Any) -> Any:
-    """Return the max rate of a joint [1/s]; that of the motion is the min of all joints.
+    """Return the max rate of a joint [1/s]; the motion's rate is the min of all joints.
 
     Args:
         ops: operations.
         offset: of the attractor from the joint [rad or m].
-        speed: velocity limit.
-        acceleration: acceleration limit.
+        speed: velocity limit [rad/s or m/s].
+        acceleration: acceleration limit [rad/s^2 or m/s^2].
     """
     length = ops.absolute(offset) + TINY
     braking = ops.root(ops.divide(2.0 * BRAKING_SHARE * acceleration, length))
@@ -49,7 +50,7 @@ def acceleration(rate_of_all: Any, offset: Any, velocity: Any, response_of_step:
     Args:
         rate_of_all: common rate of the motion [1/s].
         offset: of the attractor from the joint [rad or m].
-        velocity: of the joint.
+        velocity: of the joint [rad/s or m/s].
         response_of_step: see :func:`response` [1/s].
     """
     return (rate_of_all * offset - velocity) * response_of_step

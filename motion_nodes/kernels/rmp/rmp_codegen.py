@@ -49,8 +49,8 @@ _SOURCES = (
 def rmp_calls(model: RmpModel) -> tuple[Run, int]:
     """Return ``run(memory)``, which evaluates the policy, and the address of the same function.
 
-    Code is compiled at the first call per robot; other code calls the address with that of the
-    memory.
+    Code is compiled at the first call per robot. Other generated code calls the function at that
+    address with the address of the memory.
 
     Raises:
         CodeGenerationError: code cannot be generated on this machine.

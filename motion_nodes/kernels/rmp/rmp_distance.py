@@ -2,8 +2,9 @@
 """Signed distance of a moving point to an obstacle: value, direction, rate and curvature.
 
 The curvature is v^T H v, with H the second derivative of the distance: the second time derivative
-of the distance at constant velocity. Inside an obstacle it is taken as 0. Both come from the
-distance's own formula (:mod:`motion_nodes.kernels.formulas.shapes`), evaluated on moving values.
+of the distance at constant velocity. Inside an obstacle it is taken as 0. Direction and curvature
+come from the distance formula (:mod:`motion_nodes.kernels.formulas.shapes`), evaluated on moving
+values.
 
 Obstacles are stored as in :class:`motion_nodes.kernels.rmp.rmp_memory.ObstacleArrays`.
 """
@@ -34,12 +35,13 @@ class Distance:
     """Signed distance of a point to the surface of an obstacle."""
 
     value: Any
+    """Signed distance [m]."""
     away: Vector
-    """Away from the obstacle, in the base frame; of any length."""
+    """Vector away from the obstacle in the base frame, not normalized."""
     rate: Any
     """Time derivative of the distance [m/s]."""
     curvature: Any
-    """See the module [m/s^2]."""
+    """Second time derivative at constant velocity [m/s^2]; 0 inside."""
     per_length: Any = 1.0
     """1 / length of ``away``."""
 
@@ -52,7 +54,7 @@ class Distance:
 def relative_velocity(
     p: Sequence[Any], v: Sequence[Any], obstacle: Sequence[Any]
 ) -> tuple[Vector, Any]:
-    """Return the velocity of a point relative to an obstacle, and its square.
+    """Return the velocity of a point relative to an obstacle [m/s], and its square.
 
     Arguments as for :func:`distance`; for an obstacle at rest the velocity is ``v``.
     """
@@ -68,9 +70,9 @@ def distance(
 
     Args:
         ops: operations.
-        shape: of the obstacle.
-        p: position of the point in the base frame [m].
-        v: its velocity [m/s].
+        shape: shape of the obstacle.
+        p: position of the point in the base frame [m], shape (3,).
+        v: its velocity [m/s], shape (3,).
         obstacle: the 22 values of a row, see :class:`ObstacleArrays`.
     """
     return moved_distance(ops, shape, p, *relative_velocity(p, v, obstacle), obstacle)
@@ -84,7 +86,7 @@ def moved_distance(
     squared: Any,
     obstacle: Sequence[Any],
 ) -> Distance:
-    """Return the same from the relative velocity and its square."""
+    """Return the distance, given the relative velocity and its square; see :func:`distance`."""
     R = [list(obstacle[3 * i : 3 * i + 3]) for i in range(3)]
     offset = minus(p, obstacle[9:12])
     if shape is BALL:
@@ -103,7 +105,7 @@ def moved_distance(
 
 
 def _from_ball(ops: Ops, offset: Vector, relative: Vector, squared: Any, radius: Any) -> Distance:
-    """Return the distance from a ball; the same as of its formula, in fewer operations."""
+    """Return the distance from a ball; equal to that of its formula, with fewer operations."""
     length = ops.root(dot(offset, offset))
     inside = ops.less(length, TINY)
     per_length = ops.divide(1.0, ops.choose(inside, 1.0, length))

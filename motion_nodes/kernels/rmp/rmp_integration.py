@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integration of a policy's accelerations, and of RMPflow over several steps, as generated code.
 
-The code is the same for all robots: it calls a robot's RMPs by their address.
+The code is the same for all robots: it calls a robot's RMPs by address.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from motion_nodes.kernels.sources import source_digest
 SOLVABLE = 1e-11
 """Min relative pivot of the factorization for a valid solution of the RMPs."""
 ROWS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "offset")
-"""Values per joint, each a row of the padded number of joints: state, desired acceleration, limits,
-and the offset from the state to the positions that the RMPs use."""
+"""Values per joint, each a row padded to full registers: state, desired acceleration, limits, and
+the offset from the joint position to the one that the RMPs use."""
 HEADER = FieldLayout(evaluate=1, memory=1, q=1, qd=1, qdd=1, pivot=1, joints=1, blocks=1, count=1,
                      done=1, dt=1)  # fmt: skip
 """Before the rows: address of the RMPs, of their memory, and of fields in it; number of joints, of
-registers per row and of steps; steps done; their length [s]."""
+registers per row and of steps; number of steps done; time step [s]."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class IntegrationCode:
     step: Callable[[int], None]
     """Advances the state by one step at the desired accelerations."""
     run: Callable[[int], None]
-    """Advances it by steps of the RMPs, until their system cannot be solved reliably."""
+    """Advances the state by steps of the RMPs; stops early if their system is ill-conditioned."""
     lanes: int
-    """A row has a multiple of this length."""
+    """Row lengths are multiples of this number."""
 
 
 def integration_code() -> IntegrationCode:
@@ -55,7 +55,7 @@ def integration_code() -> IntegrationCode:
     lanes = native.host_cpu().lanes("double")
     sources = source_digest(("rmp.rmp_joint_limits", "rmp.rmp_integration"))
     code = load_code(f"rmp integration {sources}", lambda: _text(lanes))
-    # The GIL is kept: to get it back may take longer than the steps.
+    # The GIL is kept: reacquiring it may take longer than the steps.
     kind = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
     step, run = (kind(code.address(name)) for name in ("integrate", "run"))
     return IntegrationCode(step, run, lanes.count)
@@ -81,8 +81,8 @@ def _moved(ops: Ops, x: dict[str, Any], a: Any) -> tuple[Any, Any, Any]:
 def _step(lanes: Lanes) -> str:
     """Write ``integrate(memory)``.
 
-    Desired accelerations beyond a limit are scaled down together, then each is clamped to what is
-    viable. The search for that is left out while all are viable anyway.
+    If a desired acceleration exceeds its limit, all are scaled down together; then each is clamped
+    to its viable interval. The bisection is skipped for registers that are surely viable.
     """
     flow, n = FunctionBuilder(lanes, memory="ptr"), lanes.count
     header = Fields(flow.pointer("memory"), HEADER)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Viable joint accelerations: the joint can still stop before its limits with bounded jerk.
 
-A state is viable if braking, i.e. jerk -J down to acceleration -B and then -B, stops the joint
-before its position limit without exceeding its velocity limit. Of the accelerations reachable from
-the last one, those that lead to a viable state form an interval; the desired acceleration is
-clamped to it. From a viable state braking leads to a viable state, so the interval is never empty.
+A state is viable if braking, i.e. jerk -J until the acceleration is -B and then constant -B, stops
+the joint before its position limit without exceeding its velocity limit. Of the accelerations
+reachable from the last one, those that lead to a viable state form an interval; the desired
+acceleration is clamped to it. Braking keeps a viable state viable, so the interval is never empty.
 
 The formulas work on expression graphs and on NumPy arrays, depending on ``ops``.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 INPUTS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "dt")
-"""Values per joint; ``last`` is the previous acceleration, ``desired`` the desired one."""
+"""Values per joint [rad or m, s]; ``last`` is the previous acceleration, ``dt`` the time step."""
 _HALVINGS = 24
 _SLACK = 1e-12
 
@@ -39,7 +39,7 @@ class _Brake:
         v, J = self.qd + a * self.dt, self.J
         rising = ops.maximum(a, 0.0)
         peak = v + ops.divide(rising * rising, 2.0 * J)
-        # Velocities are constant within a step, so each step may go farther than a smooth motion.
+        # The velocity is constant within a step, so a step may exceed the continuous motion.
         reach = self._stop(v, a) + ops.maximum(peak, 0.0) * self.dt
         near = ops.choose(ops.less(self.room + _SLACK, reach), 0.0, 1.0)
         return near * ops.choose(ops.less(self.speed + _SLACK, peak), 0.0, 1.0)
@@ -78,7 +78,7 @@ def _reachable(ops: Any, x: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _brakes(ops: Any, x: dict[str, Any]) -> tuple[_Brake, _Brake]:
-    """Return the limits of the upper, and of the mirrored lower side."""
+    """Return the limits of the upper side, and those of the lower side, mirrored."""
     after, qd = x["q"] + x["qd"] * x["dt"], x["qd"]
     same = (x["speed"], x["acceleration"], x["jerk"], x["dt"])
     return (
@@ -98,7 +98,7 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
 def within_jerk(ops: Any, x: dict[str, Any]) -> tuple[Any, Any]:
     """Return the desired acceleration within the jerk limit, and 1 if it is surely viable, else 0.
 
-    Surely: with a margin of twice the interval in which the halvings of :func:`affordable` end, so
+    Surely: with a margin of twice the final interval of the bisection of :func:`affordable`, so
     that both functions return the same number.
     """
     low, high = _reachable(ops, x)

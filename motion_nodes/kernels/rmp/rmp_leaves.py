@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RMPs that a policy consists of, their coefficients, and the registration of further ones.
+"""The RMPs of a policy, their coefficients, and the registration of custom RMPs.
 
-A leaf's formula serves the generated code and the NumPy reports. RMPs of distances (obstacles, the
-base, other links) and of the tool's axes are evaluated many times per step and have their own code;
-here stand only their coefficients.
+A leaf's formula is used by the generated code and by the NumPy reports. RMPs of distances
+(obstacles, the base, other links) and of the tool's axes are evaluated many times per step and have
+their own code; only their coefficients are defined here.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ ToolFormula = Callable[[Ops, ToolState, Mapping[str, Any]], tuple[Matrix, Vector
 
 @dataclass(frozen=True)
 class Leaf:
-    """An RMP of each joint, or of the tool's position; one of both formulas is given."""
+    """An RMP of each joint, or of the tool's position; exactly one formula is given."""
 
     name: str
-    """For reports."""
+    """Unique name, also used in reports."""
     coefficients: Callable[[Any], Mapping[str, float]]
-    """Function of the ``RmpflowSettings``: the coefficients, always the same names."""
+    """Maps ``RmpflowSettings`` to the coefficients by name; the names are always the same."""
     joint: JointFormula | None = None
     """Metric and force of a joint."""
     tool: ToolFormula | None = None
-    """Metric (3, 3), symmetric, and force (3) of the tool's position, in the base frame."""
+    """Metric, symmetric, shape (3, 3), and force, shape (3,), of the tool in the base frame."""
     needs_position: bool = False
     """Whether it applies only with a target position."""
 
 
 def collision_coefficients(p: Any) -> dict[str, float]:
-    """Return the coefficients of the RMP of distances by name [SI units, m, s]."""
+    """Return the coefficients of an RMP of distances by name [SI units]."""
     return {
         "damping": p.damping_gain,
         "per_damping_length": 1.0 / p.damping_std_dev,
@@ -110,7 +110,7 @@ def _damping(s: Any) -> dict[str, float]:
 
 
 def axis_coefficients(s: Any) -> dict[str, float]:
-    """Return the coefficients of the axes of the tool by name [SI units, m, s]."""
+    """Return the coefficients of the RMP of the tool's axes by name [SI units]."""
     p = s.axis_target_rmp
     gains = {"gain": p.accel_p_gain, "damping": p.accel_d_gain, "metric": p.metric_scalar}
     return {**gains, **_boost(p)}
@@ -134,14 +134,14 @@ OTHERS: dict[str, Callable[[Any], Mapping[str, float]]] = {
     "self": lambda s: collision_coefficients(s.self_collision_rmp),
     "resolve": lambda s: {"most": s.canonical_resolve.max_acceleration_norm},
 }
-"""Coefficients of everything else."""
+"""Coefficients of RMPs without a :class:`Leaf`, and of the resolution."""
 
 
 def add_leaf(leaf: Leaf) -> None:
-    """Register an RMP: it becomes part of every policy made afterwards.
+    """Register an RMP; policies created afterwards include it.
 
     Raises:
-        InvalidConfig: another leaf has this name; not exactly one formula.
+        InvalidConfig: another RMP has this name, or not exactly one formula is given.
     """
     if (leaf.joint is None) == (leaf.tool is None):
         raise InvalidConfig(f"RMP '{leaf.name}' needs one formula: of a joint, or of the tool.")
@@ -155,10 +155,10 @@ def add_leaf(leaf: Leaf) -> None:
 
 
 def remove_leaf(name: str) -> None:
-    """Remove an RMP that :func:`add_leaf` added.
+    """Remove an RMP added by :func:`add_leaf`.
 
     Raises:
-        InvalidConfig: there is none of this name.
+        InvalidConfig: no added RMP has this name.
     """
     for leaf in LEAVES[_OWN:]:
         if leaf.name == name:
@@ -169,7 +169,7 @@ def remove_leaf(name: str) -> None:
 
 
 def coefficients(settings: Any) -> dict[str, float]:
-    """Return the coefficients of everything in memory order, by ``leaf.coefficient``."""
+    """Return all coefficients in memory order, by ``leaf.coefficient``."""
     groups = {**OTHERS, **{leaf.name: leaf.coefficients for leaf in LEAVES}}
     return {
         f"{group}.{name}": float(value)
@@ -179,7 +179,7 @@ def coefficients(settings: Any) -> dict[str, float]:
 
 
 def leaf_digest(settings: Any) -> str:
-    """Return a hash of the formulas of added leaves and of the names of all coefficients."""
+    """Return a hash of the formulas of added leaves, followed by all coefficient names."""
     tape = ExpressionGraph()
     results: list[Value] = []
     names = sorted(coefficients(settings))
@@ -197,5 +197,5 @@ def leaf_digest(settings: Any) -> str:
 
 
 def own_coefficients(p: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the coefficients of one leaf, without its name."""
+    """Return the coefficients of one leaf, without the prefix of its name."""
     return {key.partition(".")[2]: x for key, x in p.items() if key.partition(".")[0] == name}

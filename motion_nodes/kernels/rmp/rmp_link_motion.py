@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From links to their spheres and back, as LLVM code: velocities out, metrics and forces in.
 
-Spheres are processed one SIMD register at a time. The spheres of one link need not fill their last
-block: values written beyond it belong to the next link, which is processed afterwards.
+Spheres are processed one SIMD register at a time. The spheres of a link need not fill their last
+block: values written beyond them belong to the next link, which is processed afterwards.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def moved_point(
         p: position of the point [m].
         turn: angular velocity of the body [rad/s].
         linear: velocity of the body-fixed point at the origin [m/s].
-        bend: angular part of the spatial acceleration at zero joint accelerations.
-        linear_bend: linear part of it.
+        bend: angular part of the spatial acceleration at zero joint accelerations [rad/s^2].
+        linear_bend: its linear part [m/s^2].
 
     Source: Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.11.
     """
@@ -58,7 +58,7 @@ def moved_point(
 
 
 def _place_run(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
-    """Write ``rmp_place_run(memory, link, first, count)``."""
+    """Write ``rmp_place_run(memory, link, first, blocks)``."""
     tape = ExpressionGraph()
     numbers: list[Value] = [tape.input(i) for i in range(MOTION)]
     centre: Vector = [tape.input(MOTION + i) for i in range(3)]
@@ -99,10 +99,10 @@ def _place_all(at: FieldLayout, runs: Sequence[RmpRun], lanes: Lanes) -> str:
 
 
 def _wrench_loop(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
-    """Write the function that converts sums of spheres to those of rigid bodies.
+    """Write ``rmp_wrenches(memory)``: metrics and forces of spheres as those of rigid bodies.
 
-    With the twist (angular velocity w, velocity v0 of the origin) a point p moves with v0 + w x p,
-    so its metric M becomes [p] M [p]^T, [p] M and M, and its force f the moment p x f, and f.
+    With the twist (angular velocity w, velocity v0 of the origin), the velocity of a point p is v0
+    + w x p; so its metric M becomes [p] M [p]^T, [p] M and M, its force f the moment p x f, and f.
     """
     tape = ExpressionGraph()
     inputs: list[Value] = [tape.input(i) for i in range(15)]
@@ -145,7 +145,7 @@ def _collect(at: FieldLayout, runs: Sequence[RmpRun], lanes: Lanes) -> str:
 
 
 def symmetric(upper: Sequence[Value]) -> list[list[Value]]:
-    """Return a symmetric matrix from its six entries."""
+    """Return a symmetric matrix, shape (3, 3), from its six entries in the order of UPPER."""
     M: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
     for value, (i, j) in zip(upper, UPPER, strict=True):
         M[i][j] = M[j][i] = value
@@ -153,7 +153,7 @@ def symmetric(upper: Sequence[Value]) -> list[list[Value]]:
 
 
 def rigid_terms(p: Vector, M: list[list[Value]], force: Vector) -> list[Value]:
-    """Return a point's metric and force as those of the rigid body it belongs to.
+    """Return the metric and force of a point at p [m] as those of its rigid body.
 
     Returns:
         27 values: upper part of the angular block (6), angular by linear block (9), upper part of

@@ -26,7 +26,7 @@ BLOCK = 8
 CARRIED = 48
 """Max number of spheres of attached objects."""
 FAR = 1e5
-"""Min distance of a sphere without obstacles [m]."""
+"""Distance reported for a sphere without obstacles [m]."""
 MOTION = 24
 """Values of pose and motion per row."""
 WRENCH = 32
@@ -34,11 +34,11 @@ WRENCH = 32
 OBSTACLE = 22
 """Values per obstacle, see :class:`ObstacleArrays`."""
 MOVES, BOUND = 4, 5
-"""Row of bounds that says whether an obstacle moves, and number of such rows, see
+"""Row of the bounds that marks moving obstacles, and number of rows before the lists; see
 :func:`obstacle_bounds`."""
 BOUNDED_BY = {BALL.name: 0, BOX.name: 3, CYLINDER.name: 2, CONE.name: 2}
-"""Number of sizes whose norm is the max distance of the core from the origin, which is inside, by
-shape; registered shapes may be of any size."""
+"""Number of leading sizes, by shape, whose norm bounds the distance of its core from the origin,
+which is inside; registered shapes are unbounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class RmpModel:
     arrays: PackedArrays
     """Kinematics; row 0 is the robot's base frame, the active joints come first in ``q``."""
     active: int
-    """Number of joints moved by the policy; the others only move links passively."""
+    """Number of joints moved by the policy; the others only affect the motion of links."""
     tool_row: int
     sphere_rows: tuple[int, ...]
     """Row of each sphere that avoids the world."""
@@ -61,7 +61,7 @@ class RmpModel:
     parameters: tuple[str, ...]
     """Names of all coefficients, in memory order; see ``rmp_leaves.coefficients``."""
     formulas: str
-    """Digest of formulas that are not part of the package."""
+    """Digest of registered formulas, which are not part of the package."""
 
     def places(self, group: str) -> dict[str, int]:
         """Return the indices of a group's coefficients among all, by their own names."""
@@ -86,7 +86,7 @@ class RmpModel:
 
 
 def padded(count: int) -> int:
-    """Return a number of spheres, rounded up to full blocks."""
+    """Return a number of spheres rounded up to full blocks."""
     return -(-count // BLOCK) * BLOCK
 
 
@@ -100,7 +100,7 @@ class RmpRun:
 
 
 def sphere_runs(model: RmpModel) -> tuple[RmpRun, ...]:
-    """Return all spheres, in memory order."""
+    """Return the runs of all spheres, in memory order."""
     carried, guards, _ = sphere_places(model)
     runs: list[RmpRun] = []
     for place, row in enumerate(model.sphere_rows):
@@ -113,7 +113,7 @@ def sphere_runs(model: RmpModel) -> tuple[RmpRun, ...]:
 
 
 def sphere_places(model: RmpModel) -> tuple[int, int, int]:
-    """Return the indices where attached spheres begin, where guards begin, and where all end.
+    """Return the first index of attached spheres, that of guards, and the end of all.
 
     A full block may be written for each run, so the memory ends with one extra block.
     """
@@ -181,7 +181,7 @@ class ObstacleArrays:
     rows: Mapping[str, Array]
     """By name of the shape, C-contiguous, shape (k, OBSTACLE): rotation (9, row-major), position
     (3), sizes of the shape's formula (3), rounding radius, velocity (3), angular velocity (3).
-    A capsule is a box with a single size, the ground a very large one."""
+    Capsules are boxes with a single size, the ground is a very large box."""
 
 
 def empty_obstacles() -> ObstacleArrays:
@@ -197,9 +197,9 @@ def obstacle_bounds(shape: str, rows: Array) -> Array:
         rows: shape (k, OBSTACLE).
 
     Returns:
-        Center, radius and whether it moves (0 or 1), one component after the other, padded to full
-        blocks by spheres that nothing is near to; then two rows for indices of obstacles, shape
-        (BOUND + 2, padded(k)).
+        Center [m], radius [m] and whether it moves (0 or 1), one component after the other, padded
+        to full blocks with spheres that are never in range; then two rows for lists of obstacle
+        indices; shape (BOUND + 2, padded(k)).
     """
     bounds = np.full((BOUND + 2, padded(len(rows))), FAR)
     bounds[MOVES] = 0.0

@@ -4,10 +4,10 @@
 Spheres are processed one SIMD register at a time, obstacles one by one. For each sphere, metrics (6
 entries of a symmetric matrix) and forces (3) are summed, and the min distance is kept. Obstacles
 whose bounding sphere is beyond the range of the RMP from the box around a register's spheres are
-left out, which does not change the result; the indices of all others are listed first, a register
-of obstacles at a time, so that the loop over them has no branches that depend on distances (each
-one taken unexpectedly costs as much as half of a pair). Where the repulsion is less than 1e-13 of
-its gain, it is left out; obstacles that may be closer are a second list.
+skipped, which does not change the result; the indices of all others are listed first, a register of
+obstacles at a time, so that the loop over them has no branches that depend on distances (a
+misprediction costs half as much as a pair). Repulsions below 1e-13 of their gain are omitted;
+obstacles that may be closer are in a second list.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from motion_nodes.kernels.simd import Lanes
 
 _SUMS = 9
 _PUSHED = 30.0
-"""Distance from which on the repulsion is negligible, in lengths of its decay."""
+"""Distance beyond which the repulsion is negligible, in decay lengths."""
 _SLACK = 1e-9
-"""Added to bounds against rounding errors [m]."""
+"""Margin of bounds for rounding errors [m]."""
 _PICKS = "@rmp_picks"
 
 _Inputs = tuple[list[IrValue] | None, ...]
@@ -52,8 +52,8 @@ _Pair = tuple[IrValue, _Inputs]
 def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     """Return the functions of the loop.
 
-    ``rmp_<shape>(memory, first, end, obstacles, count, bounds)`` for each shape of obstacles, for
-    the blocks of spheres from ``first`` to before ``end``.
+    ``rmp_<shape>(memory, first, end, obstacles, count, bounds)`` for each shape of obstacles; it
+    processes the blocks of spheres from ``first`` to ``end - 1``.
     """
     places = list(model.places("collision").values())
     shapes = obstacle_shapes().values()
@@ -62,7 +62,7 @@ def pairs_text(model: RmpModel, at: FieldLayout, spheres: int, lanes: Lanes) -> 
 
 
 def _picks(n: int) -> str:
-    """Write the table of lanes by mask: the indices of its bits first."""
+    """Write the table that maps a mask to the indices of its bits, padded with 0."""
     rows = [[k for k in range(n) if mask >> k & 1] for mask in range(1 << n)]
     text = "".join(f"\\{k:02X}" for row in rows for k in [*row, *[0] * n][:n])
     return f'{_PICKS} = internal constant [{n << n} x i8] c"{text}"'
@@ -99,7 +99,7 @@ class _ObstaclePair:
         self.x = x
         self.felt = tape.less(x * parameters[6], 1.0)
         self.nearest = tape.minimum(x, sums[_SUMS])
-        self.outside = tape.maximum(x, 0.0)  # part of both branches that follow
+        self.outside = tape.maximum(x, 0.0)  # used by both of the following branches
         self.push = repulsion(tape, x, parameters)
         desired, weight = collision(tape, x, d.rate, parameters, push)
         weight = weight * d.per_length
@@ -170,7 +170,7 @@ class _PairLoop:
                     self._add(turn, pairs, part.index)
                 part.values = dict(turn.values)
             sums = dict(part.values)
-            # Distances beyond the range of the RMP matter where no closer one was found.
+            # Distances beyond the range of the RMP are computed only if no closer one was found.
             farthest = _largest(used.choose(sums[nearest], flow.constant(-FAR)))
             with flow.when(farthest > self.reach, **{nearest: sums[nearest]}) as rest:
                 limit = self._limit(spheres, farthest)
@@ -191,7 +191,7 @@ class _PairLoop:
     def _bounded(
         self, position: list[IrValue], velocity: list[IrValue], used: IrValue
     ) -> _SphereBlock:
-        """Return the spheres of a block with a box around the used ones."""
+        """Return the spheres of a block, with a box around those in use."""
         center, half = [], []
         for x in position[:3]:
             known = used.choose(x, _first(x).splat(self.n))
@@ -205,7 +205,7 @@ class _PairLoop:
         return self._bounds.at(self._stride * (part + BOUND)).of("i64")
 
     def _listed(self, spheres: _SphereBlock) -> tuple[IrValue, IrValue]:
-        """Write lists of the obstacles within the range; return their lengths, far and near."""
+        """Write the lists of obstacles in range; return the lengths of the far and near one."""
         flow, n = self.flow, self.n
         zero, none = flow.constant(0.0), flow.whole(0)
         limits = [(spheres.radius + reach).splat(n) for reach in (self.reach, self.pushed)]
@@ -227,7 +227,7 @@ class _PairLoop:
         return group["far"], group["near"]
 
     def _limit(self, spheres: _SphereBlock, farthest: IrValue) -> IrValue:
-        """Return how far from the center obstacles may be the closest of one of the spheres."""
+        """Return the max distance from the center at which an obstacle may be the closest one."""
         size = spheres.half[0] * spheres.half[0]
         for half in spheres.half[1:]:
             size = half.fused(half, size)
@@ -235,7 +235,7 @@ class _PairLoop:
         most = size + farthest
         if self.shape.name not in BOUNDED_BY:
             return most
-        # None of the spheres is farther than this from the obstacle with the closest center.
+        # No sphere is farther than this from the obstacle with the closest center.
         with self._groups(spheres.center, [], least=self.flow.constant(FAR * FAR)) as group:
             group["least"] = self._squares.smaller(group["least"])
         return (-_largest(-group["least"].root()) + size + size).smaller(most)
@@ -244,7 +244,7 @@ class _PairLoop:
     def _groups(
         self, center: list[IrValue], half: list[IrValue], **carried: IrValue
     ) -> Iterator[Turn]:
-        """Write a loop over registers of obstacles; ``_squares`` are those of distances."""
+        """Write a loop over registers of obstacles; sets ``_squares``, the squared distances."""
         flow, n, zero = self.flow, self.n, self.flow.constant(0.0)
         at, sizes = ([x.splat(n) for x in each] for each in (center, half))
         with flow.loop((self.count + (n - 1)) // n, **carried) as group:
@@ -261,7 +261,7 @@ class _PairLoop:
     def _near(
         self, center: list[IrValue], limit: IrValue, sums: dict[str, IrValue]
     ) -> Iterator[Turn]:
-        """Write a loop over the obstacles up to a limit."""
+        """Write a loop over the obstacles within a distance of the center."""
         flow, n = self.flow, self.n
         far = limit.splat(n)
         with self._groups(center, [], **sums) as group:
@@ -275,9 +275,9 @@ class _PairLoop:
         turn.values = dict(group.values)
 
     def _body(self, program: Program, index: IrValue, inputs: _Inputs) -> LlvmFunction:
-        """Return the writer of a program about an obstacle, whose numbers take the place of None.
+        """Return the writer of a program for an obstacle, whose values replace None.
 
-        Inputs are read when they are needed, so the last ones may be added meanwhile.
+        Inputs are read on demand, so the last ones may be added later.
         """
         obstacle = self.flow.pointer("obstacles").at(index * OBSTACLE)
 
@@ -309,7 +309,7 @@ class _PairLoop:
     def _pairs(
         self, turn: IrValue, part: IrValue, count: IrValue, spheres: _SphereBlock, squared: IrValue
     ) -> list[_Pair]:
-        """Return indices of obstacles with the inputs of spheres; beyond the end none is near."""
+        """Return indices of obstacles with the inputs of spheres; out of range beyond the end."""
         flow = self.flow
         pairs: list[_Pair] = []
         for k in range(self.width):
@@ -325,9 +325,9 @@ class _PairLoop:
         return pairs
 
     def _add(self, turn: Turn, pairs: list[_Pair], near: IrValue) -> None:
-        """Write the sums with obstacles added, of one of the lists.
+        """Write the sums with the obstacles of a turn added; ``near`` is 1 in the near list.
 
-        Operations alternate between the obstacles, since they wait for those of the same one.
+        Operations of the obstacles are interleaved, because those of one depend on each other.
         """
         flow, pair = self.flow, self.pair
         pushes: list[list[IrValue]] = [[] for _ in pairs]
@@ -366,8 +366,8 @@ class _PairLoop:
         turn.values = {**close.values, nearest: sums[nearest]}
 
     def _felt(self, bodies: list[LlvmFunction]) -> IrValue:
-        """Return whether some obstacle is within the range of some sphere."""
-        if self.shape is BALL:  # their own bounds, so nearly all of the list are
+        """Return whether any obstacle is within the range of any sphere."""
+        if self.shape is BALL:  # balls are their own bounds: nearly all of the list are in range
             return IrValue(self.flow, "i1", "true")
         mask = f"<{self.n} x i1>" if self.n > 1 else "i1"
         (body,) = bodies
@@ -384,7 +384,7 @@ def _largest(x: IrValue) -> IrValue:
 
 
 def reductions(lanes: Lanes) -> list[str]:
-    """Return the declarations of functions that the loops call."""
+    """Return the declarations of the functions called by the loops."""
     if lanes.count == 1:
         return []
     return [f"declare double @llvm.vector.reduce.fmax.{lanes.suffix}({lanes.type})"]

@@ -53,7 +53,7 @@ class _LinkMotion:
 
 
 class RmpTracer:
-    """Records the parts of the policy; inputs are offsets in the memory."""
+    """Traces the parts of the policy; inputs are offsets in the memory."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.model = model
@@ -65,7 +65,7 @@ class RmpTracer:
         self._columns: dict[int, tuple[Vector, Vector]] = {}
 
     def _in(self, field: str, index: int = 0) -> Value:
-        # Inputs 0..n-1 of the tree are the configuration; all others are shifted behind them.
+        # Inputs 0..n-1 of the tree are the configuration; all others follow.
         return self.tape.input(self.model.arrays.joint_count + self.at[field] + index)
 
     def _vector(self, field: str) -> Vector:
@@ -85,7 +85,7 @@ class RmpTracer:
         return self._columns[row]
 
     def motion(self, row: int) -> _LinkMotion:
-        """Return the motion of a row."""
+        """Return the velocity of a row, and its acceleration at zero joint accelerations."""
         if row in self._motions:
             return self._motions[row]
         arrays = self.model.arrays
@@ -112,7 +112,7 @@ class RmpTracer:
         return moved_point(p, m.turn, m.linear, m.bend, m.linear_bend)
 
     def rows(self) -> dict[int, Value]:
-        """Return the results of the first half: offset in the memory -> value."""
+        """Return the results of the first part, by offset in the memory: motion of the links."""
         stored: dict[int, Value] = {}
         for k, run in enumerate(sphere_runs(self.model)):
             R, p = self._tree.pose(run.row)
@@ -128,7 +128,7 @@ class RmpTracer:
         return stored
 
     def resolve(self) -> dict[int, Value]:
-        """Return the results of the second half: the linear system."""
+        """Return the results of the second part: the linear system without link pairs."""
         n, at = self.model.active, self.at
         M: list[list[Value]] = [[0.0] * n for _ in range(n)]
         f: list[Value] = [0.0] * n
@@ -144,7 +144,7 @@ class RmpTracer:
         """Return the results of the third part: the solution of the system in memory.
 
         A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
-        system; the min relative pivot is stored, too.
+        system, so the min relative pivot is stored as well.
         """
         tape, n = self.tape, self.model.active
         M = [[self._in("M", i * n + j) for j in range(n)] for i in range(n)]
@@ -181,7 +181,7 @@ class RmpTracer:
         )
 
     def _add_column(self, row: int, terms: _Terms, M: list[list[Value]], f: list[Value]) -> None:
-        """Add metric and force of everything beyond a joint to it and to the joints before it."""
+        """Add metric and force of all links after a joint to it and to the joints before it."""
         arrays = self.model.arrays
         turn, linear = self.column(row)
         A: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
@@ -215,7 +215,7 @@ class RmpTracer:
         return rows
 
     def _tool_terms(self) -> _Terms:
-        """Return the RMPs of the tool's position, and its axis targets."""
+        """Return the sum of the RMPs of the tool's position and axes."""
         tape, has_position = self.tape, self._in("has_goal", 0)
         x, v, bias = self._tool_point()
         state = ToolState(x, v, self._vector("goal"))

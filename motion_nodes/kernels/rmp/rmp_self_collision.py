@@ -35,20 +35,21 @@ class LinkTables:
     """Pairs of links as read by the code; all arrays are C-contiguous."""
 
     pairs: NDArray[np.int64]
-    """Spheres of one link (from, to), of the other (from, to), and their path (from, to), shape (p,
+    """First index and end of the spheres of one link, of the other, and of their path, shape (p,
     6)."""
     sizes: Array
-    """Reach of the spheres of a pair's links from the first of each [m], shape (p,)."""
+    """Sum of the radii of two balls about the links' first spheres that contain all [m], shape
+    (p,)."""
     paths: NDArray[np.int64]
-    """Rows that move one link relative to the other: column, joint, sign; shape (k, 3)."""
+    """Joints that move one link relative to the other: column, joint, sign; shape (k, 3)."""
     radii: Array
-    """Radius of each sphere [m], shape (s,): first those in the memory, then fixed ones."""
+    """Radius of each sphere [m], shape (s,): those in the memory, then the fixed ones."""
     fixed: Array
-    """Fixed spheres: position [m], velocity and bias (both 0), shape (9, f)."""
+    """Fixed spheres: position [m], velocity and J-dot qd (both 0), shape (9, f)."""
 
 
 class _LinkPair:
-    """The formulas of two spheres."""
+    """Formulas of two spheres."""
 
     def __init__(self) -> None:
         tape = self.tape = ExpressionGraph()
@@ -122,7 +123,7 @@ class _LinkPairsWriter:
         return flow.function("rmp_links")
 
     def _set(self, which: int, sphere: IrValue) -> None:
-        """Choose the first or second sphere: in the memory, or fixed."""
+        """Set the first or second sphere, which is in the memory or fixed."""
         moves = sphere < self._moving
         fixed = self._fixed.at(sphere - self._moving)
         base = moves.choose(self.memory.at("position").at(sphere), fixed)
@@ -130,7 +131,7 @@ class _LinkPairsWriter:
         self._spheres[which] = self.flow.pointer(base), stride, sphere
 
     def _load(self, index: int) -> str:
-        if index < _RADIUS:  # position, velocity and bias follow each other in the memory
+        if index < _RADIUS:  # position, velocity and bias are adjacent in the memory
             base, stride, _ = self._spheres[index // 9]
             return base.load(stride * (index % 9))
         if index < _RADIUS + 2:
@@ -163,5 +164,5 @@ class _LinkPairsWriter:
 
 
 def links_text(model: RmpModel, at: FieldLayout) -> str:
-    """Return the function ``rmp_links(memory)``: adds all pairs of links to M and rhs."""
+    """Return the function ``rmp_links(memory)``: adds the RMPs of all link pairs to M and rhs."""
     return _LinkPairsWriter(model, at).text()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of the tree search kernels: memory, samples, distances, steps.
 
-Positions of continuous joints are stored as sampled; the path between two nodes takes the shorter
-direction. For all other joints it is the plain difference.
+Positions of continuous joints are stored as sampled; edges take the shorter direction. For all
+other joints, the displacement is the plain difference.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.random_numbers import uniform
 
 CONTINUE = 0
-"""The batch is finished without a solution."""
+"""All iterations of the batch are done, without a solution."""
 FOUND = 1
 FULL = 2
-"""No memory for more nodes."""
+"""No memory left for nodes."""
 NO_SAMPLE = 3
 """No collision-free configuration was sampled within the max number of tries."""
 _TURN = 2.0 * math.pi
 
 
 class TreeSpace(NamedTuple):
-    """Sampling bounds and metric; arrays of shape (n,)."""
+    """Sampling bounds [rad or m] and metric; arrays of shape (n,)."""
 
     low: Array
     high: Array
@@ -43,7 +43,7 @@ class Tree(NamedTuple):
     parent: Any
     """Shape (room,), int64; -1 for the root."""
     count: Any
-    """Number of nodes, and of iterations done, shape (2,), int64."""
+    """Number of nodes, and of iterations, shape (2,), int64."""
     random: Any
     """State of the random number generator, shape (1,), uint64."""
 
@@ -60,7 +60,7 @@ def normal(random: Any) -> float:
 
 @part
 def way(space: TreeSpace, k: int, a: float, b: float) -> float:
-    """Return the displacement of joint k from a to b [rad or m]."""
+    """Return the displacement of joint k from a to b [rad or m], the shorter one if continuous."""
     d = b - a
     if space.wraps[k]:
         d -= _TURN * math.ceil((d - math.pi) / _TURN)
@@ -69,7 +69,7 @@ def way(space: TreeSpace, k: int, a: float, b: float) -> float:
 
 @part
 def distance(space: TreeSpace, a: Array, b: Array) -> float:
-    """Return the weighted distance between two configurations."""
+    """Return the distance between two configurations, shape (n,) [weighted rad or m]."""
     total = 0.0
     for k in range(a.shape[0]):
         d = way(space, k, a[k], b[k]) * space.weights[k]
@@ -114,7 +114,7 @@ def square_below(
 
 @part
 def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> float:
-    """Write the end of a step of max length [rad or m] from a towards b; return its length."""
+    """Write the end of a step from a towards b; return its length [weighted rad or m]."""
     length = distance(space, a, b)
     share = min(1.0, step / length) if length > 0.0 else 0.0
     for k in range(a.shape[0]):
@@ -138,10 +138,10 @@ def draw(space: TreeSpace, random: Any, checker: Checker, tries: int, out: Array
 def draw_near(
     space: TreeSpace, random: Any, checker: Checker, place: Array, tries: int, out: Array
 ) -> bool:
-    """Write a random collision-free configuration near a place; return False if none was found.
+    """Write a random collision-free configuration near another; return False if none was found.
 
-    Its distance along each joint is up to a fraction of the joint's range, and the logarithm of
-    that fraction is uniform from 1/200 to 1/4.
+    Each joint deviates by up to a fraction of its range. The fraction is the same for all joints
+    and log-uniform from 1/200 to 1/4.
     """
     n = out.shape[0]
     for _ in range(tries):
@@ -157,7 +157,7 @@ def draw_near(
 
 @part
 def free_way(space: TreeSpace, checker: Checker, a: Array, b: Array, work: Array) -> bool:
-    """Return whether the straight edge from a to b, shape (n,), is collision-free, b included."""
+    """Return whether the edge from a (unchecked) to b (checked), shape (n,), is collision-free."""
     n = a.shape[0]
     for k in range(n):
         work[k] = a[k] + way(space, k, a[k], b[k])

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constrained bidirectional RRT, and shortening of its paths: kernels.
+"""Kernels of the constrained bidirectional RRT, and of shortening and smoothing its paths.
 
 Both trees grow along the constraint manifold: each step towards a target is projected onto it by
-Newton's method, and the straight line between two nodes is checked for the constraints as well as
-for collisions.
+Newton's method, and the edge between two nodes is checked for constraints and collisions.
 
 Source: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions: a framework for
 pose-constrained manipulation planning", IJRR 30(12), 2011 (CBiRRT2).
@@ -35,11 +34,11 @@ from motion_nodes.kernels.search.random_numbers import uniform
 from motion_nodes.kernels.search.task_components import Work, make_work
 
 ALLOWED = 0.7
-"""Max violation between two nodes."""
+"""Max violation between two nodes, as a ratio to the margins."""
 _BETWEEN = 0.02
-"""Max distance between two configurations at which the constraints are checked [rad or m]."""
+"""Max spacing of the checks of constraints along an edge [weighted rad or m]."""
 _HALVINGS = 4
-"""Max number of halvings of a step whose line leaves the manifold."""
+"""Max number of halvings of a step that cannot be projected, or whose edge is invalid."""
 _NEAR = 0.8
 """Fraction of samples near nodes of both trees."""
 _EXPLORE, _CONNECT = 12, 300
@@ -50,14 +49,14 @@ _EXPLORE, _CONNECT = 12, 300
 def _edge(
     space: TreeSpace, checker: Checker, manifold: Manifold, rows: Array, a: int, b: int, work: Work
 ) -> bool:
-    """Return whether the line between two rows is collision-free and satisfies the constraints.
+    """Return whether the edge between two rows is collision-free and satisfies the constraints.
 
-    Between both, the constraints may be violated as much as at the ends.
+    Between its ends, the violation may be up to ``ALLOWED``, or that of the worse end if larger.
     """
     limit, q = ALLOWED, work.q
     parts = max(2, math.ceil(distance(space, rows[a], rows[b]) / _BETWEEN))
     for i in range(parts + 1):
-        # The ends first; one call of the function, as each is compiled in place.
+        # The ends first; a single call site, because each is compiled in place.
         share = float(i) if i < 2 else (i - 1) / parts
         for d in range(q.shape[0]):
             q[d] = rows[a, d] + (rows[b, d] - rows[a, d]) * share
@@ -83,7 +82,7 @@ def _walk(
     """Walk along the manifold from ``rows[0]`` towards a target.
 
     Returns:
-        Number of steps, whose ends are the following rows, and whether the target was reached.
+        Number of steps, whose ends are in the rows from 1 on, and whether the target was reached.
     """
     n, count = target.shape[0], 0
     most = min(most, rows.shape[0] - 1)
@@ -125,7 +124,7 @@ def _extend(
     rows: Array,
     work: Work,
 ) -> tuple[int, bool]:
-    """Extend the node closest to a target; return the last node, and whether it is the target."""
+    """Extend a tree towards a target; return the last node, and whether it is the target."""
     node = nearest(space, tree.nodes, tree.count[0], target)
     for d in range(target.shape[0]):
         rows[0, d] = tree.nodes[node, d]
@@ -164,13 +163,13 @@ def grow_on_manifold(
     """Grow the trees by a number of iterations, or until they meet.
 
     Args:
-        first: from the start; its counts and random numbers are used.
-        second: from the goals.
+        first: tree from the start; its iteration count and random numbers are used.
+        second: tree from the goals.
         space: sampling bounds and metric.
         checker: collision checker.
         manifold: the constraints.
-        step: max length of an edge.
-        iterations: number of iterations; 0 tries to connect the roots.
+        step: max length of an edge before projection [weighted rad or m].
+        iterations: number of iterations; 0 only tries to connect the roots.
         found: the nodes at which the trees met, shape (2,), int64.
 
     Returns:
@@ -180,11 +179,11 @@ def grow_on_manifold(
     work, rows = make_work(manifold.both.shape[0], n), np.empty((_CONNECT + 1, n))
     sample, last, forward, roots = np.empty(n), 0, True, iterations == 0
     # Each turn extends one tree: towards a sample, then the other tree towards the new node. There
-    # is a single call of the function, as each is compiled in place.
+    # is a single call site, because each is compiled in place.
     for turn in range(2 if roots else 2 * iterations):
         explore = turn % 2 == 0
         if explore and roots:
-            continue  # the start takes the place of a new node
+            continue  # the second tree is extended towards the start
         if explore:
             if max(first.count[0], second.count[0]) >= first.nodes.shape[0] - 1:
                 return FULL
@@ -232,9 +231,9 @@ def shorten_on_manifold(
         space: sampling bounds and metric.
         checker: collision checker.
         manifold: the constraints.
-        step: max length of an edge.
-        tries: number of pairs of waypoints that are tried.
-        random: state of the random numbers, shape (1,), uint64.
+        step: max length of an edge before projection [weighted rad or m].
+        tries: number of pairs of waypoints to try; the first pair are the ends of the path.
+        random: state of the random number generator, shape (1,), uint64.
     """
     n, room = path.shape[1], path.shape[0]
     work, rows = make_work(manifold.both.shape[0], n), np.empty((room, n))
@@ -248,7 +247,7 @@ def shorten_on_manifold(
             b = a + 2 + int(uniform(random) * (count - a - 2))
         before = _length(space, path, a, b)
         rows[0] = path[a]
-        # Continuous joints keep the turns of the waypoint that is joined.
+        # Continuous joints keep the full turns of the waypoint to which the part leads.
         target[:] = path[b]
         most = min(room - 1, int(2.0 * before / step) + 2)
         steps, reached = _walk(space, checker, manifold, target, step, most, rows, work)
@@ -272,7 +271,7 @@ def shorten_on_manifold(
 def smooth_on_manifold(
     path: Array, space: TreeSpace, checker: Checker, manifold: Manifold, rounds: int
 ) -> None:
-    """Move waypoints, (k, n), towards the middle of their neighbours, along the manifold."""
+    """Move waypoints, (k, n), towards the mean of their neighbours, along the manifold."""
     count, n = path.shape
     work, rows = make_work(manifold.both.shape[0], n), np.empty((3, n))
     for _ in range(rounds):

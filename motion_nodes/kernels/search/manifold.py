@@ -3,9 +3,9 @@
 
 A task constraint bounds the pose of a frame P, fixed in a link, relative to a frame R, fixed in the
 base or in another link: its position in R and its rotation relative to R (a task space region), or
-the line of sight between both. A configuration is *inside* if it satisfies slightly tightened
-bounds; the violation of a bound is measured in units of what it was tightened by, so that 0 is
-inside and up to 1 is permitted, whatever the unit of the bound.
+the line of sight between both. Bounds are tightened by a margin, and a configuration is *inside* if
+it satisfies the tightened ones. A violation is the ratio of the excess to the margin: 0 is inside,
+and up to 1 satisfies the original bound, whatever its unit.
 
 Source: D. Berenson, S. Srinivasa and J. Kuffner, "Task space regions", IJRR 30(12), 2011.
 """
@@ -44,21 +44,21 @@ class Manifold(NamedTuple):
     reference: Any
     """The same of the link that carries R; 0 if R is fixed in the base, shape (t,), int64."""
     X_LP: Array
-    """Shape (t, 4, 4)."""
+    """Pose of P in its link, shape (t, 4, 4)."""
     X_RB: Array
-    """The base in R, or the link that carries R, shape (t, 4, 4)."""
+    """Pose in R of the base, or of the link that carries R, shape (t, 4, 4)."""
     position: Any
     """NONE, BOX, BALL or CYLINDER, shape (t,), int64."""
     rotation: Any
     """NONE, EULER, VECTOR, ANGLE, SENSOR or TARGET, shape (t,), int64."""
     union: Any
-    """Constraints with equal numbers from 0 on are alternatives and adjacent, shape (t,), int64."""
+    """Adjacent constraints with equal numbers from 0 on are alternatives, shape (t,), int64."""
     bounds: Array
-    """Tightened bounds of position and rotation components, infinite for none, shape (t, 6, 2)."""
+    """Tightened bounds of the components [m, rad], infinite for none, shape (t, 6, 2)."""
     margins: Array
-    """What each bound was tightened by, shape (t, 6)."""
+    """Amounts by which the bounds are tightened [m, rad], shape (t, 6)."""
     limits: Array
-    """Min and max positions of the joints, shape (2, n)."""
+    """Lower and upper joint limits [rad or m], shape (2, n)."""
 
 
 @bare_part
@@ -74,7 +74,7 @@ def _product(A: Array, B: Array, out: Array) -> None:
 
 @bare_part
 def _reference(manifold: Manifold, t: int, q: Array, work: Work) -> None:
-    """Write the base in R, and the Jacobian of the link that carries R, if one does."""
+    """Write the pose of the base in R, and the Jacobian of the link that carries R, if any."""
     B, F, link = manifold.X_RB[t], work.base, work.carrier
     if manifold.reference[t] == 0:
         for i in range(3):
@@ -92,7 +92,7 @@ def _reference(manifold: Manifold, t: int, q: Array, work: Work) -> None:
 
 @bare_part
 def _frame(manifold: Manifold, t: int, q: Array, work: Work) -> None:
-    """Write pose and Jacobian of P in R: of its motion relative to R."""
+    """Write pose and Jacobian of P relative to R, in the axes of R."""
     link, J, P = work.link, work.scratch, work.point
     call_both(manifold.both[t], address(q), address(link), address(J))
     _product(link, manifold.X_LP[t], P)
@@ -131,9 +131,10 @@ def measure(manifold: Manifold, t: int, q: Array, work: Work) -> None:
 
 @bare_part
 def violation(manifold: Manifold, q: Array, work: Work) -> tuple[float, int]:
-    """Return the largest violation as a ratio to its margin, and the count of violated rows.
+    """Return the largest violation, and the number of violated components.
 
-    Of alternatives the one that is violated least counts.
+    Of alternatives, the one with the smallest violation counts. Errors and Jacobian of the violated
+    components are written to ``work``.
     """
     worst, count, n = 0.0, 0, q.shape[0]
     union, union_first, union_worst = -1, 0, 0.0
@@ -172,7 +173,7 @@ def violation(manifold: Manifold, q: Array, work: Work) -> tuple[float, int]:
 
 @bare_part
 def project(manifold: Manifold, q: Array, work: Work) -> bool:
-    """Move a configuration, (n,), inside constraints and bounds; return whether it converged."""
+    """Move a configuration, (n,), inside constraints and limits; return whether it converged."""
     n = q.shape[0]
     for d in range(n):
         q[d] = min(max(q[d], manifold.limits[0, d]), manifold.limits[1, d])
@@ -262,7 +263,7 @@ def components(manifold: Manifold, q: Array, values: Array, jacobian: Array) -> 
 
 @kernel
 def violations(manifold: Manifold, Q: Array, out: Array) -> None:
-    """Write the largest violation of each configuration of Q, shape (m, n)."""
+    """Write the largest violation of each configuration of Q, shape (m, n), to out, shape (m,)."""
     work = make_work(manifold.both.shape[0], Q.shape[1])
     q = np.empty(Q.shape[1])
     for i in range(Q.shape[0]):
@@ -272,7 +273,7 @@ def violations(manifold: Manifold, Q: Array, out: Array) -> None:
 
 @kernel
 def projected(manifold: Manifold, Q: Array, converged: Any) -> None:
-    """Project each configuration of Q, shape (m, n), in place."""
+    """Project configurations, shape (m, n), in place; write whether each converged, shape (m,)."""
     work = make_work(manifold.both.shape[0], Q.shape[1])
     for i in range(Q.shape[0]):
         converged[i] = project(manifold, Q[i], work)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Path shortening as one kernel that works in rounds; every new edge is checked.
 
-A round removes waypoints, adds shortcuts between random places of the path, and cuts corners. A cut
+A round removes waypoints, adds shortcuts between random points of the path, and cuts corners. A cut
 adds a waypoint and needs only one new edge, because the others are parts of checked edges; the next
 round removes waypoints that the cuts made redundant. The path thus becomes a curve of few
 waypoints.
 
-Parts of an edge are checked at other configurations than the edge was, so such a check may find a
-collision between them. At the end of each round these parts are therefore checked as edges of their
-own; if one is in collision, the round is discarded and the path of the previous round is the
-result.
+Parts of an edge are checked at other configurations than the edge itself, so their check may find a
+collision that the edge's did not. At the end of each round these parts are therefore checked as
+edges of their own; if one is in collision, the round is discarded and the path of the previous
+round is the result.
 
 Source: removal and random shortcuts: R. Geraerts and M. Overmars, "Creating high-quality paths for
 motion planning", 2007; corner cutting: G. Chaikin, "An algorithm for high-speed curve generation",
@@ -30,18 +30,18 @@ from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search.random_numbers import uniform
 
 _ALL = 24
-"""Number of later waypoints that are all tried; beyond that, in larger steps."""
+"""Number of later waypoints up to which all are tried; beyond, larger steps are taken."""
 
 
 class Effort(NamedTuple):
-    """Amount of work."""
+    """Work limits of shortening."""
 
     rounds: int
-    """Max number of rounds; it ends after one without improvement."""
+    """Max number of rounds; shortening ends after one without improvement."""
     jumps: int
-    """Random shortcuts per round."""
+    """Number of random shortcuts per round."""
     tries: int
-    """Bisection steps for the best cut of each corner."""
+    """Number of bisection steps for the largest cut of each corner."""
     least_gain: float
     """Min relative reduction of length for which cuts and rounds are continued."""
 
@@ -59,13 +59,13 @@ def shorten(
     """Shorten a path with collision-free edges; its ends stay fixed.
 
     Args:
-        checker: checks edges.
+        checker: collision checker.
         weights: of the joints in lengths, shape (n,).
         rows: two copies of a path and two scratch rows, shape (2 room + 2, n); the first ``count``
             rows are the input, and the result. Waypoints are only added while there is room.
         checked: memory for a flag per edge, shape (2, room).
         count: number of waypoints.
-        effort: amount of work.
+        effort: work limits.
         random: state of the random number generator, shape (1,).
 
     Returns:
@@ -100,7 +100,7 @@ def shorten(
 
 @bare_part
 def _all_free(checker: Checker, path: Array, marks: NDArray[np.int8], count: int) -> bool:
-    """Return whether edges that were checked only as parts of others are collision-free."""
+    """Return whether edges checked only as parts of others are collision-free."""
     for k in range(count - 1):
         if marks[k] == 0 and not edge_free(checker, path, k, path, k + 1):
             return False
@@ -149,7 +149,7 @@ def _close(path: Array, marks: NDArray[np.int8], count: int, first: int, last: i
 
 @inlined
 def _open(path: Array, marks: NDArray[np.int8], count: int, after: int) -> int:
-    """Insert a waypoint behind another one."""
+    """Make room for a waypoint after another; return the new number of waypoints."""
     for k in range(count, after + 1, -1):
         _copy(path, k - 1, path, k)
         marks[k] = marks[k - 1]
@@ -174,7 +174,7 @@ def _jump(
     random: NDArray[np.uint64],
     work: Array,
 ) -> int:
-    """Connect two random places of the path, if the edge is collision-free."""
+    """Connect two random points of the path, if the edge is collision-free."""
     if count < 3 or count == path.shape[0]:
         return count
     total = _total(weights, path, count)
@@ -197,7 +197,7 @@ def _jump(
 
 @bare_part
 def _place(weights: Array, path: Array, count: int, along: float, out: Array) -> int:
-    """Write the place at a distance along the path; return the waypoint before it."""
+    """Write the point at a distance along the path; return the waypoint before it."""
     for k in range(count - 1):
         length = _length(weights, path[k], path[k + 1])
         if along <= length or k == count - 2:
@@ -243,7 +243,7 @@ def _cut_corners(
 
 @inlined
 def _corner(path: Array, k: int, share: float, out: Array) -> None:
-    """Write the places at a fraction of the edges from a waypoint to its neighbours."""
+    """Write the points at a fraction of the edges from a waypoint to its neighbours."""
     for d in range(path.shape[1]):
         out[0, d] = path[k, d] + share * (path[k - 1, d] - path[k, d])
         out[1, d] = path[k, d] + share * (path[k + 1, d] - path[k, d])

@@ -19,7 +19,7 @@ INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 @inlined
 def mixed(state: np.uint64) -> float:
-    """Return the number in [0, 1) that belongs to a state."""
+    """Return the random number in [0, 1) of a state."""
     z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0

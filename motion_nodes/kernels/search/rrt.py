@@ -43,7 +43,7 @@ def grow(
 ) -> int:
     """Grow the tree by a number of iterations, or until it reaches a goal.
 
-    Each iteration extends the node closest to a sample towards it, step by step until the sample or
+    Each iteration extends the node closest to a sample towards it, edge by edge until the sample or
     an obstacle is reached.
 
     Args:
@@ -51,12 +51,12 @@ def grow(
         space: sampling bounds and metric.
         checker: collision checker.
         goals: collision-free goal configurations, shape (g, n).
-        step: max length of an edge, in the weighted metric.
+        step: max length of an edge [weighted rad or m].
         goal_bias: fraction of the samples that are a goal.
         near_bias: fraction of the samples that are near a goal.
         tries: max number of tries for a collision-free sample.
         iterations: number of iterations.
-        found: the node and the goal that can be connected, shape (2,), int64.
+        found: indices of the node and the goal that can be connected, shape (2,), int64.
 
     Returns:
         ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RRT-Connect for paths with bounded cost: trees in the space of configurations and costs.
 
-Repeated searches with the bound lowered to each path's cost are asymptotically optimal. A node's
+Repeated searches, each bounded by the cost of the last path, are asymptotically optimal. A node's
 last coordinate is the length of its branch. Samples are drawn from the ellipsoid that contains all
 paths within the bound.
 
@@ -43,10 +43,10 @@ _ANYWHERE = 0.1
 
 
 class CostBound(NamedTuple):
-    """Cost bound, and settings of the search."""
+    """Cost bound, and settings of the search; lengths in the metric [weighted rad or m]."""
 
     cost: float
-    """Max length of a path, in the metric."""
+    """Max length of a path."""
     longest: float
     """Max length of an edge."""
     max_iterations: int
@@ -72,12 +72,12 @@ def search(
     The result does not depend on the batch size.
 
     Args:
-        checker: checks edges.
+        checker: collision checker.
         space: the joints and, last, the cost: arrays of shape (n + 1,).
         trees: before the first batch, only roots with cost 0.
         bound: the cost bound.
         random: state of the random number generator, shape (1,).
-        counts: progress counters, as for RRT-Connect.
+        counts: progress counters, as for RRT-Connect, shape (COUNTS,).
         budget: number of edges to check; 16 samples count as one.
 
     Returns:
@@ -104,15 +104,7 @@ def search(
 @inlined
 def _way(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
     """Write the shortest joint displacement from a to b; return its length without the cost."""
-    n = a.shape[0] - 1
-    total = 0.0
-    for d in range(n):
-        x, turn = b[d] - a[d], space.turn[d]
-        if turn > 0.0:
-            x -= turn * math.floor(x / turn + 0.5)
-        out[d] = x
-        total += (space.weights[d] * x) ** 2
-    return math.sqrt(total)
+    return rrt_trees.displacement(space, a.shape[0] - 1, a, b, out)
 
 
 @inlined
@@ -135,7 +127,7 @@ def _sample(
     out: Array,
     axis: Array,
 ) -> bool:
-    """Sample a configuration; return whether a path within the bound can contain it."""
+    """Write a sample of the ellipsoid or of the whole space; return whether it is within limits."""
     n = out.shape[0] - 1
     goals = 0
     while goals < trees.sizes[GOAL] and trees.parents[GOAL, goals] < 0:
@@ -148,7 +140,7 @@ def _sample(
         for d in range(n):
             out[d] = bound.lower[d] + uniform(random) * (bound.upper[d] - bound.lower[d])
         return True
-    # A point of the unit ball, scaled, and reflected so that the first axis points to the goal.
+    # A point of the unit ball, scaled and reflected so that the first axis points to the goal.
     radius = uniform(random) ** (1.0 / n)
     square, spare = 0.0, math.sqrt(bound.cost**2 - direct**2)
     for d in range(n):
@@ -233,7 +225,7 @@ def _connect(
     nodes = trees.nodes[side]
     for d in range(n):
         last[d] = nodes[node, d]
-    # The ideal partner is a node here whose branch is as short as possible.
+    # The ideal partner is at the same configuration, with the shortest possible branch.
     last[n] = _to_go(space, trees, other, last, step)
     near, _ = rrt_trees.nearest(space, trees, other, last)
     away = _way(space, last, trees.nodes[other, near], step)

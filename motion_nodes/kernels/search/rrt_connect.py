@@ -3,7 +3,7 @@
 
 Source: J. Kuffner and S. LaValle, "RRT-Connect: an efficient approach to single-query path
 planning", 2000; the reach of nodes: L. Jaillet et al., "Adaptive tuning of the sampling domain for
-dynamic-domain RRTs", 2005, with the numbers of W. Thomason et al., "Motions in microseconds via
+dynamic-domain RRTs", 2005, with the parameters of W. Thomason et al., "Motions in microseconds via
 vectorized sampling-based planning", 2024, who also grow the smaller tree first.
 """
 
@@ -36,7 +36,7 @@ MOST_CONNECTIONS = 16
 
 
 class ConnectRules(NamedTuple):
-    """Growth of the trees; lengths in the metric."""
+    """Growth of the trees; lengths in the metric [weighted rad or m]."""
 
     longest: float
     """Max length of an edge."""
@@ -49,7 +49,7 @@ class ConnectRules(NamedTuple):
     exploration: float
     """Fraction of steps towards samples; the others try to connect the trees."""
     max_sampling: int
-    """Max number of out-of-reach samples before one is accepted anyway."""
+    """Max number of samples drawn per step; the last one is used even if out of reach."""
     max_iterations: int
     """Max number of steps towards samples."""
 
@@ -60,7 +60,7 @@ class ConnectResult(NamedTuple):
     path: Array
     """Waypoints, shape (room, n)."""
     length: Array
-    """Length in the metric, shape (1,)."""
+    """Length in the metric [weighted rad or m], shape (1,)."""
 
 
 class ConnectSearch(NamedTuple):
@@ -69,7 +69,7 @@ class ConnectSearch(NamedTuple):
     checker: Checker
     space: ConnectSpace
     limits: Array
-    """Min and max positions of start and goals [rad or m], shape (2, n)."""
+    """Lower and upper limits of start and goals [rad or m], shape (2, n)."""
     trees: Trees
     rules: ConnectRules
     samples: Samples
@@ -86,7 +86,7 @@ def make_search(
     Args:
         weights: of the joints in the metric, shape (n,).
         turn: 2 pi for continuous joints, else 0 [rad], shape (n,).
-        limits: min and max positions of start and goals [rad or m], shape (2, n).
+        limits: lower and upper limits of start and goals [rad or m], shape (2, n).
         rules: growth of the trees.
         samples: sample sequences.
         room: max number of nodes of each tree.
@@ -128,10 +128,10 @@ def plant(table: NDArray[np.int64], random_seed: int) -> bool:
 
     Args:
         table: of a :class:`ConnectSearch`.
-        random_seed: of the samples.
+        random_seed: random seed of the samples.
 
     Returns:
-        Whether all of them are collision-free and within the limits; else the search is impossible.
+        Whether start and goals are collision-free and within the limits.
     """
     checker, _, limits, trees, _, samples, counts, _ = _read(address(table))
     nodes = trees.nodes
@@ -180,7 +180,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
     while counts[EDGES] * 16 + counts[SAMPLES] < end:
         if counts[ITERATIONS] >= rules.max_iterations:
             return EXHAUSTED
-        # Checked before anything changes, so that a search with more memory finds the same path.
+        # Checked before any change, so that a search with more memory finds the same path.
         if not (rrt_trees.has_room(trees, START, most) and rrt_trees.has_room(trees, GOAL, most)):
             return FULL
         side = _side(trees, counts)
@@ -188,7 +188,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
         node = _explore(checker, space, trees, rules, samples, counts, side, work)
         wanted = counts[ITERATIONS] * (1.0 - rules.exploration)
         due = counts[CONNECTIONS] * rules.exploration < wanted
-        # Trees within one step are connected, whichever tree's turn it is.
+        # If no connection is due, one is tried only within an edge length.
         gap = math.inf if due else rules.longest
         if node >= 0 and _connect(checker, space, trees, rules, counts, side, node, gap, work):
             return _joined(space, trees, counts, found)
@@ -205,7 +205,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
 def _joined(
     space: ConnectSpace, trees: Trees, counts: NDArray[np.int64], found: ConnectResult
 ) -> int:
-    """Write the path."""
+    """Write the path and its length; return JOINED."""
     a, b, path = counts[MET_START], counts[MET_GOAL], found.path
     count = rrt_trees.path_between(space, trees, a, b, path)
     total = 0.0

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nearest neighbour search: nodes in leaves of 256, leaves in a tree of tight bounding boxes.
+"""Nearest-neighbour search: leaves of 256 nodes in a tree of tight bounding boxes.
 
 Up to 256 nodes there is one leaf, which is scanned 16 nodes at a time in SIMD registers; a tree of
 boxes above the leaves keeps the query time nearly constant up to 100 000 nodes. Boxes bound their
 contents tightly, so continuous joints need no special partition of space.
 
-Points are float32 and scaled: each joint times its weight, so distances are those of the metric.
+Points are float32 and scaled by the weights of the joints, so distances are those of the metric.
 Continuous joints are wrapped to one turn.
 """
 
@@ -38,7 +38,7 @@ Whole = NDArray[np.int32]
 
 
 class Index(NamedTuple):
-    """Nearest neighbour index of the nodes of two trees."""
+    """Nearest-neighbour index of the nodes of two trees."""
 
     points: Floats
     """Scaled coordinates, LANES nodes side by side: shape (2 leaves BLOCKS dimensions LANES,)."""
@@ -106,7 +106,7 @@ def ask(index: Index, q: Array, weights: Array) -> None:
 
 @inlined
 def nearest(index: Index, tree: int) -> tuple[int, float]:
-    """Return the node closest to the query point, and its distance [weighted rad or m]."""
+    """Return the node closest to the query, and its distance [weighted rad or m]."""
     if index.links[tree, 0, 0] < 0:
         best, who = _nearest_in_leaf(index, tree, 0)
         return int(who), math.sqrt(best)
@@ -115,7 +115,7 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
 
 @inlined
 def _nearest_in_leaf(index: Index, tree: int, box: int) -> tuple[float, int]:
-    """Return squared distance and index of the node of a leaf that is closest to the query."""
+    """Return squared distance and index of a leaf's node closest to the query."""
     leaf, count = -1 - index.links[tree, box, 0], index.links[tree, box, 1]
     start = address(index.points) + 4 * _leaf_start(index, tree, leaf)
     blocks = (count + LANES - 1) // LANES
@@ -126,7 +126,7 @@ def _nearest_in_leaf(index: Index, tree: int, box: int) -> tuple[float, int]:
 
 @bare_part
 def _nearest_in_boxes(index: Index, tree: int) -> tuple[int, float]:
-    """Return the same for more than one leaf."""
+    """Return the result of :func:`nearest` for more than one leaf."""
     best, who = np.inf, -1
     stack, top = index.stack, 1
     stack[0, 0], stack[0, 1] = 0.0, 0.0
@@ -143,7 +143,7 @@ def _nearest_in_boxes(index: Index, tree: int) -> tuple[int, float]:
             continue
         first, second = _away(index, tree, child), _away(index, tree, child + 1)
         near = 0 if first <= second else 1
-        # The nearer child comes last onto the stack, and is looked into first.
+        # The nearer child is pushed last and visited first.
         stack[top, 0], stack[top, 1] = child + 1 - near, max(first, second)
         stack[top + 1, 0], stack[top + 1, 1] = child + near, min(first, second)
         top += 2
@@ -158,7 +158,7 @@ def _leaf_start(index: Index, tree: int, leaf: int) -> int:
 
 @inlined
 def _place(index: Index, start: int, place: int) -> int:
-    """Return the offset of the first coordinate of a place; the others follow at LANES."""
+    """Return the offset of a place's first coordinate; the others follow LANES apart."""
     return int(start + (place // LANES) * LANES * len(index.query) + place % LANES)
 
 
@@ -196,7 +196,7 @@ def insert(index: Index, tree: int, node: int) -> None:
         box, depth = child + (1 if beyond else 0), depth + 1
     leaf, place = -1 - child, links[tree, box, 1]
     if place == LEAF:
-        return  # only if a leaf cannot be split, because all its nodes are equal
+        return  # not indexed: the leaf could not be split, e.g. because its nodes are equal
     if place % LANES == 0:
         _clear_places(index, tree, leaf, place, place + LANES)
     _put(index, tree, leaf, place, query, node)
@@ -215,7 +215,7 @@ def _clear_box(index: Index, tree: int, box: int) -> None:
 
 @inlined
 def _clear_places(index: Index, tree: int, leaf: int, first: int, end: int) -> None:
-    """Move unused places of a leaf so far away that they are never the closest."""
+    """Set the points of unused places of a leaf so far away that they are never the closest."""
     start = _leaf_start(index, tree, leaf)
     for place in range(first, end):
         at = _place(index, start, place)
@@ -265,7 +265,7 @@ def _cut(index: Index, tree: int, box: int) -> None:
         first = _place(index, start, place)
         for d in range(dimensions):
             point[d] = index.points[first + d * LANES]
-        # Remaining nodes move to the front of their leaf, which never overtakes the reading.
+        # Remaining nodes move to the front of their leaf; writing never overtakes reading.
         if point[axis] > cut:
             _put(index, tree, new, moved, point, index.names[tree, leaf, place])
             moved += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Low-discrepancy samples of joint space, for the cost of one addition per joint.
+"""Low-discrepancy samples of joint space, at the cost of one addition per joint.
 
 Most solutions pass near the region between start and goals, so a fraction of the samples is drawn
-from their bounding box with some margin, the others from the whole space.
+from the bounding box of start and goals with a margin, the others from the whole space.
 
 Additive recurrence: each joint's sample advances by an irrational fraction of its range and is
 wrapped back into it. A random offset makes sequences of different random seeds differ.
@@ -35,7 +35,7 @@ class Samples(NamedTuple):
     steps: Array
     """Increments, shape (n,)."""
     turn: Array
-    """Fraction of samples near start and goals, and accumulated share, shape (2,)."""
+    """Fraction of samples near start and goals, and its accumulated remainder, shape (2,)."""
     margin: float
     """Margin of the box around start and goals, as a fraction of the joint ranges."""
 
@@ -81,7 +81,7 @@ def begin(samples: Samples, random_seed: int) -> None:
 
 @inlined
 def draw_near(samples: Samples, d: int, least: float, greatest: float) -> None:
-    """Set the min and max position [rad or m] of a joint in start and goals."""
+    """Set the box of a joint from its min and max position [rad or m] in start and goals."""
     low, width = samples.lower[0, d], samples.width[0, d]
     room = samples.margin * width
     near = max(low, least - room)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asymptotically optimal rapidly-exploring random tree (RRT*): the path improves as the tree grows.
 
-Costs are always exact: when a node gets another parent, the difference is propagated to all its
-descendants. Goals are not nodes, so nothing can grow through them; nodes that connect to a goal are
-stored, and the best of them is selected again whenever a cost has changed.
+Costs are always exact: when a node is rewired, the difference is propagated to all its descendants.
+Goals are not nodes, so no branch passes through them; nodes that connect to a goal are stored, and
+the best of them is selected again whenever a cost has changed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from motion_nodes.kernels.search.classic_trees import (
 from motion_nodes.kernels.search.random_numbers import uniform
 
 _GAIN = 1e-9
-"""Min reduction of cost; below it, rounding would rewire nodes forever."""
+"""Min reduction of cost for rewiring; below it, rounding would rewire nodes forever."""
 _REJECTIONS = 200
-"""Max number of rejected samples that cannot shorten the path."""
+"""Max number of attempts to sample a configuration that can shorten the path."""
 
 
 class Costs(NamedTuple):
-    """Costs of the tree, in addition to :class:`Tree`."""
+    """Costs of the tree [weighted rad or m], in addition to :class:`Tree`."""
 
     cost: Array
     """Path length from the root to each node, shape (room,)."""
@@ -57,9 +57,10 @@ class Costs(NamedTuple):
 
 
 class StarOptions(NamedTuple):
-    """Growth of the tree."""
+    """Growth of the tree; lengths in the metric [weighted rad or m]."""
 
     step: float
+    """Max length of an edge."""
     goal_bias: float
     """Fraction of the samples that are a goal, until there is a path."""
     near_bias: float
@@ -69,6 +70,7 @@ class StarOptions(NamedTuple):
     most: float
     """Max radius for neighbours; inf for none."""
     tries: int
+    """Max number of tries for a collision-free sample."""
 
 
 @kernel
@@ -178,11 +180,11 @@ def _useful_sample(
     tries: int,
     out: Array,
 ) -> bool:
-    """Write a collision-free sample that a path shorter than the best one may contain.
+    """Write a collision-free sample that may be on a shorter path; return False if none was found.
 
-    Once there is a path, samples are drawn alternately from the ellipsoids about the start and each
-    goal and from the whole space, rejecting those outside all ellipsoids; both are uniform there.
-    After too many rejections any collision-free sample is accepted.
+    Once there is a path, samples are drawn alternately from the ellipsoids of start and goals and
+    from the whole space, rejecting those outside all ellipsoids; both are uniform in their union.
+    After too many rejections, any collision-free sample is accepted.
 
     Source: J. Gammell, S. Srinivasa and T. Barfoot, "Informed RRT*", IROS 2014.
     """
@@ -195,7 +197,7 @@ def _useful_sample(
             if not _in_ellipsoid(space, tree, goal, limit, out):
                 continue
             held = _holding(tree, space, goals, limit, out)
-            # A place in several ellipsoids is drawn from each of them.
+            # A point in several ellipsoids is drawn from each of them.
             if uniform(tree.random) * held < 1.0 and state_free(checker, out.reshape(1, n), 0):
                 return True
             continue
@@ -218,13 +220,13 @@ def _holding(tree: Tree, space: TreeSpace, goals: Array, limit: float, q: Array)
 
 @part
 def _in_ellipsoid(space: TreeSpace, tree: Tree, goal: Array, limit: float, out: Array) -> bool:
-    """Write a place, uniform in the ellipsoid of paths to a goal shorter than a limit.
+    """Write a uniform sample of the ellipsoid of paths to a goal shorter than a limit.
 
-    In the weighted space, a uniform place in the unit ball is scaled to the radii and reflected so
+    In the weighted space, a uniform sample of the unit ball is scaled to the radii and reflected so
     that the first axis points from start to goal.
 
     Returns:
-        False if the ellipsoid is empty or the place is outside the joint limits.
+        False if the ellipsoid is empty or the sample is outside the joint limits.
     """
     n, start = out.shape[0], tree.nodes[0]
     straight = distance(space, start, goal)
@@ -266,7 +268,7 @@ def _neighbours(
     near: Any,
     away: Array,
 ) -> int:
-    """Write the neighbours of a place and their distances, sorted by path length.
+    """Write the neighbours of a configuration and their distances, sorted by path length.
 
     Returns:
         Number of neighbours.
@@ -285,7 +287,7 @@ def _neighbours(
             continue
         if kept == most and d >= away[kept - 1]:
             continue
-        # The closest ones are kept sorted by distance, limited to the requested count.
+        # If their number is limited, the closest ones are kept, sorted by distance.
         at = kept if kept < most else kept - 1
         if most < count:
             while at > 0 and away[at - 1] > d:

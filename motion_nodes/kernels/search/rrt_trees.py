@@ -23,7 +23,7 @@ class ConnectSpace(NamedTuple):
     """Joints of the searches, each array of shape (n,)."""
 
     weights: Array
-    """Weights in the metric: the 2-norm of weighted differences."""
+    """Weights in the metric, the 2-norm of weighted differences."""
     turn: Array
     """2 pi for continuous joints, else 0 [rad]."""
 
@@ -36,7 +36,7 @@ class Trees(NamedTuple):
     parents: NDArray[np.int32]
     """Parent of each node, shape (2, room); NO_PARENT for roots."""
     reach: Array
-    """Samples farther away than this do not extend a node, shape (2, room)."""
+    """Max distance of samples that extend a node [weighted rad or m], shape (2, room)."""
     sizes: NDArray[np.int64]
     """Number of nodes, shape (2,)."""
     places: Index
@@ -49,9 +49,9 @@ def make_trees(space: ConnectSpace, start: Array, goals: Array, room: int) -> Tr
 
     Args:
         space: the joints.
-        start: root of the first tree, shape (n,).
-        goals: roots of the other one, shape (g, n).
-        room: max number of nodes of each.
+        start: root of the first tree [rad or m], shape (n,).
+        goals: roots of the other tree [rad or m], shape (g, n).
+        room: max number of nodes of each tree.
     """
     n = len(space.weights)
     period = np.full(n, rrt_nearest.NO_TURN, np.float32)
@@ -134,8 +134,14 @@ def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int
 @inlined
 def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
     """Write the shortest displacement from a to b to ``out``, shape (n,); return its length."""
+    return displacement(space, a.shape[0], a, b, out)
+
+
+@inlined
+def displacement(space: ConnectSpace, n: int, a: Array, b: Array, out: Array) -> float:
+    """Write the shortest displacement of the first n coordinates from a to b; return its length."""
     total = 0.0
-    for d in range(a.shape[0]):
+    for d in range(n):
         x, turn = b[d] - a[d], space.turn[d]
         if turn > 0.0:
             x -= turn * math.floor(x / turn + 0.5)
@@ -148,13 +154,13 @@ def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
 def path_between(space: ConnectSpace, trees: Trees, a: int, b: int, out: Array) -> int:
     """Write the path from the start's root through the connected nodes to a goal's root.
 
-    Continuous joints are unwrapped, so the goal may be some turns away.
+    Continuous joints are unwrapped, so the end may differ from the goal by full turns.
 
     Args:
         space: the joints.
         trees: the trees.
         a: node of the start's tree.
-        b: node of the goals' tree; omitted if it equals ``a``.
+        b: node of the goals' tree.
         out: memory for all nodes of both branches, shape (m, n).
 
     Returns:

@@ -16,15 +16,15 @@ from motion_nodes.kernels.kinematic_arrays import Array
 
 NONE = -1
 BOX, BALL, CYLINDER = 0, 1, 2
-"""Shape of a position region: bounds per axis; of the norm; of the distance from z, and of z."""
+"""Position components: x, y, z; the norm; the distance from the z axis, and z."""
 EULER, VECTOR, ANGLE, SENSOR, TARGET = 0, 1, 2, 3, 4
-"""Rotation: intrinsic x, y, z angles; rotation vector; its norm; line of sight with P as the sensor
-or as the target: view angle, then range angle."""
+"""Rotation components: intrinsic x, y, z angles; rotation vector; its norm; line of sight with P as
+the sensor or as the target: view angle, then range angle."""
 _TINY = 1e-9
 
 
 class Work(NamedTuple):
-    """Memory for one configuration."""
+    """Scratch memory for one configuration."""
 
     X: Array
     """Pose of P in R, shape (4, 4)."""
@@ -33,32 +33,34 @@ class Work(NamedTuple):
     values: Array
     """Components, shape (6,)."""
     gradients: Array
-    """Derivatives of the components by the twist of P in R, shape (6, 6)."""
+    """Derivatives of the components with respect to the twist of P in R, shape (6, 6)."""
     errors: Array
-    """Violations [m or rad], shape (rows,)."""
+    """Excess over the violated bounds [m or rad], shape (rows,)."""
     rows: Array
-    """Their Jacobian, shape (rows, n)."""
+    """Jacobian of the violated components, shape (rows, n)."""
     A: Array
+    """Normal matrix of a Newton step, shape (n, n)."""
     step: Array
+    """Newton step [rad or m], shape (n,)."""
     scratch: Array
-    """Jacobian of the link, shape (6, n)."""
+    """Jacobian of the link of P, shape (6, n)."""
     link: Array
-    """Its pose, shape (4, 4)."""
+    """Pose of the link of P, shape (4, 4)."""
     point: Array
-    """P in the base, shape (4, 4)."""
+    """Pose of P in the base, shape (4, 4)."""
     base: Array
-    """The base in R, shape (4, 4)."""
+    """Pose of the base in R, shape (4, 4)."""
     carrier: Array
     """Pose of the link that carries R, shape (4, 4)."""
     carried: Array
-    """Its Jacobian, shape (6, n)."""
+    """Jacobian of the link that carries R, shape (6, n)."""
     q: Array
-    """A configuration between two others, shape (n,)."""
+    """A configuration between two others [rad or m], shape (n,)."""
 
 
 @part
 def make_work(tasks: int, n: int) -> Work:
-    """Return memory for a number of task constraints on n joints."""
+    """Return scratch memory for a number of task constraints on n joints."""
     return Work(
         np.empty((4, 4)),
         np.empty((6, n)),
@@ -80,7 +82,7 @@ def make_work(tasks: int, n: int) -> Work:
 
 @bare_part
 def position_components(kind: int, work: Work) -> None:
-    """Write the components of the position and their derivatives."""
+    """Write the position components [m] and their derivatives."""
     X, values, g = work.X, work.values, work.gradients
     x, y, z = X[0, 3], X[1, 3], X[2, 3]
     if kind == BOX:
@@ -100,7 +102,7 @@ def position_components(kind: int, work: Work) -> None:
 
 @bare_part
 def rotation_components(kind: int, work: Work) -> None:
-    """Write the components of the rotation and their derivatives."""
+    """Write the rotation components [rad] and their derivatives."""
     if kind == EULER:
         _euler(work)
     elif kind == VECTOR or kind == ANGLE:
@@ -111,7 +113,7 @@ def rotation_components(kind: int, work: Work) -> None:
 
 @bare_part
 def _euler(work: Work) -> None:
-    """Intrinsic angles a, b, c about x, y, z: R = Rx(a) Ry(b) Rz(c)."""
+    """Write the intrinsic angles a, b, c about x, y, z: R = Rx(a) Ry(b) Rz(c)."""
     R, values, g = work.X, work.values, work.gradients
     cosine = math.sqrt(R[0, 0] * R[0, 0] + R[0, 1] * R[0, 1])
     a, b = math.atan2(-R[1, 2], R[2, 2]), math.atan2(R[0, 2], cosine)
@@ -125,7 +127,7 @@ def _euler(work: Work) -> None:
 
 @bare_part
 def _rotation_vector(norm: bool, work: Work) -> None:
-    """The rotation vector (or its norm), from the largest element of the quaternion."""
+    """Write the rotation vector or its norm, from the largest element of the quaternion."""
     R, values, g = work.X, work.values, work.gradients
     trace = R[0, 0] + R[1, 1] + R[2, 2]
     if trace >= max(R[0, 0], R[1, 1], R[2, 2]):
@@ -166,9 +168,10 @@ def _rotation_vector(norm: bool, work: Work) -> None:
 
 @bare_part
 def _sight(sensor: bool, work: Work) -> None:
-    """View angle (between the sensor's axis and the target's) and range angle.
+    """Write view angle (between the axes of sensor and target) and range angle.
 
-    The axes are z of both frames: the sensor looks along its own, the target's points to it.
+    The axes are z of both frames: the sensor looks along its own; the target's points to the
+    sensor.
     """
     X, values, g = work.X, work.values, work.gradients
     ax, ay, az = X[0, 2], X[1, 2], X[2, 2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree that grows towards poses of a tip, guided by the transposed Jacobian.
+"""Kernel of the RRT towards poses of a tip, guided by the transposed Jacobian.
 
 Errors are those of the tip in the axes of the target: position [m], then rotation vector [rad]. The
 target's tolerances are subtracted, so an unconstrained axis has no error.
@@ -39,7 +39,7 @@ class Tip(NamedTuple):
     both: int
     """Address of ``both_one(q, pose, jacobian)`` of its link."""
     X_LT: Array
-    """Its pose in the link, shape (4, 4)."""
+    """Pose of the tip in its link, shape (4, 4)."""
 
 
 class Targets(NamedTuple):
@@ -48,20 +48,20 @@ class Targets(NamedTuple):
     poses: Array
     """Poses in the base, shape (g, 4, 4)."""
     slack: Array
-    """Tolerance per error component, inf for an unconstrained one, shape (g, 6)."""
+    """Tolerance per error component [m, rad], inf for an unconstrained one, shape (g, 6)."""
     radius: Array
-    """Tolerance of the norms of position and rotation error, 0 for none, shape (g, 2)."""
+    """Tolerances of the norms of position and rotation error [m, rad], shape (g, 2)."""
 
 
 class TaskNodes(NamedTuple):
-    """Data of nodes in addition to :class:`Tree`."""
+    """Data of the nodes, in addition to :class:`Tree`."""
 
     tip: Array
     """Positions of the tip [m], shape (room, 3)."""
     away: Array
     """Weighted distance to each target, shape (room, g)."""
     used: Any
-    """1 for nodes that are not extended to a target (again), shape (room,), uint8."""
+    """1 for nodes that are no longer extended to a target, shape (room,), uint8."""
 
 
 class TaskOptions(NamedTuple):
@@ -75,12 +75,11 @@ class TaskOptions(NamedTuple):
     """Lower corner of the box in which tip positions are sampled [m], shape (3,)."""
     high: Array
     zone: Array
-    """Position and orientation error below which the target counts as nearly reached, shape (2,).
-    """
+    """Position [m] and rotation error [rad] of the zone in which a target is found, shape (2,)."""
     gradient: Array
-    """Weights of position and orientation in the gradient, shape (2,)."""
+    """Weights of position and rotation error in the gradient, shape (2,)."""
     nearness: Array
-    """Weights of position and orientation in the distance between tip and target, shape (2,)."""
+    """Weights of position and rotation error in the distance of tip and target, shape (2,)."""
     substeps_away: int
     substeps_near: int
     near_scale: float
@@ -102,10 +101,11 @@ def grow_to_pose(
 ) -> int:
     """Grow the tree by a number of iterations, or until a new node is in the zone of a target.
 
-    The first call (before any iteration) also checks the root.
+    The first call (before any iteration) also checks the root. ``found`` are the indices of node
+    and target, shape (2,), int64; for the other arguments see ``rrt.grow``.
 
     Returns:
-        ``CONTINUE``, ``FOUND`` (``found`` is node and target), ``FULL`` or ``NO_SAMPLE``.
+        ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.
 
     Source: M. Vande Weghe, D. Ferguson and S. Srinivasa, "Randomized path planning for redundant
     manipulators without inverse kinematics", Humanoids 2007, with task-space exploration as in
@@ -213,7 +213,7 @@ def _tip(tip: Tip, q: Array, X: Array, J: Array) -> None:
 
 @part
 def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> tuple[float, float]:
-    """Write the remaining error to the target, in the target's axes; return its two norms."""
+    """Write the error to the target beyond its tolerances; return both norms [m], [rad]."""
     # R is the target's rotation relative to the tip, in the target's axes.
     R = np.empty((3, 3))
     for i in range(3):
@@ -224,7 +224,7 @@ def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> 
             R[i, j] = 0.0
             for k in range(3):
                 R[i, j] += target[k, j] * X[k, i]
-    # The rotation vector of R; near half a turn its direction is ill-defined and is not used.
+    # The rotation vector of R; at half a turn its direction is arbitrary.
     x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     sine = 0.5 * math.sqrt(x * x + y * y + z * z)
     angle = math.atan2(sine, 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0))
@@ -296,7 +296,7 @@ def _gradient_step(
     out: Array,
     dq: Array,
 ) -> bool:
-    """Write the end of one gradient step on the squared error; False if the gradient vanishes.
+    """Write the end of a gradient step on the squared error; False if the gradient vanishes.
 
     The error is in the axes of the target.
     """
@@ -363,9 +363,9 @@ def _join(
 
 @part
 def _to_exploit(tree: Tree, tasks: TaskNodes, space: TreeSpace, target: int, cull: float) -> int:
-    """Return the node closest to a target that was not extended to it yet, and mark it; or -1.
+    """Return the unmarked node closest to a target, and mark it as extended; -1 if there is none.
 
-    Nodes within ``cull`` of it are marked too, because they would take the same path.
+    Nodes within ``cull`` of it are marked as well, because they would take the same path.
     """
     best, least = -1, math.inf
     for i in range(tree.count[0]):
@@ -385,7 +385,7 @@ def _to_exploit(tree: Tree, tasks: TaskNodes, space: TreeSpace, target: int, cul
 
 @part
 def _nearest_tip(tasks: TaskNodes, count: int, place: Array) -> int:
-    """Return the node whose tip is closest to a place."""
+    """Return the node whose tip is closest to the position of a pose."""
     best, least = 0, math.inf
     for i in range(count):
         x, y = tasks.tip[i, 0] - place[0, 3], tasks.tip[i, 1] - place[1, 3]

@@ -13,24 +13,24 @@ from motion_nodes.kernels.kinematic_arrays import Array
 
 _NODE1, _NODE2 = 0.5384693101056831, 0.9061798459386640
 _WEIGHT0, _WEIGHT1, _WEIGHT2 = 0.5688888888888889, 0.4786286704993665, 0.2369268850561891
-"""Gauss-Legendre quadrature with five nodes."""
+"""Nodes and weights of Gauss-Legendre quadrature with five nodes."""
 
 
 @bare_part
 def write_clock(
     grid: Array, start: float, reach: float, X: Array, U: Array, times: Array, clock: Array
 ) -> None:
-    """Write the bounds of the intervals and polynomials of degree five in between.
+    """Write the bounds of the intervals, and the distance in each as a quintic Hermite polynomial.
 
     Args:
         grid: values of the parameter z, shape (N + 1,); the distance is
             ``start + reach z^3 (10 - 15 z + 6 z^2)``.
-        start: distance at z = 0.
-        reach: distance from z = 0 to z = 1.
-        X: squared rate of the parameter at the grid.
-        U: half its slope.
-        times: result, shape (N + 1,).
-        clock: result, shape (N, 6).
+        start: distance at z = 0 [rad or m].
+        reach: distance from z = 0 to z = 1 [rad or m].
+        X: squared rate of the parameter at the grid [1/s^2], shape (N + 1,).
+        U: half its slope [1/s^2], shape (N + 1,).
+        times: result [s], shape (N + 1,).
+        clock: result, lowest power of time first, shape (N, 6).
     """
     times[0] = 0.0
     s0, v0, a0 = start, 0.0, 0.0

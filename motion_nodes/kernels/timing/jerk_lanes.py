@@ -2,13 +2,13 @@
 """Barrier terms of velocity, acceleration and jerk limits, for many path intervals at once.
 
 Part of :mod:`motion_nodes.kernels.timing.jerk_limited`, which explains the symbols. Intervals of
-the path are processed in blocks of :data:`LANES`; every loop over them becomes vector instructions,
-for which each array consists of rows of lanes at offsets known to the compiler.
+the path are processed in blocks of :data:`LANES`; every loop over them is vectorized, because each
+array consists of rows of lanes at offsets known to the compiler.
 
 A limit is a slack that must stay above 0: ``1 - X / cap`` for the velocity, ``1 - a`` and ``1 + a``
 for an acceleration, ``y - j`` and ``y + j`` for a jerk, with a linear in X and U, j linear in X, U
-and K, and ``y = 1 / sqrt(X)``. Each has a multiplier. Accelerations are continuous, so the end of
-an interval is checked by the next one.
+and K, and ``y = 1 / sqrt(X)``. Each slack has a multiplier. Accelerations are continuous, so the
+acceleration at the end of an interval is limited by the next interval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLACES = 3
 """Places at which each interval is evaluated: begin, middle and end."""
 BEGIN, END = 0, PLACES - 1
 SPLINE_ROWS = 9
-"""Weights of three coefficients in X, then in U, then in K."""
+"""Number of weights: of three coefficients in X, then in U, then in K."""
 JERK_ROWS = 3
 """Factors of X, U and K in a jerk relative to its limit; an acceleration has two, of X and U."""
 GROUPS = 2 + PLACES
@@ -40,8 +40,8 @@ _BENT = 14 * LANES
 """Multipliers of jerks, which contribute negative curvature."""
 _B0, _B1, _B2 = (row * LANES for row in range(15, 18))
 GAP, TIME, LESS_ROOM, LESS_MULTIPLIER = (row * LANES for row in range(18, 22))
-"""Sums of slacks times multipliers and of the time; max relative decrease of slacks and multipliers
-in a step."""
+"""Sums of slacks times multipliers, and of the duration; max relative decrease of slacks and of
+multipliers in a step."""
 DECREASE, ERROR = (row * LANES for row in range(22, 24))
 """Sums of multipliers times decreases of the slacks, and of the products of both changes."""
 SLOPES, PULLS, BANDS = 24 * LANES, 27 * LANES, 30 * LANES
@@ -69,13 +69,13 @@ def state(rows: Array, W: Array) -> None:
 
 @inlined
 def acceleration_at(e0: float, e1: float, i: int, W: Array) -> float:
-    """Return an acceleration relative to its limit; of the changes of X and U: its change."""
+    """Return an acceleration relative to its limit, or its change if W holds changes."""
     return e0 * W[AT_X + i] + e1 * W[AT_U + i]  # type: ignore[no-any-return]
 
 
 @inlined
 def jerk_at(f0: float, f1: float, f2: float, i: int, W: Array) -> float:
-    """Return a jerk relative to its limit and to y; of the changes of X, U and K: its change."""
+    """Return a jerk relative to its limit, divided by sqrt(X); its change if W holds changes."""
     return f0 * W[AT_X + i] + f1 * W[AT_U + i] + f2 * W[AT_K + i]  # type: ignore[no-any-return]
 
 
@@ -99,7 +99,7 @@ def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
 
 @bare_part
 def acceleration_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
-    """Add the contributions of acceleration limits, of a range of slots."""
+    """Add the contributions of acceleration limits, in a range of slots."""
     for k in range(first, last):
         for i in range(LANES):
             e0, e1, m0, m1 = E[k, i], E[k, LANES + i], m[k, i], m[k, LANES + i]
@@ -145,7 +145,7 @@ def jerk_terms(E: Array, m: Array, first: int, last: int, W: Array) -> None:
 def end_place(rows: Array, shares: Array, W: Array) -> None:
     """Add the contributions of a place to gradients and Hessian of the coefficients."""
     for i in range(LANES):
-        # The duration is convex, the jerk limits are concave; the sum must not be negative.
+        # The duration is convex, the jerk limits are concave; their curvature is clamped at 0.
         y = W[AT_Y + i]
         W[_H00 + i] += 0.75 * max(shares[i] - W[_BENT + i], 0.0) * y * y * y * y * y
     for c in range(3):
@@ -202,7 +202,7 @@ def scatter(at: IndexArray, W: Array, slope: Array, pull: Array, band: Array) ->
 
 @bare_part
 def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
-    """Write multipliers such that products with the slacks are 1."""
+    """Write multipliers whose products with the slacks are 1."""
     for i in range(LANES):
         m[i] = 1.0 / (1.0 - W[AT_X + i] * caps[i])
         W[TIME + i] += shares[i] / math.sqrt(W[AT_X + i])
@@ -248,7 +248,7 @@ def acceleration_use(E: Array, first: int, last: int, W: Array) -> float:
 
 @bare_part
 def jerk_use(E: Array, first: int, last: int, W: Array) -> float:
-    """Return the factor by which X must be divided to satisfy the jerk limits."""
+    """Return the divisor of X with which all jerk limits are satisfied."""
     cube = 0.0
     for k in range(first, last):
         for i in range(LANES):

@@ -10,7 +10,7 @@ slope and K half its curvature, a joint p moves with
 optimization approach", IEEE Transactions on Automatic Control 54(10), 2009, for the first two). The
 duration, the integral of 1 / sqrt(X), is convex, and so are the first two limits. A jerk limit,
 written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangents are conservative:
-a step on the safe side of the tangent satisfies the limit. A primal-dual interior-point method (J.
+a step on the safe side of a tangent satisfies the limit. A primal-dual interior-point method (J.
 Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is therefore feasible after each of
 its steps. Each step solves a system of bandwidth five, because a limit involves three neighbouring
 coefficients of the spline. The terms of the limits are in
@@ -18,8 +18,8 @@ coefficients of the spline. The terms of the limits are in
 :mod:`motion_nodes.kernels.timing.jerk_steps`, loops over all intervals in
 :mod:`motion_nodes.kernels.timing.jerk_passes`, the precomputed tables in
 :mod:`motion_nodes.kernels.timing.jerk_tables`; :mod:`motion_nodes.kernels.timing.jerk_slots` leaves
-out what cannot be reached. Between the grid points the motion may exceed limits: where it does,
-they are tightened, and the method continues.
+out limits that cannot be reached. Between the grid points the motion may exceed limits; there they
+are tightened, and the method continues.
 """
 
 from __future__ import annotations
@@ -63,25 +63,25 @@ from motion_nodes.kernels.timing.path_pieces import limit_use, slopes
 _ENOUGH = 5e-4
 """Convergence tolerance: max relative excess of the duration over its minimum."""
 _EARLY = 0.01
-"""The same where limits are tightened for the first time."""
+"""The same in the first round, before limits are tightened at their excesses."""
 _STEPS = 100
-"""Max number of steps; the motion is feasible after each of them."""
+"""Max number of steps per round; the motion is feasible after each of them."""
 _FIRST_GAP = 10.0
-"""Initial duality gap as a fraction of the duration; large: far from the limits at first."""
+"""Initial duality gap as a fraction of the duration; large, to start far from the limits."""
 _TRUST = 1.5
-"""Factor of the length of a predicted step: the fraction of its errors that is corrected."""
+"""Fraction of the predictor's errors that is corrected, per feasible length of its step; max 1."""
 _COLD, _WARM = 0.95, 0.99
-"""Max utilization of the limits by the initial guess, and after they were tightened."""
+"""Max utilization of the limits by the initial guess, and after they are tightened."""
 _ROUNDS = 6
-"""Max number of times that limits are tightened where they are exceeded between grid points."""
+"""Max number of rounds; after each, limits exceeded between grid points are tightened."""
 _SLIGHT = 7e-4
-"""Excess that is removed by stretching the motion instead of further steps."""
+"""Max excess that is removed by stretching the motion instead of a further round."""
 _TIGHTER = 1.4
-"""Exponent of an excess by which a limit is tightened: neighbouring values change, too."""
+"""Exponent of the excess in the divisor of a limit; above 1, because neighbours change, too."""
 
 _END_TIGHT = (1.06, 1.25)
-"""Divisors of acceleration and jerk limits in the intervals at rest, which exceed them otherwise.
-"""
+"""Initial divisors of acceleration and jerk limits in the first and last interval, at rest, where
+they would be exceeded otherwise."""
 
 
 @kernel
@@ -103,9 +103,11 @@ def parameter_derivatives(
         coefficients: of the path, shape (m, d + 1, n).
         piece: piece of the path of each interval, shape (N,).
         grid: increasing values of z, shape (N + 1,).
-        start: distance at z = 0.
-        length: distance from z = 0 to z = 1.
+        start: distance at z = 0 [rad or m].
+        length: distance from z = 0 to z = 1 [rad or m].
         D: result, see :func:`jerk_limited_motion`.
+
+    Source: chain rule (Faa di Bruno's formula).
     """
     n = D.shape[3]
     q, q1, q2, q3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -132,20 +134,20 @@ def jerk_limited_motion(
     times: Array,
     clock: Array,
 ) -> tuple[int, float]:
-    """Write the time-optimal motion; the path's derivatives define how it begins and ends.
+    """Write the time-optimal motion, at rest at both ends, where the derivatives of the path are 0.
 
     Args:
-        path: as for :func:`parameter_derivatives`.
-        D: first three derivatives of n joints at begin, middle and end of each interval, shape (N,
-            3, 3, n).
-        joints: limits of velocity, acceleration and jerk of the path's joints, may be infinite; the
-            motion is judged by them.
-        limits: of velocity, acceleration and jerk, finite, shape (3, n).
+        path: the first arguments of :func:`parameter_derivatives`, ``breaks`` to ``length``.
+        D: first three derivatives at begin, middle and end of each interval, of the joints and of
+            further rows such as those of effort limits, shape (N, 3, 3, n).
+        joints: limits of velocity, acceleration and jerk of the joints [rad or m, s], possibly
+            infinite, to which excesses and the returned factor refer, shape (3, joints).
+        limits: of velocity, acceleration and jerk of all rows, finite, shape (3, n).
         times: result, bounds of the intervals [s], shape (N + 1,).
         clock: result, see :func:`motion_nodes.kernels.timing.path_pieces.limit_use`, shape (N, 6).
 
     Returns:
-        Number of steps, and the factor of the duration with which all limits are held.
+        Number of steps, and the factor of the duration with which all ``joints`` limits are held.
     """
     breaks, coefficients, piece, grid, begin, reach = path
     count, n = D.shape[0], D.shape[3]

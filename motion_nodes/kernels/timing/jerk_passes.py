@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops of :mod:`motion_nodes.kernels.timing.jerk_limited` over all intervals of a path.
 
-Arguments that several of them have:
+Common arguments:
 
 * order: interval of each lane;
 * rows: weights of the coefficients at each place, shape (blocks, PLACES, SPLINE_ROWS * LANES);
@@ -83,7 +83,7 @@ def _max(W: Array, row: int) -> float:
 def limits_use(
     order: IndexArray, rows: Array, slots: IndexArray, E: Array, caps: Array, b: Array, W: Array
 ) -> float:
-    """Return the factor by which the coefficients must be divided to satisfy all limits."""
+    """Return the divisor of the coefficients with which all limits are satisfied."""
     most = 0.0
     for block in range(len(rows)):
         at, slot = order[block * LANES : (block + 1) * LANES], slots[block]
@@ -113,9 +113,9 @@ def start(
     mb: Array,
     W: Array,
 ) -> None:
-    """Write multipliers such that all products with the slacks are equal.
+    """Write multipliers such that all products with their slacks are equal.
 
-    Their sum is about ``gap``, as a fraction of the duration.
+    Each product is ``gap``, as a fraction of the duration.
     """
     _fill(W, TIME, 0.0)
     for block in range(len(rows)):
@@ -176,7 +176,7 @@ def system(
             end_place(row, share, W)
         scatter(at, W, slope, pull, band)
     gap = _sum(W, GAP)
-    # coefficients above 0, so that X is positive everywhere, not only at the places
+    # Coefficients above 0 keep X positive everywhere, not only at the places.
     for i in range(len(mb)):
         pull[i] += 1.0 / b[i]
         band[0, i] += mb[i] / b[i]
@@ -204,10 +204,10 @@ def predict(
     D: Array,
     errors: Array,
 ) -> tuple[float, float]:
-    """Write the errors of the products after a step to the limits, and their effect.
+    """Write the errors of the products after a predicted step, and their effect on the gradient.
 
     Returns:
-        The fraction of the gap that the step would leave, and its length.
+        The fraction of the gap that would remain after the step, and the feasible step length.
     """
     for i in range(len(errors)):
         errors[i] = 0.0
@@ -263,7 +263,7 @@ def step_lengths(
     W: Array,
     D: Array,
 ) -> tuple[float, float]:
-    """Write the multipliers' changes; return max step lengths, as fractions of the step."""
+    """Write the changes of the multipliers; return max lengths of the primal and dual step."""
     _fill(W, LESS_ROOM, 1e-9)
     _fill(W, LESS_MULTIPLIER, 1e-9)
     for block in range(len(rows)):
@@ -296,7 +296,14 @@ def advance(m: Array, dm: Array, share: float) -> None:
 
 @bare_part
 def factorize(band: Array, count: int) -> None:
-    """Factorize a banded matrix, (3, N), in place (Cholesky, L D L'), with inverses of D."""
+    """Factorize a symmetric band matrix in place: L D L^T (Cholesky), with inverses of D.
+
+    Args:
+        band: diagonal and the two subdiagonals, shape (3, count or more).
+        count: number of unknowns.
+
+    Source: Golub and Van Loan, Matrix Computations, section 4.3.
+    """
     d0, d1, d2 = band[0], band[1], band[2]
     d0[0] = before = 1.0 / d0[0]
     factor = d1[1] * before
@@ -312,7 +319,13 @@ def factorize(band: Array, count: int) -> None:
 
 @bare_part
 def solve(band: Array, x: Array, count: int) -> None:
-    """Solve a factorized banded system, (3, N) and (N,)."""
+    """Solve a band system in place; x is the right-hand side, then the solution.
+
+    Args:
+        band: from :func:`factorize`.
+        x: shape (count or more,).
+        count: number of unknowns.
+    """
     d0, d1, d2 = band[0], band[1], band[2]
     before, here = x[0], x[1] - d1[1] * x[0]
     x[1] = here

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which limits of :mod:`motion_nodes.kernels.timing.jerk_limited` matter at each place of a path.
+"""Selection of the limits that :mod:`motion_nodes.kernels.timing.jerk_limited` has to consider.
 
-Most joints cannot reach a limit before another one does, whatever the speed. Limits that follow
-from others are left out, which does not change the solution:
+At each place of a path, most joints cannot reach a limit before another joint does, at any speed.
+Limits implied by others are left out, which does not change the solution:
 
 * accelerations: in the plane of X and U, a joint's limit is a strip. Between 0 and the X of the
   velocity limits, a strip contains the others' intersection if its borders are beyond those of
   another joint at both ends;
 * jerks: K is bounded by the joint with the largest factor of K, U by the accelerations.
 
-The remaining limits of each interval move up into slots. Intervals are sorted by their number of
-limits, so that the lanes of a block have equally many.
+The remaining limits of each interval are stored in consecutive slots. Intervals are sorted by their
+number of limits, so that the lanes of a block have about equally many.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
 _FLAT = 1e-12
 """Factors of U below this do not bound it."""
 _UNBOUNDED = 1e12
-"""Max X where it is unbounded."""
+"""Max X if no limit bounds it."""
 
 
 @bare_part
@@ -56,7 +56,7 @@ def _joint_factors(D: Array, inverse: Array, e: Array, f: Array) -> float:
 
 @bare_part
 def _mark_accelerations(e: Array, cap: float, border: Array, marks: ByteArray) -> float:
-    """Mark the acceleration limits that do not follow from others; return the max U.
+    """Mark the acceleration limits that are not implied by others; return the max U.
 
     ``border`` is scratch: each joint's bound of U at X = 0, of U and of -U at X = cap.
     """
@@ -83,7 +83,7 @@ def _mark_accelerations(e: Array, cap: float, border: Array, marks: ByteArray) -
 
 @bare_part
 def _mark_jerks(f: Array, cap: float, most: float, marks: ByteArray) -> None:
-    """Mark the jerk limits that do not follow from others, with X up to cap and U up to most."""
+    """Mark the jerk limits that are not implied by others, for X up to cap and U up to most."""
     n = f.shape[1]
     steep = 0
     for j in range(1, n):
@@ -107,8 +107,8 @@ def mark_limits(D: Array, inverse: Array, marks: ByteArray, steady: Array, steep
         D: derivatives, shape (N, PLACES, 3, n).
         inverse: inverses of the limits of velocity, acceleration and jerk, shape (3, n).
         marks: result.
-        steady: result, X of feasible constant speed of each interval.
-        steep: result, max factor of U of each interval.
+        steady: result, X of feasible constant speed in each interval, shape (N,).
+        steep: result, max factor of U in each interval, shape (N,).
     """
     n = D.shape[3]
     e, f, border = np.empty((2, n)), np.empty((3, n)), np.empty((3, n))
@@ -130,7 +130,7 @@ def mark_limits(D: Array, inverse: Array, marks: ByteArray, steady: Array, steep
 
 @bare_part
 def sort_intervals(marks: ByteArray, counts: IndexArray, order: IndexArray) -> None:
-    """Write the intervals in the order of their numbers of limits (counting sort)."""
+    """Write the intervals sorted by their numbers of limits (counting sort)."""
     N, n = len(marks), marks.shape[2]
     for key in range(len(counts)):
         counts[key] = 0
@@ -143,7 +143,7 @@ def sort_intervals(marks: ByteArray, counts: IndexArray, order: IndexArray) -> N
         order[counts[key]] = i
         counts[key] += 1
     for k in range(N, len(order)):
-        order[k] = N + 2  # lanes beyond the last interval: coefficients of 1
+        order[k] = N + 2  # unused lanes: coefficients of 1
 
 
 @bare_part
@@ -159,7 +159,7 @@ def _key(marks: ByteArray, n: int) -> int:
 
 @bare_part
 def lay_out(marks: ByteArray, order: IndexArray, slots: IndexArray) -> int:
-    """Write the first slot of each group of each block, and the end; return their number."""
+    """Write the first slot of each group of each block, and the end; return the number of slots."""
     N, n = len(marks), marks.shape[2]
     total = 0
     for block in range(len(slots)):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of the interior-point method of :mod:`motion_nodes.kernels.timing.jerk_limited`.
 
-A step is predicted and corrected (S. Mehrotra, "On the implementation of a primal-dual interior
-point method", SIAM Journal on Optimization 2(4), 1992): the first, towards the limits, shows how
-much the products of slacks and multipliers may be reduced, and by how much they differ from their
-linearization; the second is aimed at equal products with this error removed.
+Predictor and corrector (S. Mehrotra, "On the implementation of a primal-dual interior point
+method", SIAM Journal on Optimization 2(4), 1992): the predictor, towards zero products of slacks
+and multipliers, shows how much these can be reduced, and how much they differ from their
+linearization; the corrector aims at equal products, with this error removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from motion_nodes.kernels.timing.jerk_lanes import (
 
 @bare_part
 def velocity_predict(caps: Array, m: Array, q: Array, W: Array, D: Array) -> None:
-    """Begin a place of a predicted step: write the error of the product, and its effect.
+    """Begin a place of the predictor: write the error of the product, and its effect.
 
     Args:
         caps: inverses of the max X.
@@ -130,14 +130,14 @@ def scatter_errors(at: IndexArray, W: Array, line: Array) -> None:
 def velocity_step(
     caps: Array, m: Array, dm: Array, target: float, share: float, W: Array, D: Array
 ) -> None:
-    """Begin a place of a step: write the multiplier's change, record the relative decreases.
+    """Begin a place of the corrector: write the multiplier's change and the relative decreases.
 
     Args:
         caps: inverses of the max X.
         m: multipliers.
-        dm: errors of the predicted step on input, result.
+        dm: errors of the predictor on input, changes of the multipliers as result.
         target: desired product of slack and multiplier.
-        share: of the errors that is removed.
+        share: fraction of the errors that is removed.
         W: workspace with X, U and K.
         D: workspace with their changes.
     """

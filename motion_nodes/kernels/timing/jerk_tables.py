@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Precomputed tables of :mod:`motion_nodes.kernels.timing.jerk_limited`.
-
-Spline weights, and initial coefficients.
-"""
+"""Spline weights and initial coefficients of :mod:`motion_nodes.kernels.timing.jerk_limited`."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.jerk_lanes import LANES, PLACES
 
 _GROWTH = 1.1
-"""Max ratio of the initial guess of X between neighbouring intervals."""
+"""Max ratio of neighbouring coefficients of the initial guess of X."""
 _GENTLE = 0.5
 """Max fraction of the acceleration limit for changes of the initial guess of X."""
 
@@ -43,7 +40,7 @@ def fill_rows(spans: Array, order: IndexArray, rows: Array) -> None:
 
 @bare_part
 def write_state(spans: Array, b: Array, X: Array, U: Array) -> None:
-    """Write X and U at the grid, (N + 1,) each."""
+    """Write X and U at the grid, shape (N + 1,) each."""
     last = len(spans) - 1
     for i in range(last + 2):
         before, after = spans[max(i - 1, 0)], spans[min(i, last)]
@@ -53,9 +50,9 @@ def write_state(spans: Array, b: Array, X: Array, U: Array) -> None:
 
 @bare_part
 def guess(spans: Array, steady: Array, steep: Array, b: Array) -> None:
-    """Write coefficients that follow the X of feasible constant speed, without jumps.
+    """Write the initial coefficients: the X of feasible constant speed, without jumps.
 
-    Their relative change, and their change relative to the acceleration limits, is bounded.
+    Their relative changes, and their changes relative to the acceleration limits, are bounded.
     """
     last = len(steady) - 1
     for i in range(last + 3):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Piecewise polynomial joint paths: states and utilization of the limits of a timed path.
 
-A path consists of ``breaks`` (m + 1,) and ``coefficients`` (m, d + 1, n), lowest power first, each
-piece in the distance from its own break. A clock maps time to distance along the path: time
-intervals with a polynomial each, each within one piece of the path.
+A path consists of ``breaks`` (m + 1,) and ``coefficients`` (m, d + 1, n), lowest power first; each
+piece is a polynomial of the distance [rad or m] from its break. A clock maps time to distance along
+the path: one polynomial per time interval, each within one piece of the path.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from motion_nodes.kernels.jit import bare_part, kernel
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
-"""Subdivisions of an interval in the search for its peaks."""
+"""Subdivisions of an interval in which peaks are searched."""
 _LANES = 16
-"""Intervals that are searched at once, by vector instructions."""
+"""Number of intervals per vector instruction."""
 
 
 @bare_part
 def slopes(
     coefficients: Array, piece: int, at: float, d0: Array, d1: Array, d2: Array, d3: Array
 ) -> None:
-    """Write the path and its first three derivatives, (n,) each, at a distance into a piece.
+    """Write the path and its first three derivatives, shape (n,) each, at a distance into a piece.
 
-    The joints are the innermost loop, so that several are computed per instruction.
+    The loop over joints is the innermost one, so that it is vectorized. Source: Horner's scheme.
     """
     n = coefficients.shape[2]
     for j in range(n):
@@ -40,7 +40,13 @@ def slopes(
 
 @bare_part
 def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
-    """Return distance along the path and three time derivatives at a time [s] into an interval."""
+    """Return the distance along the path and its three time derivatives.
+
+    Args:
+        clock: see :func:`limit_use`, shape (N, 6).
+        i: interval.
+        at: time since the begin of the interval [s].
+    """
     s = first = second = third = 0.0
     for k in range(clock.shape[1] - 1, -1, -1):
         third = third * at + 3.0 * second
@@ -60,7 +66,7 @@ def limit_use(
     limits: Array,
     use: Array,
 ) -> None:
-    """Write the max utilization of each limit in each interval: 1 is the limit.
+    """Write the max utilization of each limit in each interval, as a fraction of the limit.
 
     A parabola exceeds its samples by at most an eighth of its second difference; twice that is
     added, because the functions are not exactly parabolic.
@@ -72,7 +78,7 @@ def limit_use(
         times: bounds of the intervals [s], shape (N + 1,).
         clock: distance along the path as a polynomial in the time since each interval's begin,
             shape (N, 6).
-        limits: of velocity, acceleration and jerk, may be infinite, shape (3, n).
+        limits: of velocity, acceleration and jerk, possibly infinite, shape (3, n).
         use: result, for velocity, acceleration and jerk, shape (N, 3).
     """
     count, n = len(piece), coefficients.shape[2]
@@ -128,11 +134,11 @@ def _derivatives(curves: Array, at: Array, d: Array) -> None:
 
 @bare_part
 def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) -> None:
-    """Write a joint's velocities, accelerations and jerks at a sample of all intervals.
+    """Write a joint's velocities, accelerations and jerks at a sample of all lanes' intervals.
 
     Args:
-        curves: its position over the distance into the piece, shape (6 or more, _LANES).
-        clock: that distance and its three time derivatives.
+        curves: coefficients of its position, shape (6 or more, _LANES).
+        clock: distance into the piece and its three time derivatives.
         d: scratch.
         values: result.
         sample: index of the sample.
@@ -140,7 +146,7 @@ def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) ->
     size = (SAMPLES + 1) * _LANES
     if len(curves) > 6:
         _derivatives(curves, clock, d)
-    else:  # written out, which saves going through memory
+    else:  # unrolled, which avoids memory accesses
         for lane in range(_LANES):
             s = clock[lane]
             c2, c3, c4, c5 = curves[2, lane], curves[3, lane], curves[4, lane], curves[5, lane]
@@ -160,7 +166,7 @@ def _rates(curves: Array, clock: Array, d: Array, values: Array, sample: int) ->
 
 @bare_part
 def _peaks(values: Array, share: float, peaks: Array) -> None:
-    """Raise upper bounds of functions with these samples, as fractions of their limits."""
+    """Raise the peaks to upper bounds of sampled functions, as fractions of their limits."""
     for lane in range(_LANES):
         v0, v1, v2 = values[lane], values[_LANES + lane], values[2 * _LANES + lane]
         v3, v4 = values[3 * _LANES + lane], values[4 * _LANES + lane]
@@ -187,8 +193,8 @@ def path_states(
         piece: piece of the path of each interval, shape (N,).
         times: bounds of the intervals [s], shape (N + 1,).
         clock: as for :func:`limit_use`, shape (N, 6).
-        wanted: times to evaluate, in any order [s], shape (k,); outside the motion it is at rest.
-        out: result, shape (4, k, n).
+        wanted: times to evaluate, in any order [s], shape (k,); at rest outside the motion.
+        out: result [rad or m, and their time derivatives], shape (4, k, n).
     """
     n, last = coefficients.shape[2], len(piece) - 1
     d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)

@@ -4,12 +4,12 @@
 Source: H. Pham, Q.-C. Pham, "A new approach to time-optimal path parameterization based on
 reachability analysis", IEEE Transactions on Robotics 34(3), 2018 (TOPP-RA). With x the squared
 speed along the path and u the acceleration along it, each joint's limit is a strip ``|A u + B x| <=
-a`` at either end of an interval. The backward pass computes the max controllable x, the forward
-pass applies the max u. Further strips may be given, e.g. those of effort limits.
+a`` at both ends of an interval. The backward pass computes the max controllable x, the forward pass
+applies the max u. Further strips may be given, e.g. those of effort limits.
 
 The limits are symmetric, so x = 0, u = 0 is always feasible and the controllable sets begin at 0.
-The max x is where max and min u meet; their difference is concave in x, and Newton's method on it
-converges in a few steps (instead of a linear program).
+The max x is where max and min u are equal; their difference is concave in x, and Newton's method on
+it converges in a few steps (instead of a linear program).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from motion_nodes.kernels.timing.path_pieces import slopes
 _FLAT = 1e-12
 """Slopes below this do not constrain the factor they are multiplied with."""
 _FASTEST = 1e12
-"""Max squared speed along an unconstrained path."""
+"""Max squared speed along the path."""
 _STEPS = 50
 """Max number of Newton steps; each makes at least one strip inactive."""
 
@@ -35,12 +35,12 @@ def _bounds(
     """Return max and min u at x, and their derivatives with respect to x.
 
     Args:
-        inverse: 1 / A of each strip, 0 where u has no influence, shape (N, 2 n).
+        inverse: 1 / A of each strip, 0 if it does not constrain u, shape (N, 2 n).
         slope: -B / A, shape (N, 2 n).
         a: limits, shape (N, n).
         i: interval.
         x: squared speed at its begin.
-        span: its length.
+        span: length of the interval.
         most: max squared speed at its end.
     """
     n = a.shape[1]
@@ -70,18 +70,19 @@ def fastest_speeds(
     x: Array,
     u: Array,
 ) -> None:
-    """Write the time-optimal motion.
+    """Write the time-optimal motion; distances along the path are in [rad or m].
 
     Args:
         breaks: of the path, shape (m + 1,).
         coefficients: of the path, shape (m, d + 1, n).
         grid: increasing distances along the path, including all breaks, shape (N + 1,).
         piece: piece of the path of each interval, shape (N,).
-        velocity: limits in each interval, shape (N, n).
-        acceleration: limits in each interval, then those of the strips, shape (N, n + m).
-        strips: A and B of further strips at begin and end of each interval, shape (N, 2, 2, m).
-        x: squared speed along the path at the grid, shape (N + 1,): its upper bound on input (0 at
-            rest, as at the ends), result.
+        velocity: limits in each interval [rad/s or m/s], shape (N, n).
+        acceleration: limits in each interval [rad/s^2 or m/s^2], then those of k further strips,
+            shape (N, n + k).
+        strips: A and B of these strips at begin and end of each interval, shape (N, 2, 2, k).
+        x: squared speed along the path at the grid, shape (N + 1,): upper bound on input (0 where
+            the motion stops, as at the ends), result.
         u: result, acceleration along the path in each interval, shape (N,).
     """
     count, n = velocity.shape

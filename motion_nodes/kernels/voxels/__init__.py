@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy grids: points and rays of sensors, distance fields."""
+"""Occupancy grids: views of depth sensors, distance fields."""

@@ -16,7 +16,7 @@ from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 FAR = np.float32(1e9)
-"""Squared distance [voxels^2] without occupied voxels."""
+"""Squared distance if no voxel is occupied [voxels^2]."""
 
 
 @part
@@ -83,7 +83,14 @@ def squared_distances(occupied: NDArray[np.bool_], squared: NDArray[np.float32])
 
 @part
 def interpolated(field: NDArray[np.float32], x: float, y: float, z: float) -> float:
-    """Return the trilinear interpolation of a field at a place in voxels from its first centre."""
+    """Return the trilinear interpolation of a field, clamped to the grid.
+
+    Args:
+        field: shape (nx, ny, nz).
+        x: coordinate relative to the centre of the first voxel [voxels].
+        y: likewise.
+        z: likewise.
+    """
     nx, ny, nz = field.shape
     x = min(max(x, 0.0), nx - 1.0)
     y = min(max(y, 0.0), ny - 1.0)
@@ -103,7 +110,9 @@ def interpolated(field: NDArray[np.float32], x: float, y: float, z: float) -> fl
 def field_at(
     field: NDArray[np.float32], first: Array, edge: float, points: Array, out: Array
 ) -> None:
-    """Write the distances of a field at points; outside the grid that of its border, plus the way.
+    """Write the interpolated distances of a field at points.
+
+    Outside the grid: the distance s from its border, or the border's value minus s if greater.
 
     Args:
         field: distances [m], shape (nx, ny, nz).
@@ -124,6 +133,6 @@ def field_at(
             (points[m, 1] - first[1]) / edge,
             (points[m, 2] - first[2]) / edge,
         )
-        # From beyond the border the distance is at least either of these.
+        # Both are lower bounds of the distance between centres: occupied voxels are in the grid.
         way = math.sqrt(beyond) * edge
         out[m] = found if way == 0.0 else max(found - way, way)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A view of a sensor into an occupancy grid: points are hits, and what they are seen through ends.
+"""Update of an occupancy grid by one view of a sensor: points are hits, free rays are misses.
 
-Rays are not traversed. Each point enters a cube map of the directions around the sensor with its
-range; then each known voxel looks up the smallest range in its direction, and is seen through if
-that is beyond it. The cost is one operation per point and one per known voxel.
+Rays are not traced. The range of each point is entered into a cube map of the directions around the
+sensor; then each known voxel looks up the smallest range in its direction, and is a miss if that is
+greater than its own. The cost is one operation per point and one per known voxel.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 SIDE = 256
-"""Bins along an edge of a face of the cube map: 0.35 degrees each."""
+"""Bins along an edge of a face of the cube map, 0.35 degrees each on average."""
 FACES = 6
 
 
@@ -30,30 +30,30 @@ class Grid(NamedTuple):
     edge: float
     """Edge of a voxel [m]."""
     evidence: NDArray[np.int8]
-    """Number of views that hit a voxel, less those that missed it, shape (nx, ny, nz)."""
+    """Hits minus misses of each voxel, 0 to ``ViewRules.most``, shape (nx, ny, nz)."""
     seen: NDArray[np.int32]
     """Time of the last hit [ms], same shape."""
     points: NDArray[np.uint16]
-    """Points of the current view in a voxel, same shape; 0 between views."""
+    """Number of points of the current view in each voxel, same shape; 0 between views."""
     excluded: NDArray[np.bool_]
-    """Voxels that belong to known objects, same shape."""
+    """Whether a voxel belongs to a known object, same shape."""
     ranges: NDArray[np.float32]
     """Smallest range in each direction of the current view [m], shape (FACES, SIDE, SIDE)."""
 
 
 class ViewRules(NamedTuple):
-    """How a view changes a grid."""
+    """Parameters of an update."""
 
     min_points: int
-    """Points in a voxel that count as a hit."""
+    """Min number of points in a voxel that count as a hit."""
     most: int
     """Max evidence."""
     margin: float
-    """Range by which a voxel must be seen through [m]."""
+    """Tolerance of ranges; a voxel is a miss if the measured range exceeds its own by more [m]."""
     unconfirmed: int
-    """Time after which a visible voxel without hits loses evidence [ms]."""
+    """Time since the last hit after which a visible voxel loses evidence [ms]."""
     confirmed: int
-    """Evidence from which on a voxel is occupied."""
+    """Min evidence of an occupied voxel."""
     padding: float
     """Distance from the robot's spheres within which no voxel becomes occupied [m]."""
 
@@ -83,20 +83,19 @@ def add_points(
     min_range: float,
     max_range: float,
 ) -> tuple[int, int]:
-    """Count the points of a view in their voxels, and enter their ranges.
+    """Count the points of a view per voxel, and enter their ranges into the cube map.
 
     Args:
         grid: the grid.
-        points: in the sensor's frame, whose origin is the sensor [m], shape (n, 3). Points that are
-            not finite or closer than ``min_range`` are ignored; those beyond ``max_range`` are
-            free space up to it.
-        step: use each ``step``-th point.
+        points: in the sensor's frame [m], shape (n, 3). Points that are not finite or closer than
+            ``min_range`` are ignored; those beyond ``max_range`` mean free space up to it.
+        step: only each ``step``-th point is used.
         X: pose of the sensor in the grid's frame, shape (4, 4).
-        min_range: [m].
-        max_range: [m].
+        min_range: min range of a valid point [m].
+        max_range: max range of a counted point [m].
 
     Returns:
-        Number of valid points, and of those inside the grid.
+        Number of valid points, and of those within ``max_range`` inside the grid.
     """
     grid.ranges[:] = np.inf
     nx, ny, nz = grid.evidence.shape
@@ -129,9 +128,9 @@ def add_points(
 
 @part
 def _range_towards(grid: Grid, x: float, y: float, z: float) -> float:
-    """Return the smallest range measured in a direction and next to it; -1 if nothing was.
+    """Return the smallest range in a bin and its neighbours [m]; -1 if it is unknown.
 
-    Two measured directions are required, so that a single wrong pixel clears nothing.
+    At least two measured bins are required, so that a single wrong pixel clears nothing.
     """
     face, row, column = _bin(x, y, z)
     nearest, count = np.inf, 0
@@ -146,7 +145,7 @@ def _range_towards(grid: Grid, x: float, y: float, z: float) -> float:
 
 @part
 def _on_robot(x: float, y: float, z: float, spheres: Array, padding: float) -> bool:
-    """Return whether a point is closer to a sphere than the padding."""
+    """Return whether a point is inside a sphere, or within ``padding`` of one."""
     for s in range(spheres.shape[0]):
         a, b, c = x - spheres[s, 0], y - spheres[s, 1], z - spheres[s, 2]
         size = spheres[s, 3] + padding
@@ -157,17 +156,17 @@ def _on_robot(x: float, y: float, z: float, spheres: Array, padding: float) -> b
 
 @kernel
 def end_view(grid: Grid, X: Array, spheres: Array, now: int, rules: ViewRules) -> None:
-    """Change the evidence of all voxels by the view whose points were added.
+    """Update the evidence of all voxels from the points of :func:`add_points`.
 
-    A hit adds one. Voxels of the robot and of known objects lose all. Those beside the robot lose
-    all if they are not occupied yet: they are probably the robot. A voxel without hits loses
-    one if the sensor sees through it, or if it is visible and its last hit is long ago.
+    A hit adds one. Voxels of the robot and of known objects are cleared, and so are voxels within
+    the padding of the robot that are not occupied yet: they are probably the robot. A voxel without
+    points loses one if the sensor sees through it, or if it is visible and its last hit is too old.
 
     Args:
-        grid: the grid; its counts of points are reset.
+        grid: the grid; its numbers of points are reset.
         X: pose of the sensor in the grid's frame, shape (4, 4).
-        spheres: of the robot and what it carries in the grid's frame, centre and radius [m],
-            shape (s, 4).
+        spheres: centres and radii of the spheres of the robot and of attached objects, in the
+            grid's frame [m], shape (s, 4).
         now: time of the view [ms].
         rules: see the class.
     """
