@@ -69,7 +69,7 @@ def _cache() -> Check:
             False,
             f"{state.preferred} is not writable; kernels are compiled at every start",
         )
-    text = f"{state.entries} robots' kernels, {state.size / 1e6:.1f} MB in {state.folder}"
+    text = f"{state.entries} entries, {state.size / 1e6:.1f} MB in {state.folder}"
     return Check("kernel cache", True, text)
 
 

@@ -77,7 +77,7 @@ def _lock(name: str) -> IO[str] | socket.socket:
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         if not is_private(folder):
-            raise OSError(0, "others can write to it, or it belongs to another user")
+            raise OSError(0, "it is writable by other users, or owned by another user")
         file = os.fdopen(open_private(path), "r+", encoding="ascii")
     except OSError as error:
         if error.errno in _CANNOT_BE_WRITTEN:
@@ -108,7 +108,7 @@ def _locked_socket(name: str) -> socket.socket:
         MotionError: not on Linux.
     """
     if sys.platform != "linux":
-        raise MotionError("no folder can be written for the lock of a node's name; set TMPDIR")
+        raise MotionError("no writable folder for the lock of a node's name; set TMPDIR")
     digest = hashlib.sha256(name.encode()).hexdigest()[:32]
     found = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:

@@ -107,7 +107,7 @@ class ExactChecks:
             path: finite waypoints connected by straight lines, shape (k, n).
             places: increasing path parameters, from 0, shape (k,).
             roots: number of initial segments.
-            finest: length below which a segment with a collision-free middle is collision-free.
+            finest: length up to which a segment with a collision-free middle is collision-free.
         """
         with self._memory() as memory:
             free, out, _ = memory.sweep(self._whole(path), places, roots, finest)

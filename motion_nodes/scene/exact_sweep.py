@@ -58,7 +58,7 @@ class SweepMemory:
             path: waypoints of all joints, shape (k, n).
             places: their path parameters, shape (k,).
             roots: number of initial segments.
-            finest: length below which a segment with a collision-free middle is collision-free.
+            finest: length up to which a segment with a collision-free middle is collision-free.
             most: max number of contacts.
 
         Returns:

@@ -239,7 +239,8 @@ def test_distance_fields_are_exact_within_a_voxel():
     error = field.distance(points) - voxel_distance(made.cells(), EDGE, points)
     inside = np.all((points > SETTINGS.region_min) & (points < SETTINGS.region_max), axis=1)
     assert np.abs(error[inside]).max() <= EDGE
-    assert error[~inside].max() <= EDGE
+    # A corner of a voxel is farther from its centre than the half edge that is subtracted.
+    assert error[~inside].max() <= 0.5 * (np.sqrt(3.0) - 1.0) * EDGE + 1e-6
     assert np.isnan(field.distance([[np.nan, 0.0, 0.0]])[0])
 
 

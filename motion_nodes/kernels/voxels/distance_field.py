@@ -112,7 +112,8 @@ def field_at(
 ) -> None:
     """Write the interpolated distances of a field at points.
 
-    Outside the grid: the distance s from its border, or the border's value minus s if greater.
+    Outside the grid, at the distance s from its border: s minus half an edge, since the nearest
+    occupied centre may be on the border; or the border's value minus s if greater.
 
     Args:
         field: distances [m], shape (nx, ny, nz).
@@ -133,6 +134,6 @@ def field_at(
             (points[m, 1] - first[1]) / edge,
             (points[m, 2] - first[2]) / edge,
         )
-        # Both are lower bounds of the distance between centres: occupied voxels are in the grid.
+        # Both are lower bounds: occupied voxels are in the grid.
         way = math.sqrt(beyond) * edge
-        out[m] = found if way == 0.0 else max(found - way, way)
+        out[m] = max(found - way, way - 0.5 * edge)
