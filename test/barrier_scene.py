@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Panda between four barriers, as Isaac Sim's tests of its planner have it."""
+"""A Panda between four barriers, as in Isaac Sim's tests of its planner."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def barrier_checker() -> CollisionChecker:
 
 
 def fine_path(path: Array, checker: CollisionChecker, finer: float = 10.0) -> Array:
-    """Return configurations along a path, so much finer than the checker's own resolution."""
+    """Return configurations along a path, ``finer`` times the checker's resolution."""
     pieces = [path[:1]]
     for a, b in itertools.pairwise(path):
         count = max(1, int(np.ceil(finer * np.linalg.norm((b - a) / checker.resolution))))
@@ -76,7 +76,7 @@ def fine_path(path: Array, checker: CollisionChecker, finer: float = 10.0) -> Ar
 
 
 def max_depth(path: Array, checker: CollisionChecker, finer: float = 10.0) -> float:
-    """Return how deep a path goes into anything, by NumPy [m]."""
+    """Return the max penetration depth along a path, by NumPy [m]."""
     fine = fine_path(path, checker, finer)
     suspects = fine[~checker.are_free(fine)]
     return max((-checker.distance(q).value for q in suspects), default=0.0)

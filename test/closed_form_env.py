@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments in closed form for tests of the learner."""
+"""Closed-form environments for tests of the learner."""
 
 import json
 
@@ -9,7 +9,7 @@ from motion_nodes.learning.environment import EnvStep
 
 
 class PointEnv:
-    """A point on a line is to be driven to zero: x' = x + 0.2 a, reward -x'^2 - 0.01 a^2."""
+    """A point on a line, to be moved to zero: x' = x + 0.2 a, reward -x'^2 - 0.01 a^2."""
 
     name, observation_size, action_size, limit = "point", 2, 1, 15
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command lines of README and docs, as a shell would read them."""
+"""Command lines of README and docs, parsed like by a shell."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Line:
 
     @property
     def words(self) -> list[str]:
-        """Its words, without comments."""
+        """Words of the command, without comments."""
         return shlex.split(self.text, comments=True)
 
     @property
     def exit_code(self) -> int:
-        """What the page promises."""
+        """Exit code that the page states; default: 0."""
         code = re.search(r"# exit code (\d)", self.text)
         return int(code[1]) if code else 0
 

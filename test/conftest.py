@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ROS domain of this test run's own, clients and processes that always end, checks for leaks."""
+"""Fixtures: a separate ROS domain, clients, processes that always end, checks for leaks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from own_domain import ENVIRONMENT
 
-# A machine at work is slow now and then; that says nothing about a test.
+# Slow examples on a busy machine are no failures.
 settings.register_profile(
     "any load", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -21,7 +21,7 @@ settings.load_profile("any load")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the files without real-time tests in a run of those alone: imports take time."""
+    """Skip the imports of files without real-time tests if only those are selected."""
     if config.option.markexpr != "real_time" or collection_path.suffix != ".py":
         return None
     return None if "real_time" in collection_path.read_text(encoding="utf-8") else True
@@ -29,7 +29,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return what ``-n auto`` means."""
+    """Return the number of workers of ``-n auto``."""
     from shares import workers
 
     return workers()
@@ -37,14 +37,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Share the tests out by :mod:`shares`, unless ``--dist`` asks for something else."""
+    """Distribute the tests by :mod:`shares`, unless ``--dist`` is given."""
     from shares import Shares
 
     return Shares(config, log) if config.getvalue("dist") == "load" else None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have workers that only compute give way to all others."""
+    """Give workers that only compute a low priority."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         from shares import LOW_PRIORITY, only_computes
@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Among several workers, begin with what takes longest."""
+    """With several workers, start the longest tests first."""
     if config.getvalue("numprocesses") or hasattr(config, "workerinput"):
         from shares import rank
 
@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def ros() -> Iterator[None]:
-    """The rclpy context of this process."""
+    """Initialize rclpy in this process."""
     import rclpy
     from rclpy.signals import SignalHandlerOptions
 
@@ -84,19 +84,19 @@ def _suite(folder: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Iterator[Any]:
-    """Starts processes that end with the test; a traceback in what they print fails it."""
+    """Yield a starter of processes that end with the test; a traceback in their output fails it."""
     yield from _suite(tmp_path)
 
 
 @pytest.fixture(scope="module")
 def module_suite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The same for processes that all tests of a file share."""
+    """Like ``suite``, for processes that all tests of a file share."""
     yield from _suite(tmp_path_factory.mktemp("suite"))
 
 
 @pytest.fixture
 def client(ros: None) -> Iterator[Any]:
-    """A node of the test."""
+    """Yield a node of the test."""
     from ros_client import RosClient
 
     client = RosClient()
@@ -106,7 +106,7 @@ def client(ros: None) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def module_client(ros: None) -> Iterator[Any]:
-    """A node of all tests of a file."""
+    """Yield a node of all tests of a file."""
     from ros_client import RosClient
 
     client = RosClient("test_module_client")
@@ -115,7 +115,7 @@ def module_client(ros: None) -> Iterator[Any]:
 
 
 def _children() -> set[int]:
-    """Return the processes of this one, and those of the template that nodes are forked from."""
+    """Return the child processes of this process and of the template of nodes."""
     from forked_process import template_pids
 
     templates = template_pids()
@@ -133,7 +133,7 @@ def _children() -> set[int]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _leaves_nothing_running(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A file of tests that leaves a process or a non-daemon thread behind fails."""
+    """Fail a test file that leaves a process or a non-daemon thread running."""
     if request.path.parent.name not in ("ros", "nodes", "journeys", "contracts"):
         yield
         return

@@ -17,11 +17,11 @@ from typing import Any
 
 TEMPLATE = Path(__file__).with_name("node_template.py")
 MODULES = ("motion_nodes.nodes", "motion_nodes.cli.main")
-"""What can be forked."""
+"""Modules that can be forked."""
 AS_THEY_ARE = ("up", "demo")
-"""Words of ``motion`` that start a template of their own: they begin without anything imported."""
+"""Commands of ``motion`` that start a template themselves; they are not forked."""
 REPLY_TIMEOUT = 120.0
-"""[s] For imports on a busy machine."""
+"""Timeout of replies, with imports on a busy machine [s]."""
 
 
 class NodeTemplate:
@@ -52,7 +52,7 @@ class NodeTemplate:
         environment: Mapping[str, str],
         folder: Path | None,
     ) -> int:
-        """Start ``python -m MODULE WORDS``; return its number among those of the template."""
+        """Start ``python -m MODULE WORDS``; return its number in the template."""
         request = {
             "module": command[2],
             "words": list(command[3:]),
@@ -136,7 +136,7 @@ def template_pids() -> set[int]:
 
 
 def node_template(environment: Mapping[str, str]) -> NodeTemplate | None:
-    """Return this worker's template for an environment; None if it was made for another one."""
+    """Return this worker's template for an environment; None if it has another one."""
     with _MAKING:
         if not _TEMPLATES:
             _TEMPLATES.append(NodeTemplate(environment))
@@ -150,13 +150,13 @@ def forked(
     """Return a process forked for the command of a node, or for ``motion``.
 
     Args:
-        command: its command line.
-        log: file of what it prints.
+        command: command line.
+        log: file of its output.
         environment: all of its variables.
-        folder: in which it runs; None: that of this process.
+        folder: working directory; None: that of this process.
 
     Returns:
-        The process; None if it must be started as it is.
+        The process; None if it cannot be forked.
     """
     if list(command[:2]) != [sys.executable, "-m"] or len(command) < 4:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops single threads of a process, as a deadlock among them would: the others run on.
+"""Stops single threads of a process, like a deadlock among them, while others continue.
 
-``python freeze_threads.py PID NAME...`` stops the threads whose names begin with one of these, by
-ptrace, and prints their names; they go on when this process ends.
+``python freeze_threads.py PID NAME...`` stops the threads whose names begin with one of NAME, by
+ptrace, and prints their names; they continue when this process ends.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
     pid, names = int(sys.argv[1]), tuple(sys.argv[2:])
     print(" ".join(freeze(pid, names)), flush=True)
     while Path(f"/proc/{pid}").exists():
-        # What ends must be waited for, else its process could not be.
+        # Ended threads must be waited for, or else their process cannot end.
         try:
             os.waitpid(-1, WALL | os.WNOHANG)
         except ChildProcessError:

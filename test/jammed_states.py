@@ -14,13 +14,13 @@ from motion_nodes.scene.scene import Scene, world_object
 
 KINDS = ("self", "floor", "boxes", "limits")
 MAX_OUTSIDE = 0.05
-"""[rad]"""
+"""Max violation of position limits [rad or m]."""
 DEPTHS = (0.0005, 0.02)
-"""[m] Of the deepest pair at the least; others may be deeper."""
+"""Range of the depth that the deepest pair has at least [m]."""
 
 
 def jam_scene(kind: str) -> Scene:
-    """Return the world in which an arm is jammed."""
+    """Return the scene of a kind of jam."""
     if kind in ("self", "limits"):
         return Scene()
     objects = {"floor": world_object("floor", Box((3.0, 3.0, 0.1)), from_xyz_rpy((0, 0, -0.05)))}
@@ -34,7 +34,7 @@ def jam_scene(kind: str) -> Scene:
 
 
 def jam_checker(robot: Robot, kind: str) -> CollisionChecker:
-    """Return a checker of an arm in that world; what its joints cannot change does not count."""
+    """Return a checker of an arm in that scene, without pairs that its joints cannot move."""
     checker = CollisionChecker(robot, "arm")
     checker.set_scene(scene_for(robot, checker.joint_names, jam_scene(kind)))
     return checker
@@ -67,7 +67,7 @@ def _outside(checker: CollisionChecker, rng: np.random.Generator) -> Array | Non
 
 
 def _in_collision(checker: CollisionChecker, rng: np.random.Generator) -> Array | None:
-    """Go from a free configuration towards another into what is met first."""
+    """Move from a free configuration towards another, into the first collision."""
     a, b = _drawn(checker, rng, free=True), _drawn(checker, rng, free=False)
     low, high = 0.0, 1.0
     for _ in range(40):

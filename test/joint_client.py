@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the joint trajectory controller: what goes in and out, and its actions."""
+"""A client of the joint trajectory controller: its topics and actions."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ ABORTED = GoalStatus.STATUS_ABORTED
 CANCELED = GoalStatus.STATUS_CANCELED
 
 MANY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
-"""Depth of an action client that has many goals under way."""
+"""Quality of service of an action client with many goals at once."""
 
 
 def duration(seconds: float) -> Duration:
-    """Return a time [s], negative ones too."""
+    """Return a duration [s], which may be negative."""
     whole = int(np.floor(seconds))
     return Duration(sec=whole, nanosec=round((seconds - whole) * 1e9))
 
@@ -66,7 +66,7 @@ def trajectory(
 
 
 def smooth(goal: Mapping[str, float], seconds: float, **more: Any) -> JointTrajectory:
-    """Return a cubic move of some joints from where they are to a goal."""
+    """Return a cubic trajectory of joints from their present positions to a goal."""
     return trajectory(list(goal), [list(goal.values())], [seconds], [[0.0] * len(goal)], **more)
 
 
@@ -88,7 +88,7 @@ class Call:
     answer: Any = None
 
     def accepted(self) -> bool:
-        """Wait for the answer to the request."""
+        """Wait for the response to the goal; return whether it is accepted."""
         self.client.wait(self.sent.done, "the goal to be accepted or rejected")
         self.handle = self.sent.result()
         if self.handle.accepted and self.answer is None:
@@ -97,7 +97,7 @@ class Call:
 
     @property
     def done(self) -> bool:
-        """True once the result has come."""
+        """Whether the result has arrived."""
         return self.answer is not None and bool(self.answer.done())
 
     def result(self, within: float = LIMIT) -> tuple[int, Any]:
@@ -108,14 +108,14 @@ class Call:
         return wrapped.status, wrapped.result
 
     def cancel(self) -> bool:
-        """Ask for an end, and say whether that was accepted."""
+        """Request a cancellation; return whether it was accepted."""
         future = self.handle.cancel_goal_async()
         self.client.wait(future.done, "the answer to the cancel request")
         return bool(future.result().goals_canceling)
 
 
 class JointClient:
-    """One robot under the controller, seen from outside: a Franka where nothing else is said."""
+    """A client of one robot's controller; by default, of a Franka's."""
 
     def __init__(
         self, client: RosClient, controller: str = CONTROLLER, namespace: str = ""
@@ -131,19 +131,19 @@ class JointClient:
         self._publishers: dict[str, Any] = {}
 
     def close(self) -> None:
-        """Take the action clients down."""
+        """Destroy the action clients."""
         for action in self._actions.values():
             action.destroy()
 
     def wait_for(self, diagnosis: str = "holding") -> None:
-        """Wait until the controller leads the robot."""
+        """Wait until the controller commands the robot."""
         self.client.wait_for_diagnosis(self.controller, diagnosis)
         self.clear()
         self.client.wait(lambda: self.states and self.reports, "the robot's state")
 
     @property
     def joints(self) -> dict[str, float]:
-        """Measured positions."""
+        """Measured positions, by joint [rad or m]."""
         message = self.states.newest
         return dict(zip(message.name, message.position, strict=True))
 
@@ -154,34 +154,34 @@ class JointClient:
         return float(stamp.sec + 1e-9 * stamp.nanosec)
 
     def speed(self, joints: Sequence[str] | None = None) -> float:
-        """Greatest measured speed of some joints."""
+        """Return the max measured speed of joints [rad/s or m/s]."""
         message = self.states.newest
         pairs = zip(message.name, message.velocity, strict=True)
         return max(abs(v) for name, v in pairs if joints is None or name in joints)
 
     def away(self, goal: Mapping[str, float]) -> float:
-        """Greatest distance of a measured joint from a goal."""
+        """Return the max distance of measured joints from a goal [rad or m]."""
         joints = self.joints
         return max(abs(joints[name] - value) for name, value in goal.items())
 
     def arrives(self, goal: Mapping[str, float], within: float = 0.01) -> None:
-        """Wait until joints are measured at a goal: that may come later than the result."""
+        """Wait until measured joints are at a goal, which may be later than the result."""
         self.client.wait(lambda: self.away(goal) < within, f"the joints within {within} of {goal}")
 
     def reference(self) -> dict[str, float]:
-        """The reference that the controller reports next."""
+        """Return the next reference that the controller reports, by joint."""
         self.reports.clear()
         self.client.wait(lambda: len(self.reports) > 1, "the controller's reports")
         message = self.reports.newest
         return dict(zip(message.joint_names, message.reference.positions, strict=True))
 
     def clear(self) -> None:
-        """Forget what was heard."""
+        """Discard received messages."""
         for heard in (self.states, self.commands, self.reports):
             heard.clear()
 
     def rest(self, below: float = 1e-3) -> dict[str, float]:
-        """Wait until nothing moves; return where the joints are."""
+        """Wait until all joints are at rest; return their positions."""
         self.clear()
         self.client.wait(
             lambda: (
@@ -196,15 +196,15 @@ class JointClient:
         return self.joints
 
     def moving(self, above: float = 0.05, joints: Sequence[str] | None = None) -> None:
-        """Wait until something moves."""
+        """Wait until a joint moves."""
         self.clear()
         self.client.wait(lambda: self.states and self.speed(joints) > above, "motion")
 
     def action(self, kind: Any = FollowJointTrajectory, name: str | None = None) -> Any:
-        """Return an action client whose server is there."""
+        """Return an action client that is connected to its server."""
         full = name or f"{self.controller}/follow_joint_trajectory"
         if full not in self._actions:
-            # Many goals at once have many answers at once.
+            # Many goals at once have many responses at once.
             self._actions[full] = ActionClient(
                 self.client.node,
                 kind,
@@ -227,8 +227,8 @@ class JointClient:
         return self.send(FollowJointTrajectory.Goal(trajectory=message, **wishes))
 
     def go_home(self) -> None:
-        """Go home as fast as the limits allow without haste."""
-        # A controller that begins anew, or leaves a contact, starts where the robot stands.
+        """Move to the home state at a moderate speed."""
+        # After a start or a contact, the reference is the measured position.
         both = self.reference(), self.joints
         arm = max(abs(joints[name] - HOME[name]) for name in ARM for joints in both)
         fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS for joints in both)
@@ -236,7 +236,7 @@ class JointClient:
         assert status == SUCCEEDED, f"{result.error_string}; measured: {self.joints}"
 
     def rest_at_home(self) -> None:
-        """Bring it home if it is elsewhere, and wait for rest."""
+        """Move to the home state if necessary, and wait for rest."""
         if self.away(HOME) > 1e-6:
             self.go_home()
         self.rest(1e-6)
@@ -248,7 +248,7 @@ class JointClient:
         return self._publishers[topic]
 
     def last_warning(self) -> str:
-        """The newest warning in the diagnostics."""
+        """Return the newest warning in the diagnostics."""
         status = self.client.diagnostics(self.controller)
         return "" if status is None else values_of(status).get("last warning", "")
 
@@ -260,6 +260,6 @@ class JointClient:
             raise AssertionError(f"{error}; the last is '{self.last_warning()}'") from None
 
     def pause(self, simulation: str, paused: bool) -> None:
-        """Stop simulated time, or let it go on."""
+        """Pause or continue simulated time."""
         answer = self.client.call(SetBool, f"{simulation}/pause", SetBool.Request(data=paused))
         assert answer.success, answer.message

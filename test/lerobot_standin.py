@@ -18,7 +18,7 @@ PLUGIN = Path(__file__).parents[1] / "integrations" / "lerobot_robot_motion_node
 
 @dataclass(kw_only=True)
 class RobotConfig:
-    """Base of configurations, registered by the words of ``--robot.type``."""
+    """Base of configurations, registered by the values of ``--robot.type``."""
 
     id: str | None = None
     calibration_dir: Path | None = None
@@ -34,7 +34,7 @@ class RobotConfig:
 
 
 class Robot(abc.ABC):
-    """What every robot implements."""
+    """The interface of robots."""
 
     config_class: type
     name: str
@@ -104,6 +104,6 @@ def modules() -> dict[str, ModuleType]:
 
 
 def forget_plugin() -> None:
-    """Let the next import of the plugin load it anew."""
+    """Unload the plugin, so that its next import loads it again."""
     for name in [n for n in sys.modules if n.startswith("lerobot_robot_motion_nodes")]:
         del sys.modules[name]

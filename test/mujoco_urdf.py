@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's URDF as MuJoCo's own importer reads it, as an oracle for ours."""
+"""A robot's URDF by MuJoCo's importer, as an oracle."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from motion_nodes.model.tree import Mesh
 
 
 def imported(robot: Robot) -> mujoco.MjModel:
-    """Return a robot's URDF with its collision shapes, no link merged with another.
+    """Return the model of a robot's URDF with its collision shapes, without merged links.
 
-    MuJoCo drops the folders of mesh names, so that the files are handed over by their names.
+    MuJoCo drops the folders of mesh names, so the files are passed by name.
     """
     keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
     names = {

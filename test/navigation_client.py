@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the base navigator: goals, paths, and what comes back."""
+"""A client of the base navigator: goals, paths, results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pose_of(message: Any) -> Pose2:
 
 
 class NavigationClient:
-    """One robot's navigator, seen from outside."""
+    """A client of one robot's navigator."""
 
     def __init__(self, client: RosClient, namespace: str = "") -> None:
         self.client = client
@@ -62,11 +62,11 @@ class NavigationClient:
         self._actions = ActionCalls(client, self.root)
 
     def close(self) -> None:
-        """Take the action clients down."""
+        """Destroy the action clients."""
         self._actions.close()
 
     def wait_for(self, diagnosis: str = "no goal", *, news: bool = False) -> None:
-        """Wait until it takes goals; ``news``: by a report that comes from now on."""
+        """Wait until it accepts goals; ``news``: by a report from now on."""
         old = self.client.diagnostics(self.node) if news else None
         self.client.wait(
             lambda: self.client.diagnostics(self.node) is not old or not news, "a report"
@@ -78,17 +78,17 @@ class NavigationClient:
         return self._actions.send(kind, name, goal)
 
     def go(self, pose: Sequence[float], frame: str = "odom", **more: Any) -> Call:
-        """Ask for a way to a pose."""
+        """Send a goal pose (x, y, yaw) [m, rad]."""
         goal = NavigateToPose.Goal(pose=stamped(pose, frame), **more)
         return self.send(NavigateToPose, "navigate_to_pose", goal)
 
     def go_to(self, message: PoseStamped) -> Call:
-        """The same for a message."""
+        """Send a goal pose message."""
         goal = NavigateToPose.Goal(pose=message)
         return self.send(NavigateToPose, "navigate_to_pose", goal)
 
     def follow(self, message: Path, **more: Any) -> Call:
-        """Ask for a way along a path."""
+        """Send a path to follow."""
         return self.send(FollowPath, "follow_path", FollowPath.Goal(path=message, **more))
 
     def wait_for_warning(self, text: str) -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that has imported what nodes import, and forks one for each request.
+"""A process with the imports of nodes, which forks a node for each request.
 
-A node of the suite runs in a process of its own as if started by ``python -m motion_nodes.nodes``,
-and a command as if by ``python -m motion_nodes.cli.main``, but its imports, which take more than a
-second of a processor, are done once per test worker. Requests are lines of JSON on a socket:
+A node of the suite runs in its own process as if started by ``python -m motion_nodes.nodes``, and
+a command as if by ``python -m motion_nodes.cli.main``, but its imports, which take more than a
+second of processor time, are done once per test worker. Requests are lines of JSON on a socket:
 ``id``, ``module``, ``words``, ``environment``, ``log``, ``folder``. Replies are ``id`` with
 ``pid``, and ``id`` with ``code`` when the process has ended.
 """
@@ -39,7 +39,7 @@ PRELOADED = (
 
 
 def end_with_parent() -> None:
-    """Have the kernel stop this process when its parent ends; undo ``nohup``."""
+    """Make the kernel end this process with its parent; undo ``nohup``."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     die_with_parent()
 
@@ -96,7 +96,7 @@ def send(connection: socket.socket, **fields: int) -> None:
 
 
 def become(request: dict[str, Any]) -> None:
-    """Give this process a session, environment, folder and output of its own."""
+    """Give this process its own session, environment, folder and output."""
     os.setsid()
     end_with_parent()
     nothing = os.open(os.devnull, os.O_RDONLY)

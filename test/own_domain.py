@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ROS domain and an environment of this test run's own, set when this module is imported.
+"""A ROS domain and an environment for this test run only, set when this module is imported.
 
-Not in conftest.py, which pytest imports under another name than everybody else would: a second
-import would choose a second domain.
+Not in conftest.py, which pytest imports under another name: a second import would choose a second
+domain.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import IO
 
 
 def _own_domain() -> tuple[int, IO[str]]:
-    """Return a ROS domain that no other test run on this machine uses, and the lock that says so.
+    """Return a ROS domain that no other test run on this machine uses, and its lock.
 
-    Only 0 to 101 are safe beside Linux's ephemeral ports; 0 is where people's robots are.
+    Only 0 to 101 are safe with Linux's ephemeral ports; 0 is the default, with real robots.
     """
     folder = Path(tempfile.gettempdir()) / f"motion_nodes-test-domains-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -45,11 +45,11 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
 atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
 os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
-# Python keeps what it has parsed: hundreds of processes are started here.
+# Python caches bytecode: hundreds of processes are started here.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Shells start what runs in the background deaf to Ctrl-C, and children would inherit it.
+    # Shells make background processes ignore SIGINT, which children would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("MOTION_NODES_ROBOT_PATH", None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits of tests with a time limit that holds on a busy machine, too."""
+"""Timeouts of tests that suit busy machines."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 LIMIT = 90.0
-"""[s] How long a condition may take to come true: far more than it needs on a busy machine."""
+"""Default timeout of conditions [s]: far more than needed, even on a busy machine."""
 
 
 class Patience:
-    """A time limit in which a pause of a starved process counts little: others starve, too."""
+    """A timeout that counts pauses of this process only up to a limit."""
 
     LONGEST_ROUND = 0.2
-    """[s] What counts at most of the time between two looks at it."""
+    """Max counted time between two checks [s]."""
 
     def __init__(self, seconds: float) -> None:
         self._left, self._seconds, self._last = seconds, seconds, time.monotonic()
 
     def require(self, what: str) -> None:
-        """Fail if the time is over, saying ``what`` was waited for."""
+        """Raise AssertionError with ``what`` if the timeout is exceeded."""
         now = time.monotonic()
         self._left -= min(now - self._last, self.LONGEST_ROUND)
         self._last = now
@@ -32,7 +32,7 @@ class Patience:
 def wait_until(
     condition: Callable[[], Any], what: str, within: float = LIMIT, pause: float = 0.02
 ) -> Any:
-    """Return the condition's first true value; fail after ``within`` [s], saying ``what``."""
+    """Return the condition's first true value; raise AssertionError after ``within`` [s]."""
     patience = Patience(within)
     while not (value := condition()):
         patience.require(what)

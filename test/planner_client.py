@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the planner node: requests as clients of MoveIt send them."""
+"""A client of the planner node, with requests like those of MoveIt's clients."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Codes = MoveItErrorCodes
 
 
 def box(name: str, size: tuple[float, float, float], at: tuple[float, float, float]) -> Any:
-    """A box to add to the scene, in the robot's base."""
+    """Return a message that adds a box to the scene, in the robot's base frame."""
     message = CollisionObject(id=name, operation=CollisionObject.ADD)
     message.pose.position.x, message.pose.position.y, message.pose.position.z = at
     message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=size)]
@@ -37,7 +37,7 @@ def box(name: str, size: tuple[float, float, float], at: tuple[float, float, flo
 
 
 def at(joints: Mapping[str, float], tolerance: float = 1e-3) -> Constraints:
-    """Constraints of joints."""
+    """Return joint constraints."""
     return Constraints(
         joint_constraints=[
             JointConstraint(
@@ -53,18 +53,18 @@ def at(joints: Mapping[str, float], tolerance: float = 1e-3) -> Constraints:
 
 
 def state(joints: Mapping[str, float]) -> RobotState:
-    """A robot state of some joints."""
+    """Return a robot state of some joints."""
     return RobotState(joint_state=JointState(name=list(joints), position=list(joints.values())))
 
 
 def end_of(message: Any) -> dict[str, float]:
-    """Where a trajectory ends."""
+    """Return the last positions of a trajectory, by joint."""
     message = message.joint_trajectory
     return dict(zip(message.joint_names, message.points[-1].positions, strict=True))
 
 
 class Planner:
-    """The planner as its clients see it."""
+    """A client of the planner."""
 
     def __init__(self, arm: JointClient, namespace: str = "") -> None:
         self.arm = arm
@@ -72,7 +72,7 @@ class Planner:
         self.namespace = namespace
 
     def wait(self) -> None:
-        """Wait until it answers."""
+        """Wait until it is ready to plan."""
 
         def ready() -> bool:
             status = self.client.diagnostics(f"{self.namespace}/move_group")
@@ -82,20 +82,20 @@ class Planner:
         self.client.wait(ready, "the planner", within=240.0)
 
     def plan(self, goal: Any, **fields: Any) -> Any:
-        """Ask plan_kinematic_path."""
+        """Call plan_kinematic_path; return its response."""
         request = GetMotionPlan.Request()
         self.fill(request.motion_plan_request, goal, fields)
-        # A planner that is used for the first time on a machine is compiled.
+        # The first use of a planner on a machine compiles it.
         name = f"{self.namespace}/plan_kinematic_path"
         answer = self.client.call(GetMotionPlan, name, request, within=90.0)
         return answer.motion_plan_response
 
     def refused(self, goal: Any, **fields: Any) -> tuple[int, str]:
-        """Ask it for what is refused; return code and words."""
+        """Call it with a request that must fail; return error code and message."""
         answer = self.plan(goal, **fields)
         assert answer.error_code.val != Codes.SUCCESS
         assert answer.error_code.source == "move_group"
-        assert not answer.trajectory.joint_trajectory.points, "no plan must look like one"
+        assert not answer.trajectory.joint_trajectory.points, "a failed plan with points"
         return answer.error_code.val, answer.error_code.message
 
     def fill(self, request: Any, goal: Any, fields: dict[str, Any]) -> None:
@@ -128,7 +128,7 @@ def pose_constraints(
     frame: str = "panda_link0",
     tolerance: float = 1e-3,
 ) -> Constraints:
-    """A pose as pymoveit2 asks for it: a small sphere, and an orientation with tolerances."""
+    """Return a pose goal like pymoveit2's: a small sphere, and an orientation with tolerances."""
     place = PositionConstraint(link_name=link, weight=1.0)
     place.header.frame_id = frame
     place.constraint_region.primitives = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of the reactive policy: targets, servo commands, obstacles; what it says and does."""
+"""A client of the reactive policy: targets, servo commands, obstacles, state."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ DOWN = (np.pi, 0.0, 0.0)
 def franka_policy(
     suite: Suite, client: RosClient, rate: float, **parameters: Any
 ) -> Iterator[PolicyClient]:
-    """The policy of a Franka without physics, with its controller and planner.
+    """Start the policy of a Franka without physics, with its controller and planner.
 
     Args:
         suite: starts the nodes.
-        client: of the test.
-        rate: of the loops [Hz].
-        parameters: of the policy.
+        client: node of the test.
+        rate: update rate of the loops [Hz].
+        parameters: parameters of the policy.
     """
     common = {"robot": "franka", "use_sim_time": True}
     suite.node("mock_sim", robots=["franka"], update_rate=rate)
@@ -57,7 +57,7 @@ def franka_policy(
 
 
 class PolicyClient:
-    """The policy of one Franka, seen from outside."""
+    """A client of the policy of one Franka."""
 
     def __init__(self, arm: JointClient) -> None:
         self.arm, self.client = arm, arm.client
@@ -72,19 +72,19 @@ class PolicyClient:
             (JointJog, f"{SERVO}/delta_joint_cmds"),
         ):
             self.publisher(kind, topic)
-        # A reader takes a moment longer to know its writer than the writer to know it.
+        # A subscriber discovers its publisher slightly later than vice versa.
         self.client.spin(0.3)
 
-    # ---- what it is told
+    # ---- inputs
 
     def publisher(self, kind: Any, topic: str) -> Any:
-        """Return a publisher that the policy hears."""
+        """Return a publisher to which the policy subscribes."""
         if topic not in self._publishers:
             self._publishers[topic] = self.client.publisher(kind, topic)
         return self._publishers[topic]
 
     def target(self, xyz: Sequence[float], rpy: Sequence[float] = DOWN, frame: str = "") -> Any:
-        """Return a message of a target."""
+        """Return a target message."""
         message = PoseStamped(pose=pose_message(from_xyz_rpy(xyz, rpy)))
         message.header.frame_id = frame
         return message
@@ -94,7 +94,7 @@ class PolicyClient:
         self.send(self.target(xyz, rpy, frame))
 
     def send(self, message: Any) -> None:
-        """Send a message of a target as it is."""
+        """Send a target message."""
         self.publisher(PoseStamped, f"{POLICY}/reference").publish(message)
 
     def tend(self, names: Sequence[str], positions: Sequence[float]) -> None:
@@ -113,7 +113,7 @@ class PolicyClient:
         return lambda: publisher.publish(message)
 
     def jog(self, **speeds: float) -> Callable[[], None]:
-        """Return a function that sends speeds of joints."""
+        """Return a function that sends joint velocities [rad/s]."""
         message = JointJog(joint_names=list(speeds), velocities=list(speeds.values()))
         publisher = self.publisher(JointJog, f"{SERVO}/delta_joint_cmds")
         return lambda: publisher.publish(message)
@@ -123,13 +123,13 @@ class PolicyClient:
         return self.client.call(Trigger, name)
 
     def switch(self, name: str, on: bool) -> Any:
-        """Call a service that switches something."""
+        """Call a SetBool service."""
         answer = self.client.call(SetBool, name, SetBool.Request(data=on))
         assert answer.success, answer.message
         return answer
 
     def scene(self, *objects: CollisionObject) -> None:
-        """Have the scene hold these objects and nothing else; wait until the policy knows."""
+        """Set the objects of the scene; wait until the policy has received them."""
         message = PlanningScene()
         message.world.collision_objects = list(objects)
         request = ApplyPlanningScene.Request(scene=message)
@@ -137,13 +137,13 @@ class PolicyClient:
         self.client.wait(lambda: self.figure("objects") == str(len(objects)), "the scene")
 
     def scene_moves(self, name: str, xyz: Sequence[float]) -> None:
-        """Move an object of the scene; nobody waits."""
+        """Move an object of the scene, without waiting."""
         message = CollisionObject(id=name, operation=CollisionObject.MOVE)
         message.pose = pose_message(from_xyz_rpy(xyz))
         self.publisher(CollisionObject, "/collision_object").publish(message)
 
     def begin_anew(self) -> None:
-        """No target, no obstacles, the robot at home, the policy's parameters as they were."""
+        """Reset targets, obstacles and the policy's parameters; move the robot home."""
         self.switch(f"{POLICY}/pause", False)
         self.trigger(f"{POLICY}/reset")
         self.trigger(f"{SERVO}/start_servo")
@@ -152,11 +152,11 @@ class PolicyClient:
             self.scene()
         self.wait_for("idle")
         self.arm.go_home()
-        # What was heard last may be from before the way home.
+        # The last messages may be from before the motion home.
         self.rest()
         self.sent.clear()
 
-    # ---- what it says and does
+    # ---- outputs
 
     def quiet(self) -> None:
         """Wait until nothing has been sent for a second."""
@@ -168,7 +168,7 @@ class PolicyClient:
         raise AssertionError(f"it goes on sending; it says: {self.text}")
 
     def rest(self) -> None:
-        """Wait until the joints are led nowhere, and rest."""
+        """Wait until references and joints are at rest."""
         self.arm.clear()
 
         def still() -> bool:
@@ -182,11 +182,11 @@ class PolicyClient:
 
     @property
     def text(self) -> str:
-        """Its newest status."""
+        """Newest status."""
         return "" if self.statuses.newest is None else str(self.statuses.newest.message)
 
     def wait_for(self, word: str, within: float = 20.0) -> str:
-        """Wait until a fresh status begins with a word, and return it."""
+        """Wait until a new status begins with a word; return it."""
         self.statuses.clear()
         try:
             self.client.wait(lambda: self.text.startswith(word), f"status '{word}'", within)
@@ -195,14 +195,14 @@ class PolicyClient:
         return self.text
 
     def stays(self, word: str, seconds: float) -> None:
-        """Watch that the status keeps to a word."""
+        """Check that the status keeps a word for a time [s]."""
         self.statuses.clear()
         self.client.spin(seconds)
         self.client.wait(lambda: self.statuses, "a status")
         assert {message.message.partition(":")[0] for message in self.statuses.messages} == {word}
 
     def figure(self, key: str) -> str:
-        """A figure of its diagnostics."""
+        """Return a value of its diagnostics."""
         status = self.client.diagnostics(POLICY)
         return "" if status is None else values_of(status).get(key, "")
 
@@ -215,18 +215,18 @@ class PolicyClient:
 
     @property
     def q(self) -> Array:
-        """Measured positions of all joints."""
+        """Measured positions of all joints [rad or m], shape (n,)."""
         joints = self.arm.joints
         return np.array([joints[name] for name in FRANKA.joint_names])
 
     @property
     def tool(self) -> Array:
-        """Pose of the tool, as measured."""
+        """Measured pose of the tool, shape (4, 4)."""
         return KINEMATICS.pose(self.q, TIP)
 
     @property
     def tool_speed(self) -> Array:
-        """Twist of the tool, as measured."""
+        """Measured twist of the tool [m/s, rad/s], shape (6,)."""
         message = self.arm.states.newest
         speeds = dict(zip(message.name, message.velocity, strict=True))
         qd = np.array([speeds[name] for name in FRANKA.joint_names])
@@ -234,9 +234,9 @@ class PolicyClient:
 
     @property
     def fastest(self) -> float:
-        """Greatest speed of a joint between two sent references, by their stamps [rad/s].
+        """Return the max speed of a joint between two sent references, by their stamps [rad/s].
 
-        A jump shows in it, however many messages between were not heard.
+        A jump has an effect even if messages were lost.
         """
         heard = self.sent.messages
         rows = np.array([message.position for message in heard])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an error is about, by its fields: sentences may improve without a change of tests."""
+"""Checks of errors by their fields, so that messages can change without changes of tests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def about(name: str) -> Callable[[BaseException], bool]:
-    """Return a check of ``pytest.raises``: the offending field or unknown name is this."""
+    """Return a check for ``pytest.raises`` of the invalid field or unknown name."""
 
     def check(error: BaseException) -> bool:
         return name in (getattr(error, "field", None), getattr(error, "given", None))

@@ -34,7 +34,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.take: Callable[[], Any] = lambda: None
-        """Takes a pending message; returns None where there is none."""
+        """Takes a pending message; returns None if there is none."""
         self.messages: list[Any] = []
         self.times: list[float] = []
 
@@ -51,7 +51,7 @@ class Heard:
         return self.messages[-1] if self.messages else None
 
     def clear(self) -> None:
-        """Forget all, pending ones too."""
+        """Discard all messages, pending ones included."""
         while self.take() is not None:
             pass
         self.messages.clear()
@@ -59,14 +59,14 @@ class Heard:
 
 
 class RosClient:
-    """A node of the test itself; it hears only while it waits.
+    """The node of a test; it receives messages only while it waits.
 
     Topics are polled: an executor takes ten times as long for a message, and robots send hundreds
-    in a second.
+    per second.
     """
 
     PERIOD = 0.02
-    """[s] How often topics are polled."""
+    """Period at which topics are polled [s]."""
 
     def __init__(self, name: str = "test_client") -> None:
         self.node = Node(name, use_global_arguments=False)
@@ -83,7 +83,7 @@ class RosClient:
         self.node.destroy_node()
 
     def listen(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Heard:
-        """Begin to listen."""
+        """Subscribe to a topic; return its messages."""
         heard = Heard()
         subscription = self.node.create_subscription(
             kind, topic, heard, profile, callback_group=self._polled
@@ -93,7 +93,7 @@ class RosClient:
         return heard
 
     def _round(self, timeout: float = PERIOD) -> Iterator[None]:
-        """Serve the executor for a time [s], then hear messages; pauses after each of them."""
+        """Spin the executor for a time [s], then take messages; yield after each."""
         self._executor.spin_once(timeout_sec=timeout)
         yield
         for heard in self._topics:
@@ -102,20 +102,20 @@ class RosClient:
                 yield
 
     def publisher(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Any:
-        """Return a publisher that somebody already hears."""
+        """Return a publisher with at least one subscriber."""
         publisher = self.node.create_publisher(kind, topic, profile)
         self.wait(lambda: publisher.get_subscription_count() > 0, f"a subscriber of {topic}")
         return publisher
 
     def spin(self, seconds: float) -> None:
-        """Hear messages for a while: for tests that something does NOT happen."""
+        """Receive messages for a time [s]: for tests that something does NOT happen."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0.0:
             for _ in self._round(min(left, self.PERIOD)):
                 pass
 
     def wait(self, condition: Callable[[], Any], what: str, within: float = LIMIT) -> Any:
-        """Hear messages until the condition is true, and return its value."""
+        """Receive messages until the condition is true; return its value."""
         patience = Patience(within)
         if value := condition():
             return value
@@ -150,13 +150,13 @@ class RosClient:
                     return value
 
     def repeat_for(self, send: Callable[[], None], seconds: float, rate: float = 20.0) -> None:
-        """Call ``send`` at a rate [Hz] for a while."""
+        """Call ``send`` at a rate [Hz] for a time [s]."""
         end = time.monotonic() + seconds
         self.repeat(send, lambda: time.monotonic() >= end, "the time", rate=rate,
                     within=seconds + LIMIT)  # fmt: skip
 
     def call(self, kind: Any, name: str, request: Any = None, within: float = LIMIT) -> Any:
-        """Call a service."""
+        """Call a service; return its response."""
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
         client = self._clients[name]
@@ -211,16 +211,16 @@ class RosClient:
         return self._diagnostics.get(node.strip("/"))
 
     def forget_diagnoses(self) -> None:
-        """From now on, only reports that are made later count."""
+        """Discard reports, so that only later ones count."""
         if self._diagnostics is not None:
-            # A new subscription receives none of those that wait in the old one.
+            # A new subscription receives none of the pending ones.
             self.node.destroy_subscription(self._reports)
             self._diagnostics = None
 
     def wait_for_diagnosis(
         self, node: str, text: str, level: bytes | None = None, within: float = LIMIT
     ) -> DiagnosticStatus:
-        """Wait until a node's report says something; it may be an old report."""
+        """Wait until a node's report, possibly an old one, contains a text; return it."""
 
         def found() -> DiagnosticStatus | None:
             status = self.diagnostics(node)
@@ -235,5 +235,5 @@ class RosClient:
 
 
 def values_of(status: DiagnosticStatus) -> dict[str, str]:
-    """Return the figures of a report."""
+    """Return the values of a report, by key."""
     return {pair.key: pair.value for pair in status.values}

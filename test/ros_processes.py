@@ -25,10 +25,10 @@ from motion_nodes.bringup.node_specs import NodeSpec, commands_for
 from motion_nodes.model.placement import parse_placements
 
 OFTEN = {"diagnostic_updater.period": 0.2}
-"""Parameters of all nodes: who waits for a report waits less."""
+"""Parameters of all nodes: frequent reports shorten waits."""
 
 PATIENT = {"state_timeout": 3.0}
-"""Parameters of nodes that stop without joint states: on a busy machine these pause, too."""
+"""Parameters of nodes that stop without joint states, which pause on a busy machine."""
 
 HEARS_STATES = (
     "articulation_controller", "rmpflow_policy", "rrt_planner", "trajectory_generator",
@@ -41,25 +41,25 @@ RATED = {
     "articulation_controller": "joint_trajectory_controller",
     "rmpflow_policy": "rmpflow_policy",
 }
-"""Executables whose loops cost most of what a suite costs, and the names of their nodes."""
+"""Executables with the most expensive loops of a suite, and the names of their nodes."""
 
 
 def rated(executable: str, rate: float) -> dict[str, Any]:
-    """Return the parameters of a node whose loop has a rate [Hz], in place of its usual one."""
+    """Return the parameters that set the update rate [Hz] of an executable's loop."""
     if executable not in RATED:
         return {}
-    # Two periods of the references, as with the usual rate.
+    # Two periods of the references, as at the default rate.
     latency = {"command_latency": 2.0 / rate} if executable.endswith("_sim") else {}
     return {"update_rate": rate} | latency
 
 
 def with_rate(spec: NodeSpec, rate: float) -> NodeSpec:
-    """Return a node whose loop has a rate [Hz]; others as they are."""
+    """Return a node with an update rate [Hz]; unchanged if it has no rated loop."""
     return dataclasses.replace(spec, parameters={**spec.parameters, **rated(spec.executable, rate)})
 
 
 def rates(rate: float) -> dict[str, Any]:
-    """Return the content of a parameter file with which the loops of a suite have a rate [Hz]."""
+    """Return the content of a parameter file that sets the update rate [Hz] of a suite."""
     return {
         f"/**/{name}": {"ros__parameters": rated(executable, rate)}
         for executable, name in RATED.items()
@@ -67,7 +67,7 @@ def rates(rate: float) -> dict[str, Any]:
 
 
 def usual(executable: str) -> dict[str, Any]:
-    """Return the parameters that nodes of tests have where a test does not say otherwise."""
+    """Return the default parameters of nodes in tests."""
     return OFTEN | (PATIENT if executable in HEARS_STATES else {})
 
 
@@ -88,7 +88,7 @@ def _started(
 
 
 class SuiteProcess:
-    """A process of the suite; what it prints goes to a file."""
+    """A process of the suite, with its output in a file."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class SuiteProcess:
         fork: bool = True,
         folder: Path | None = None,
     ) -> None:
-        """Start it in a folder; without ``fork`` it imports only what it needs."""
+        """Start it in a folder; ``fork``: from the template of nodes, if possible."""
         self.command = list(command)
         self._log = log
         variables = dict(environment or os.environ)
@@ -108,17 +108,17 @@ class SuiteProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """True until it has ended."""
+        """Whether it has not ended."""
         return self._process.poll() is None
 
     @property
     def output(self) -> str:
-        """Everything it printed so far."""
+        """Output so far."""
         return self._log.read_text(errors="replace")
 
     def wait_for(self, text: str, within: float = LIMIT) -> None:
@@ -132,44 +132,44 @@ class SuiteProcess:
             self._process.send_signal(number)
 
     def exit_code(self, within: float = LIMIT) -> int:
-        """Wait until it has ended by itself, and return the exit code."""
+        """Wait until it ends by itself; return the exit code."""
         try:
             return self._process.wait(within)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still running after {within:g} s: {self}") from None
 
     def stop(self, number: int = signal.SIGINT, within: float = LIMIT) -> int:
-        """Ask it to stop, wait, and return the exit code."""
+        """Send a signal, wait for the end, and return the exit code."""
         if self.running:
             self.send(number)
         return self.exit_code(within)
 
     def kill(self) -> None:
-        """End it without a chance to clean up."""
+        """Kill it."""
         self.send(signal.SIGKILL)
         self._process.wait(LIMIT)
 
     def __str__(self) -> str:
-        """Show command, state and output."""
+        """Return command, state and output."""
         return f"{' '.join(self.command[1:])} (exit code {self._process.poll()})\n{self.output}"
 
 
 class Suite:
-    """Starts processes for a test, and stops what is left of them after it."""
+    """Starts processes for a test, and stops those that still run after it."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        """Keep output in ``folder``."""
+        """Write outputs to ``folder``."""
         self._folder = folder
         self.environment = dict(environment)
         self.processes: list[SuiteProcess] = []
         self._numbers = itertools.count()
         self.fork = True
-        """Whether nodes are forked from a process that has imported what they import."""
+        """Whether nodes are forked from a template process that has their imports."""
 
     def run(
         self, command: Sequence[str], *, folder: Path | None = None, **variables: str
     ) -> SuiteProcess:
-        """Start any command with this run's environment, in this folder or another one."""
+        """Start a command with this run's environment, in the present folder or another one."""
         log = self._folder / f"process_{next(self._numbers)}.log"
         process = SuiteProcess(
             command, log, self.environment | variables, fork=self.fork, folder=folder
@@ -208,13 +208,13 @@ class Suite:
         rate: float | None = None,
         **settings: Any,
     ) -> dict[str, SuiteProcess]:
-        """Start the bring-up's composition for some robots; return its processes by name.
+        """Start the bring-up's nodes for some robots; return the processes by name.
 
         Args:
-            robots: words of placement.
-            without: executables that the test has no need of.
-            rate: of simulation, controllers and reactive policies [Hz]; None: their defaults.
-            settings: of the bring-up.
+            robots: placements.
+            without: executables to omit.
+            rate: update rate of simulation, controllers and policies [Hz]; None: their defaults.
+            settings: settings of the bring-up.
         """
         config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
         specs = []

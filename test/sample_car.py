@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small car written to a folder, with one axle or the other steered and driven."""
+"""A small car written to a folder, with either axle steered or driven."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_car(folder: Path, **changes: Any) -> Path:
     """Write robot.yaml and URDF of a robot named after its folder, and return the folder.
 
     Args:
-        folder: where; its name is the robot's.
+        folder: destination; its name is the robot's.
         changes: ``steered`` (front or rear), ``driven`` (joints; other wheels roll freely),
             ``rear_axle_x`` [m], ``limit`` of the steering joints [rad], ``steering_axis``,
             ``wheel_axis``, and fields of the block ``base``.

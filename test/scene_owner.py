@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node that owns a planning scene and does nothing else; run as a process of its own."""
+"""A node that only owns a planning scene; run as a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from motion_nodes.ros.transform_tree import TransformTree
 
 
 class SceneOwnerNode(RobotNode[RobotParams]):
-    """As a planner node holds the scene."""
+    """Holds the scene like a planner node."""
 
     params_type = RobotParams
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scene messages as pymoveit2 sends them (moveit2.py, b1bcfe3): what it fills in, and what not."""
+"""Scene messages with exactly the fields that pymoveit2 sets (moveit2.py, b1bcfe3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CUBE_FACES = [
 def _object(
     name: str, xyz: Sequence[float], rpy: Sequence[float], frame: str, operation: Any
 ) -> Any:
-    """Pose of the object, a frame and an operation; never poses of shapes."""
+    """Return an object with pose, frame and operation, without poses of shapes."""
     message = CollisionObject(id=name, operation=operation)
     message.header.frame_id = frame
     message.pose = pose_message(from_xyz_rpy(xyz, rpy))
@@ -47,40 +47,40 @@ def primitive(
     frame: str = BASE,
     operation: Any = CollisionObject.ADD,
 ) -> CollisionObject:
-    """As add_collision_primitive, which add_collision_box, _sphere, _cylinder and _cone call."""
+    """Like add_collision_primitive, which add_collision_box, _sphere, _cylinder and _cone call."""
     message = _object(name, xyz, rpy, frame, operation)
     message.primitives.append(SolidPrimitive(type=kind, dimensions=[float(s) for s in sizes]))
     return message
 
 
 def box(name: str, size: Sequence[float], xyz: Sequence[float], **fields: Any) -> CollisionObject:
-    """As add_collision_box."""
+    """Like add_collision_box."""
     return primitive(name, SolidPrimitive.BOX, size, xyz, **fields)
 
 
 def sphere(name: str, radius: float, xyz: Sequence[float], **fields: Any) -> CollisionObject:
-    """As add_collision_sphere."""
+    """Like add_collision_sphere."""
     return primitive(name, SolidPrimitive.SPHERE, (radius,), xyz, **fields)
 
 
 def cylinder(
     name: str, height: float, radius: float, xyz: Sequence[float], **fields: Any
 ) -> CollisionObject:
-    """As add_collision_cylinder."""
+    """Like add_collision_cylinder."""
     return primitive(name, SolidPrimitive.CYLINDER, (height, radius), xyz, **fields)
 
 
 def cone(
     name: str, height: float, radius: float, xyz: Sequence[float], **fields: Any
 ) -> CollisionObject:
-    """As add_collision_cone."""
+    """Like add_collision_cone."""
     return primitive(name, SolidPrimitive.CONE, (height, radius), xyz, **fields)
 
 
 def cube_mesh(
     name: str, size: float, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0)
 ) -> CollisionObject:
-    """As add_collision_mesh sends what it loaded: a cube here."""
+    """Like add_collision_mesh with the mesh of a cube."""
     message = _object(name, xyz, rpy, BASE, CollisionObject.ADD)
     message.meshes.append(
         Mesh(
@@ -94,17 +94,17 @@ def cube_mesh(
 def moved(
     name: str, xyz: Sequence[float], rpy: Sequence[float] = (0.0, 0.0, 0.0), frame: str = BASE
 ) -> CollisionObject:
-    """As move_collision: a pose and no shapes."""
+    """Like move_collision: a pose, no shapes."""
     return _object(name, xyz, rpy, frame, CollisionObject.MOVE)
 
 
 def removed(name: str) -> CollisionObject:
-    """As remove_collision_object: no frame."""
+    """Like remove_collision_object: no frame."""
     return CollisionObject(id=name, operation=CollisionObject.REMOVE)
 
 
 def attached(name: str, link: str, touch_links: Sequence[str] = ()) -> AttachedCollisionObject:
-    """As attach_collision_object: an id, and no shapes."""
+    """Like attach_collision_object: an id, no shapes."""
     return AttachedCollisionObject(
         object=CollisionObject(id=name, operation=CollisionObject.ADD),
         link_name=link,
@@ -113,14 +113,14 @@ def attached(name: str, link: str, touch_links: Sequence[str] = ()) -> AttachedC
 
 
 def detached(name: str = "") -> AttachedCollisionObject:
-    """As detach_collision_object; without a name as detach_all_collision_objects."""
+    """Like detach_collision_object; without a name, like detach_all_collision_objects."""
     return AttachedCollisionObject(
         object=CollisionObject(id=name, operation=CollisionObject.REMOVE)
     )
 
 
 def with_collisions_allowed(scene: PlanningScene, name: str, allow: bool) -> PlanningScene:
-    """As allow_collisions: the whole scene that was got, with a row and a column filled in."""
+    """Like allow_collisions: the whole received scene, with a row and a column filled in."""
     scene = copy.deepcopy(scene)
     matrix = scene.allowed_collision_matrix
     known = name in matrix.entry_names
@@ -141,7 +141,7 @@ def with_collisions_allowed(scene: PlanningScene, name: str, allow: bool) -> Pla
 
 
 def emptied(scene: PlanningScene) -> PlanningScene:
-    """As clear_all_collision_objects: the whole scene that was got, without objects."""
+    """Like clear_all_collision_objects: the whole received scene, without objects."""
     scene = copy.deepcopy(scene)
     scene.world.collision_objects = []
     scene.robot_state.attached_collision_objects = []
@@ -151,7 +151,7 @@ def emptied(scene: PlanningScene) -> PlanningScene:
 def diff(
     *objects: CollisionObject, attached: Sequence[AttachedCollisionObject] = ()
 ) -> PlanningScene:
-    """A change of a scene, as MoveIt's PlanningSceneInterface marks it."""
+    """Return a scene diff like those of MoveIt's PlanningSceneInterface."""
     message = PlanningScene(is_diff=True)
     message.robot_state.is_diff = True
     message.world.collision_objects = list(objects)

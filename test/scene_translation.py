@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Franka whose scene messages are translated, for tests without any node."""
+"""Translation of a Franka's scene messages, for tests without nodes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def messages(robot):
 
 
 def done(messages, scene, *sent):
-    """The scene after messages that must all be carried out without a word."""
+    """Return the scene after messages, which must have no errors or warnings."""
     for message in sent:
         scene, findings = messages.apply(scene, message)
         assert findings.success, findings.refused
@@ -68,7 +68,7 @@ def done(messages, scene, *sent):
 
 
 def refused(messages, scene, message):
-    """What is said of a message that must change nothing."""
+    """Return the errors about a message, which must not change the scene."""
     after, findings = messages.apply(scene, message)
     assert after is scene
     (text,) = findings.refused
@@ -76,6 +76,6 @@ def refused(messages, scene, message):
 
 
 def corner_cloud(item):
-    """Points of an object's parts in the world, for what is the same however it is described."""
+    """Return points of an object's parts in the world, independent of its description."""
     points = np.array([(x, y, z, 1.0) for x in (-1, 1) for y in (-1, 0.5) for z in (-1, 2.0)])
     return np.concatenate([points @ (item.X_WO @ part.X_OS).T for part in item.parts])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A base that drives what it is told and publishes odometry, unless a test has it do otherwise."""
+"""A base that follows its commands and publishes odometry, with faults on request."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from motion_nodes.bases.odometry import Odometry as Dead
 
 
 class ScriptedBase:
-    """Runs in wall time at 50 Hz in a thread of its own; ends with close.
+    """Runs in wall time at 50 Hz in its own thread, until ``close``.
 
-    When the machine holds it up it stands still meanwhile: no old command is obeyed for long.
+    During pauses of its thread it does not move, so old commands have no long effect.
     """
 
     def __init__(self, controller: str = "/diff_drive_controller") -> None:
         self.odometry = Dead()
         self.silent = False
-        """No odometry goes out."""
+        """Publish no odometry."""
         self.broken = False
-        """Odometry goes out, and it is not finite."""
+        """Publish odometry that is not finite."""
         self.stuck = False
-        """It does not move, whatever it is told."""
+        """Do not follow commands."""
         self.map_to_odom: Pose2 | None = None
-        """Where a localisation says the odometry's frame is in the map."""
+        """Pose of the odometry frame in the map, by a localization; None: no localization."""
         self.told: list[tuple[float, Twist2]] = []
-        """Commands and when they came [s]."""
+        """Commands with their times of arrival [s]."""
         self._node = Node("test_scripted_base", use_global_arguments=False)
         self._out = self._node.create_publisher(Odometry, f"{controller}/odom", RELIABLE)
         self._tf = self._node.create_publisher(TFMessage, "/tf", RELIABLE)
@@ -58,7 +58,7 @@ class ScriptedBase:
 
     @property
     def stands(self) -> bool:
-        """The last command was to stand."""
+        """Whether the last command is zero."""
         return not self.told or self.told[-1][1] == Twist2()
 
     def close(self) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of a robot that does what it is told, except where a test blocks a joint."""
+"""A robot that follows its commands, except for joints that a test blocks."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 
 class ScriptedRobot:
-    """Publishes joint_states in wall time at 100 Hz from a thread of its own; ends with close."""
+    """Publishes joint_states in wall time at 100 Hz in its own thread, until ``close``."""
 
     def __init__(self, home: Mapping[str, float]) -> None:
         self.q = dict(home)
         self.blocked: dict[str, tuple[float, float]] = {}
-        """Range that a joint cannot leave, as if something were in its way."""
+        """Ranges to which joints are blocked [rad or m]."""
         self.frozen = False
-        """Whether the last measurement is sent again and again, with new stamps."""
+        """Whether the last measurement is repeated with new stamps."""
         self._velocities = dict.fromkeys(home, 0.0)
         self._targets = dict(home)
         self._node = Node("test_scripted_robot", use_global_arguments=False)
         self._out = self._node.create_publisher(JointState, "/joint_states", RELIABLE)
-        # All that waits is taken at once: a robot does not fall behind its commands.
+        # All pending commands are taken at once, so that the robot does not lag behind.
         self._commands = PolledSubscription(self._node, JointState, "/joint_command", BEST_EFFORT)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scripted robot")

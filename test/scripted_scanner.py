@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors of a scripted base that see a wall and a pole, or publish nonsense."""
+"""Sensors of a scripted base that see a wall and a pole, or publish invalid data."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ BAD_SCANS: list[tuple[str, dict[str, Any]]] = [
     ("in the future", {"stamp": lambda m: Time(sec=m.header.stamp.sec + 60)}),
     ("on the base itself", {"ranges": [0.03] * 360}),
 ]
-"""Reasons for which scans are dropped, and the fields that make them so."""
+"""Reasons for which scans are rejected, and the fields that cause them."""
 
 
 class Scanner:
-    """A scanner at the base frame that sees a wall across the base's way, and a camera."""
+    """A scanner at the base frame that sees a wall across the base's path, and a camera."""
 
     def __init__(self, client: RosClient, base: ScriptedBase, navigator: str) -> None:
         self.wall = 1.0
-        """[m] In the odometry frame."""
+        """Distance x of the wall in the odometry frame [m]."""
         self.pole: float | None = None
-        """[m] Seen by the camera; None: there is no camera."""
+        """Distance x of a pole that the camera sees [m]; None: no camera."""
         self.changes: dict[str, Any] = {}
-        """Fields of the scans that are other than they should be."""
+        """Invalid fields of the scans."""
         self._client, self._base, self._node = client, base, navigator
         self._out = client.publisher(LaserScan, "/scan")
         self._cloud: Any = None
 
     def show(self) -> None:
-        """Publish what is seen now."""
+        """Publish the present view."""
         pose, stamp = self._base.pose, self._client.node.get_clock().now().to_msg()
         angles = np.arange(360) * math.tau / 360
         scene = Scene(boxes=np.array([(self.wall, -2.0, self.wall + 0.1, 2.0)]))
@@ -64,10 +64,10 @@ class Scanner:
             self._cloud.publish(cloud_message(points, "base_link", stamp))
 
     def until(self, condition: Any, what: str) -> None:
-        """Publish until something happens."""
+        """Publish until a condition is true."""
         self._client.repeat(self.show, condition, what)
 
     def diagnosed(self, text: str) -> bool:
-        """Return whether the newest report of the navigator says something."""
+        """Return whether the newest report of the navigator contains a text."""
         status = self._client.diagnostics(self._node)
         return status is not None and text in status.message

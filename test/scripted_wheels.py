@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels that turn as they are told, played by the test; slipping, silent or blocked on demand."""
+"""Wheels that follow their commands; with slip, missing or wrong values on request."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from sensor_msgs.msg import JointState
 
 
 class ScriptedWheels:
-    """The driver of a base: each :meth:`roll` turns its joints on and publishes their state."""
+    """The driver of a base: each :meth:`roll` advances its joints and publishes their state."""
 
     def __init__(self, client: RosClient, joints: Sequence[str], namespace: str = "") -> None:
         self.client = client
         self.angles = dict.fromkeys(joints, 0.0)
         self.speeds = dict.fromkeys(joints, 0.0)
         self.slip: dict[str, float] = {}
-        """Speed that a joint turns at besides what it is told [rad/s]."""
+        """Velocity of joints in addition to the command [rad/s]."""
         self.channels: tuple[str, ...] = ("position", "velocity")
-        """What its messages carry."""
+        """Fields of its messages."""
         self.also: dict[str, float] = {}
-        """Values said besides, or instead."""
+        """Additional or replaced positions [rad]."""
         self.without: tuple[str, ...] = ()
-        """Joints that it does not speak of."""
+        """Joints that are missing in its messages."""
         self.commands = client.listen(JointState, f"{namespace}/joint_command", BEST_EFFORT)
         self._out = client.publisher(JointState, f"{namespace}/joint_states")
         self._before = time.monotonic()
 
     @property
     def told(self) -> tuple[float, ...]:
-        """Velocities commanded last."""
+        """Last commanded velocities [rad/s]."""
         return tuple(self.commands.newest.velocity) if self.commands.newest else ()
 
     def roll(self) -> None:
-        """Turn on since the last call, and say so."""
+        """Advance the joints to the present time, and publish their state."""
         now = time.monotonic()
         dt, self._before = now - self._before, now
         newest = self.commands.newest
@@ -65,7 +65,7 @@ class ScriptedWheels:
         *sends: Callable[[], None],
         rate: float = 50.0,
     ) -> Any:
-        """Roll at a rate [Hz], and send, until something is so."""
+        """Roll and send at a rate [Hz] until a condition is true; return its value."""
 
         def both() -> None:
             self.roll()
@@ -75,14 +75,14 @@ class ScriptedWheels:
         return self.client.repeat(both, condition, what, rate=rate)
 
     def keep_on(self, seconds: float, *sends: Callable[[], None], rate: float = 50.0) -> None:
-        """Roll at a rate [Hz], and send, for a while."""
+        """Roll and send at a rate [Hz] for a time [s]."""
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() >= end, "the time", *sends, rate=rate)
 
     def until_diagnosed(
         self, node: str, text: str, *sends: Callable[[], None], level: bytes | None = None
     ) -> Any:
-        """Roll, and send, until a node's report says something."""
+        """Roll and send until a node's report contains a text; return the report."""
 
         def found() -> Any:
             status = self.client.diagnostics(node)

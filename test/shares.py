@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How test files are shared out among the workers of pytest-xdist (``pytest -n auto``).
+"""Distribution of test files among the workers of pytest-xdist (``pytest -n auto``).
 
 Most tests of processes wait: for a robot to arrive, for a message. The last worker fills that
-time with tests that only compute, at low priority, so that loops do not come late because of it.
+time with tests that only compute, at low priority, so that they do not delay loops.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
-    # Simulations and browsers want most of a processor, and come late when they do not get it.
+    # Simulations and browsers need most of a processor, or else they are late.
     "test/journeys": "journeys",
     "test/browser": "journeys",
 }
-"""Folders whose tests run in one worker; other tests are together with their file's."""
+"""Folders whose tests run in one worker; other tests are grouped by file."""
 
 FIRST = ("test/journeys", "test/browser", "test/nodes", "test/contracts", "test/docs")
-"""Folders whose tests take longest, mostly waiting."""
+"""Folders with the longest tests, which mostly wait."""
 
 COMPUTING = tuple(
     f"test/{place}"
@@ -32,41 +32,41 @@ COMPUTING = tuple(
         *("contracts/test_interface_pages.py", "docs/test_notebook.py", "docs/test_pages.py"),
     )
 )
-"""Places whose tests have no loops to keep: they come last, and the last worker does only them."""
+"""Folders and files without real-time loops: they come last, and the last worker runs no others."""
 
 LOW_PRIORITY = 10
 """Niceness of the worker that computes."""
 
 
 def share_of(nodeid: str) -> str:
-    """Return the name of the share that a test belongs to."""
+    """Return the name of the share of a test."""
     file = nodeid.partition("::")[0]
     return next((name for place, name in TOGETHER.items() if file.startswith(place)), file)
 
 
 def rank(nodeid: str) -> int:
-    """Return how early a test's share is begun: 0 first."""
+    """Return the rank of a test's share; 0 starts first."""
     if nodeid.startswith(COMPUTING):
         return len(FIRST) + 1
     return next((i for i, folder in enumerate(FIRST) if nodeid.startswith(folder)), len(FIRST))
 
 
 def workers() -> int:
-    """Return how many workers keep this machine busy without making loops late.
+    """Return the number of workers that use this machine without delaying loops.
 
-    What a test of nodes waits for runs beside it, so each worker wants about one processor; one
-    more computes meanwhile.
+    The nodes of a test run in parallel with it, so each worker needs about one processor; one more
+    worker only computes.
     """
     return min(max(2, len(os.sched_getaffinity(0))), 8) + 1
 
 
 def only_computes(worker: str, count: int) -> bool:
-    """Return whether a worker, such as ``gw2``, is the one of ``count`` that only computes."""
+    """Return whether a worker, such as ``gw2``, of ``count`` workers only computes."""
     return count > 2 and int(worker[2:]) == count - 1
 
 
 class Shares(LoadScopeScheduling):
-    """Hands out whole shares, in the order in which their first tests stand."""
+    """Assigns whole shares, in the order of their first tests."""
 
     def __init__(self, config: Any, log: Any = None) -> None:
         super().__init__(config, log)

@@ -17,7 +17,7 @@ SERVER = "/task_server"
 
 
 class TaskClient:
-    """Sends tasks and hears of them."""
+    """Sends tasks and receives their states."""
 
     def __init__(self, client: RosClient) -> None:
         self.client = client
@@ -36,7 +36,7 @@ class TaskClient:
             raise AssertionError(f"{error}; status: {self.status}") from None
 
     def ask(self, text: str, state: str, within: float = 90.0) -> dict[str, Any]:
-        """Send a task and wait until it is in a state."""
+        """Send a task, wait until it is in a state, and return its status."""
         self.heard.clear()
         self.commands.publish(String(data=text))
         self.until(lambda s: s["task"] == text[:1000] and s["state"] == state, within)

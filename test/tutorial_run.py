@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does what a tutorial says: writes its files and carries out its commands, one after the other.
+"""Executes a tutorial: writes its files and runs its commands in order.
 
-Of a page count ``bash`` blocks (``sh`` blocks are for people) and blocks of files, whose first line
-is a comment with their name. ``motion up`` starts a suite without physics and page; one that a page
-before started with the same words goes on. The wheels lack ``ros2 topic pub``; it is rclpy here.
+Only ``bash`` blocks (``sh`` is for people) are run, and blocks whose first line is a comment
+with a file name are written. ``motion up`` starts a suite without physics and page; one that an
+earlier page started with the same words is kept. ``ros2`` commands run as ``motion ros``.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
 PROGRAMS = {"motion": MOTION, "ros2": [*MOTION, "ros"]}
 """The commands of the pages; a real ros2 takes the same lines."""
 PATIENCE = 90.0
-"""[s] For a suite to listen, and for a program to end, on a machine with much else to do."""
+"""Timeout for the start of a suite and of other waits, for busy machines [s]."""
 WITH_PLANNER = "motion up franka"
-"""The suite whose planner a page asks."""
+"""Command of the suite whose planner is used."""
 ASLEEP = ("trajectory_generator",)
-"""Nodes that no page uses; awake they would cost seconds."""
+"""Nodes that no page uses, which are not activated to save seconds."""
 RATE = 100.0
-"""[Hz] Of simulations, their controllers and policies."""
+"""Update rate of simulations, controllers and policies [Hz]."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE_NAME = re.compile(r"(?:#|<!--) (\S+\.(?:py|yaml|urdf))\b")
 
 
 class Reader:
-    """A person who does what the pages say, in one folder."""
+    """Stands for a reader who follows the pages, in one folder."""
 
     def __init__(self, suite: Suite, folder: Path) -> None:
-        """Begin without a robot running."""
+        """Start without a running robot."""
         self.folder = folder
         self._suite = suite
         self._running: dict[str, SuiteProcess] = {}
@@ -56,12 +56,12 @@ class Reader:
         self._node = Node("reader", context=self._context)
 
     def close(self) -> None:
-        """Stop what runs."""
+        """Stop all processes."""
         self._node.destroy_node()
         self._context.shutdown()
 
     def follow(self, page: str) -> list[str]:
-        """Do all of a page; return the commands."""
+        """Execute a page; return its commands."""
         blocks = _BLOCK.findall((TUTORIALS / f"{page}.md").read_text(encoding="utf-8"))
         for _, text in blocks:
             if name := _FILE_NAME.match(text):
@@ -86,7 +86,7 @@ class Reader:
             assert told.strip(), command
 
     def _motion(self, words: list[str]) -> tuple[int, str]:
-        """Run a ``motion`` command in this process, which spares its imports."""
+        """Run a ``motion`` command in this process, which saves its imports."""
         told = StringIO()
         with chdir(self.folder), redirect_stdout(told), redirect_stderr(told):
             try:
@@ -107,7 +107,7 @@ class Reader:
             assert process.stop(within=30.0) == 0, str(process)
         simulated = [] if "--backend" in words else ["--backend", "mock"]
         asleep = ASLEEP if command == WITH_PLANNER else (*ASLEEP, "move_group")
-        # A real arm's page depends on the usual rate.
+        # The page about a real arm needs the default rate.
         slower = rates(RATE) if simulated else {}
         settings = self.folder / "settings.yaml"
         entries = {f"/{name}": {"ros__parameters": {"autostart": False}} for name in asleep}
@@ -119,7 +119,7 @@ class Reader:
             self._wait_for_commands()
 
     def _wait_until_up(self, process: SuiteProcess, asleep: Collection[str]) -> None:
-        """Wait until every node has told that it is configured, as the pages ask for."""
+        """Wait until every node reports that it is configured."""
         process.wait_for("Ctrl-C stops", PATIENCE)
         first = re.search(r"starting (.*); Ctrl-C", process.output)
         assert first is not None
@@ -127,7 +127,7 @@ class Reader:
             process.wait_for(f"[{name}]: configured", PATIENCE)
 
     def _wait_for_commands(self) -> None:
-        """Wait until the robot is led: a person takes longer for going on than a suite to start."""
+        """Wait until the robot receives commands, as a person would by reading on."""
         heard: list[JointState] = []
         commands = self._node.create_subscription(JointState, "joint_command", heard.append, 1)
         executor = SingleThreadedExecutor(context=self._context)
@@ -140,11 +140,11 @@ class Reader:
         assert heard, f"nothing commands the joints: {[*map(str, self._running.values())]}"
 
     def _run(self, words: list[str]) -> SuiteProcess:
-        # A robot's folder is named as seen from where the pages' files are.
+        # Paths of robots are relative to the folder of the pages' files.
         return self._suite.run(words, folder=self.folder)
 
     def last(self, file: str, name: str) -> float:
-        """Return the last value of a number in a recording."""
+        """Return the last value of a field in a recording."""
         with (self.folder / file).open(newline="") as rows:
             values = [float(row["value"]) for row in csv.DictReader(rows) if row["name"] == name]
         assert values, f"{name} is not in {file}"

@@ -17,7 +17,7 @@ TIPS = ("left_panda_hand_tcp", "right_panda_hand_tcp")
 
 
 def write_two_arms(folder: Path) -> Path:
-    """Write the robot's folder and return it."""
+    """Write the robot's folder; return its path."""
     franka = load_robot("franka")
     body = re.search(r"<robot[^>]*>(.*)</robot>", franka.urdf, re.DOTALL)
     assert body is not None

@@ -6,6 +6,6 @@ U_WALLS = {
     "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
     "right": ((0.2, 0.02, 0.4), (0.4, -0.18, 0.45)),
 }
-"""Sizes and places of boxes [m]: a U that is open towards the robot and upwards."""
+"""Sizes and positions of boxes [m]: a U that is open towards the robot and upwards."""
 BEYOND_U = (0.68, 0.0, 0.25)
-"""Place of the target [m]."""
+"""Position of the target [m]."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions for language models: what is refused, what a dry run promises, and when it may move."""
+"""Functions for language models: validation, dry runs, and the tokens that permit motion."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CUBE = {"skill": "pick", "args": {"object": "cube"}}
 
 
 class FakeLink:
-    """A suite whose plans are straight lines; notes what was executed."""
+    """A fake suite whose plans are straight lines; records what was executed."""
 
     def __init__(self) -> None:
         self.done: list[Any] = []
@@ -193,7 +193,7 @@ def test_motions_and_stops_invalidate_other_dry_runs(
     functions.call("stop", {})
     assert functions.call("robot_state", {})["stopped"]
     refused(functions, "move_to_state", state="transport", dry_run=False, token=third)
-    # A dry run during a stop plans, and still does not move.
+    # A dry run during a stop plans, but permits no motion.
     token = functions.call("move_to_state", {"state": "ready"})["token"]
     assert "stopped" in refused(
         functions, "move_to_state", state="ready", dry_run=False, token=token

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of poses and plans: the answers of single requests, by threads and by executors."""
+"""Batches of poses and plans give the results of single requests, in threads and executors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.ik.problem import IkStatus
 
 
 class Elsewhere(Executor):
-    """Passes calls and results as bytes, as executors of other processes do."""
+    """Pickles calls and results, like executors with other processes."""
 
     def submit(self, fn, /, *args, **kwargs):
         """Compute at once."""
@@ -54,7 +54,7 @@ def test_every_reachable_pose_is_solved_without_collisions(arm, world, free):
     plain, found = arm.ik_batch(X), arm.ik_batch(X, world=world)
     assert found.solved.all()
     assert arm.collision_free_batch(found.q, world).all()
-    assert not arm.collision_free_batch(plain.q, world).all()  # else the world proves nothing
+    assert not arm.collision_free_batch(plain.q, world).all()  # otherwise the world has no effect
     for got, wanted in zip(arm.fk_batch(found.q), X, strict=True):
         np.testing.assert_allclose(got, wanted, atol=0.02)
         assert np.linalg.norm((got - wanted)[:3, 3]) < 1.1e-3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One text per class of errors: given, allowed, where, what to do. Other tests assert fields."""
+"""One text per class of errors: given and allowed values. Other tests assert fields."""
 
 from __future__ import annotations
 

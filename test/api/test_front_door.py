@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``import motion_nodes as mn``: light, complete, documented, and enough for a user's work."""
+"""``import motion_nodes as mn``: lazy imports, completeness, documentation, main uses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "rclpy", "yaml")
 
 
 def public_members(cls):
-    """Yield the public methods that a class of the front door defines itself."""
+    """Yield the public methods that a class of the public API defines itself."""
     for name, member in vars(cls).items():
         if name.startswith("_"):
             continue
@@ -122,7 +122,7 @@ def test_an_arm_speaks_of_its_own_joints(arm):
     assert arm.jacobian(q).shape == (6, 7)
     Q = arm.random(20, seed=1)
     assert np.allclose(arm.fk_batch(Q)[3], arm.fk(Q[3]), atol=1e-12)
-    # The Jacobian is the slope of the pose.
+    # The Jacobian is the derivative of the position.
     step = 1e-6 * np.eye(7)
     for k in range(7):
         moved = (arm.fk(q + step[k]) - arm.fk(q - step[k]))[:3, 3] / 2e-6
@@ -252,7 +252,7 @@ def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
     (tmp_path / "robots").mkdir()
     monkeypatch.setattr(derived_robot, "_cache_folder", lambda: tmp_path / "robots")
     file = tmp_path / "arm.urdf"
-    file.write_text(TWO_LINKS)  # its name is that of a shipped robot: allowed here
+    file.write_text(TWO_LINKS)  # the name of a shipped robot is allowed here
     robot = mn.load_robot(file)
     arm = robot[robot.group_names[0]]
     assert arm.joint_names == ("a", "b")
@@ -261,7 +261,7 @@ def test_a_urdf_alone_is_a_robot(tmp_path, monkeypatch):
     made = sorted((tmp_path / "robots").glob("*/robot.yaml"))
     before = made[0].stat().st_mtime_ns
     mn.load_robot(file)
-    assert made[0].stat().st_mtime_ns == before, "derived twice"
+    assert made[0].stat().st_mtime_ns == before, "it was derived twice"
     file.write_text(TWO_LINKS.replace('xyz="0.35 0 0"', 'xyz="0.4 0 0"'))
     changed = mn.load_robot(file)
     assert np.allclose(changed[arm.name].fk([0.0, 0.0], "two")[:3, 3], [0.4, 0.0, 0.1])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy on a robot with more joints in another order, and the controller over it."""
+"""A policy on a robot with more joints in another order, and its controller."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ POSE = (0.45, 0.15, 0.4)
 
 
 class PerfectRobot:
-    """Goes where it is told; joints in reverse order, and one that no policy knows."""
+    """An ideal robot with joints in reverse order, and one that the policy does not have."""
 
     def __init__(self, robot):
         self.joint_names = (*reversed(robot.joint_names), "lift")

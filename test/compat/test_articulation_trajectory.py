@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trajectory as actions of a robot's joints."""
+"""Trajectories as actions of an articulation."""
 
 import numpy as np
 import pytest

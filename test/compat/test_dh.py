@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees from Denavit-Hartenberg tables, against known poses, robots of the suite and pinocchio."""
+"""Trees from Denavit-Hartenberg tables, against known poses and robots of the suite."""
 
 from __future__ import annotations
 

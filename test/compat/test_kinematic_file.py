@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematic trees from .kinematic.json files: what they mean, and what is wrong with bad ones."""
+"""Kinematic trees from .kinematic.json files: contents, and errors of invalid files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's text files of scenes: round trips, files as MoveIt writes them, and broken ones."""
+"""MoveIt's text files of scenes: round trips, files by MoveIt, broken files."""
 
 from __future__ import annotations
 

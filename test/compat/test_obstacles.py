@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles by simple calls: True or False, one warning, never an exception."""
+"""Obstacles by simple calls that return True or False, with one warning and no exception."""
 
 from __future__ import annotations
 

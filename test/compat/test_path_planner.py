@@ -101,7 +101,7 @@ def test_base_and_world_shifted_together_give_the_same_path() -> None:
     assert first is not None
     assert second is not None
     np.testing.assert_array_equal(first[[0, -1]], second[[0, -1]])
-    # A pose of the world is met wherever the base is.
+    # A pose in the world is reached wherever the base is.
     place = X_WB @ at(0.4, 0.2, 0.4)
     there.set_end_effector_target(place[:3, 3], place[:3, :3])
     path = there.compute_path(START)
@@ -114,7 +114,7 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
     made = planner(barriers=False)
     assert made.get_active_joints() == list(franka().group("arm").joints)
     assert made.get_watched_joints() == ["panda_finger_joint1", "panda_finger_joint2"]
-    # A box beside the closed gripper, where open fingers are.
+    # A box beside the closed gripper, in the way of open fingers.
     X_WH = hand(START)
     made.add_cuboid("block", (0.03, 0.02, 0.03), X_WH @ at(0.0, 0.055, 0.1))
     made.set_cspace_target(START + 0.05 * np.array([1, 0, 0, 1, 0, -1, 0]))

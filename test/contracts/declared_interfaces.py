@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""interfaces.yaml as objects, and the endpoints that it promises for a set of robots."""
+"""interfaces.yaml as objects, and the endpoints that it declares for a set of robots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.ros.names import BASE_CONTROLLERS
 FILE = Path(__file__).with_name("interfaces.yaml")
 KINDS = ("publisher", "subscription", "service", "action")
 PER_CELL = ("mujoco_sim", "browser_viewer", "articulation_graph")
-"""Nodes of which there is one for all robots of their list."""
+"""Nodes that serve all robots."""
 
 
 OF_RCL = {
@@ -28,7 +28,7 @@ OF_RCL = {
 
 
 def ours(kind: str, name: str) -> bool:
-    """False for what rcl and the lifecycle give every node, and for the parts of an action."""
+    """Return False for endpoints of rcl, of the lifecycle, and of an action's parts."""
     if "/_action/" in name:
         return False
     if name == "/clock":
@@ -46,7 +46,7 @@ class Endpoint(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Its quality of service."""
+    """Quality of service of an endpoint."""
 
     reliability: str
     durability: str
@@ -101,7 +101,7 @@ def endpoints_of(client: Any, full_name: str) -> set[Endpoint]:
 
 
 def fits(wanted: str | None, kind: str) -> bool:
-    """Return whether something is there for robots of a kind."""
+    """Return whether an entry applies to robots of a kind."""
     return wanted in (None, kind) or (wanted == "wheeled" and kind in BASE_CONTROLLERS)
 
 

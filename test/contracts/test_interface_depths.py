@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quality of service with depth, which does not travel over DDS: asked of nodes in this process."""
+"""Quality of service with depth, which DDS does not announce: read from nodes in process."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ EXAMPLES = {
     "real": "so101",
     "tasks": "franka",
 }
-"""A robot of each kind that entries are for."""
+"""A robot of each kind of entries."""
 
 
 @pytest.mark.parametrize("entry", load(), ids=lambda entry: entry["node"])
 def test_quality_of_service_with_depth(ros, entry, tmp_path):
-    """A node in this process, configured and not active, tells all of its profiles."""
+    """The profiles of a node in this process, configured but not active."""
     kind = entry.get("robots", "arms").replace("wheeled", "differential")
     robot = EXAMPLES[kind]
-    # The mock has no bodies, and so no scene to follow.
+    # The mock has no bodies, so it does not subscribe to a scene.
     simulated = "mujoco_sim" in entry["executables"]
     executable = "mujoco_sim" if simulated else entry["executables"][-1]
     if entry["node"] in PER_CELL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/interfaces.md and docs/parameters.md are what the generator writes."""
+"""docs/interfaces.md and docs/parameters.md are up to date with their generator."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The running suite offers what interfaces.yaml says: nothing undocumented, nothing missing."""
+"""The running suite has exactly the endpoints of interfaces.yaml."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROBOTS = {"arm": "arms", "base": "differential", "omni": "holonomic", "car": "ac
 def graph(
     module_suite: Any, module_client: RosClient, tmp_path_factory: pytest.TempPathFactory
 ) -> set[Endpoint]:
-    """All endpoints of a running suite."""
+    """Return all endpoints of a running suite."""
     file = tmp_path_factory.mktemp("params") / "cell.yaml"
     file.write_text(
         "mujoco_sim:\n  ros__parameters:\n    objects: ['ball:=sphere:0.05:1@3,3,0.05']\n"
@@ -43,7 +43,7 @@ def graph(
     try:
         module_client.wait(lambda: wanted <= found(), "all endpoints")
     except AssertionError:
-        pass  # The tests say which are missing.
+        pass  # The tests name the missing ones.
     return found()
 
 
@@ -67,7 +67,7 @@ def test_no_node_is_undocumented(graph, module_client):
 
 
 def test_quality_of_service_in_the_graph(graph, module_client):
-    """Depth does not travel over DDS; another test looks at it."""
+    """DDS does not announce the depth; see test_interface_depths.py."""
     differences = []
     node = module_client.node
     for endpoint, quality in expected(ROBOTS).items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/moveit_messages.md lists every field of requests and scenes; those unused are named."""
+"""docs/moveit_messages.md lists every field of requests and scenes; unused ones are reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
 
 
 def fields_of(roots: tuple[str, ...]) -> set[str]:
-    """Every field of some messages and of those in them; not within fields that are not read."""
+    """Return all fields of messages, recursively except in fields that are not read."""
     found: set[str] = set()
     waiting, seen = list(roots), set(roots)
     while waiting:
@@ -63,7 +63,7 @@ class NoTree:
     """An empty /tf."""
 
     def update(self) -> None:
-        """Nothing comes."""
+        """Do nothing."""
 
     def pose(self, base: str, name: str) -> Any:
         raise UnknownFrame(name, ())
@@ -159,7 +159,7 @@ NAMED = {
     ),
     "AttachedCollisionObject.weight": lambda: attached(weight=0.5),
 }
-"""What a client gets that sets a field without an effect."""
+"""Response to a request that sets a field without effect, by field."""
 
 
 def test_there_is_a_case_for_each_field_without_an_effect():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/planning.md says of each field of a request and of a scene what it means here."""
+"""The tables of docs/planning.md name every field of a request and of a scene."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command line of README and docs is understood, and typed where it can be.
+"""Every command line of README and docs is parsed, and executed where possible.
 
-The tutorials' lines are typed by test_tutorials.py, in their order; those of the other pages here.
+The tutorials' lines are executed by test_tutorials.py, in order; those of the other pages here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ELSEWHERE = {
     "cd": "changes the shell",
     "rviz2": "is not on PyPI",
 }
-"""Programs that no test types, and why."""
+"""Programs that no test executes, and why."""
 NEEDS_ANOTHER_SUITE = {
     "diff_drive_controller": "a base; test_drive_a_base types the same",
     "goal_pose": "a base",
@@ -49,9 +49,9 @@ NEEDS_ANOTHER_SUITE = {
     "object_detector": "a camera; test_object_detector hears the same",
     "topic hz": "does not end by itself",
 }
-"""Parts of lines that are not typed beside a Franka without physics, and what they need."""
+"""Parts of lines that are not executed with a Franka without physics, and what they need."""
 AT_ONCE = 3
-"""Pages typed at the same time, for lines mostly wait; those that stop or grip come one by one."""
+"""Number of pages at the same time, since lines mostly wait; those that stop or grip run alone."""
 LINES = all_lines()
 
 
@@ -111,7 +111,7 @@ def test_make_targets_and_python_files_exist():
 
 @pytest.mark.timeout(900)
 def test_ros2_lines_are_typed_beside_a_franka(module_suite, tmp_path):
-    """Those of the pages that begin with `motion up franka`: each ends with 0, as typed."""
+    """Those of the pages that begin with `motion up franka` end with exit code 0 and output."""
     lines = [
         line
         for line in lines_with("ros2")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages hang together: links lead somewhere, pages are found, what is generated is current."""
+"""Pages of the docs: links, index, pictures, formulas, generated content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def prose(page):
 
 
 def anchors(page):
-    """Return the anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings on GitHub."""
     text = _CODE.sub("", page.read_text(encoding="utf-8"))
     names = re.findall(r"^#+ (.+?)\s*$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", name.lower()).replace(" ", "-") for name in names}
@@ -65,7 +65,7 @@ def test_pictures_are_shown_somewhere():
 
 
 def test_formulas_are_closed():
-    """GitHub shows a formula only where its dollars and braces are paired."""
+    """GitHub renders a formula only if its dollars and braces are paired."""
     for page in (ROOT / "docs" / "mathematics").glob("*.md"):
         text = page.read_text(encoding="utf-8")
         assert text.count("$$") % 2 == 0, page.name

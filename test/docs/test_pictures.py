@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of the docs are there, small, not blank, and told apart by their comparison."""
+"""Pictures of the docs: presence, size, content, and the measure that compares them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 
 
 def shown(page: Path) -> list[tuple[str, Path]]:
-    """Return words and file of each picture of our own that a page shows."""
+    """Return alternative text and file of each local picture of a page."""
     found = _SHOWN.findall(page.read_text(encoding="utf-8"))
     return [(words, (page.parent / link).resolve()) for words, link in found if ":" not in link]
 
@@ -31,9 +31,9 @@ def test_a_picture_is_small_and_shows_something(path):
     assert path.stat().st_size <= MOST_BYTES
     pixels = read_picture(path)
     assert min(pixels.shape[:2]) >= 300
-    assert pixels.std() > 10.0, "blank"
+    assert pixels.std() > 10.0, "it is blank"
     coarse = pixels.reshape(-1, 3) // 16 @ np.array([256, 16, 1])
-    assert len(np.unique(coarse)) > 50, "hardly anything is on it"
+    assert len(np.unique(coarse)) > 50, "it shows hardly anything"
 
 
 def test_every_tutorial_shows_what_it_speaks_of():
@@ -42,11 +42,11 @@ def test_every_tutorial_shows_what_it_speaks_of():
         assert pictures, f"{page.name} has no picture"
         for words, path in pictures:
             assert path in PICTURES, f"{page.name}: {path.name}"
-            assert len(words.split()) >= 2, f"{page.name}: {path.name} needs words"
+            assert len(words.split()) >= 2, f"{page.name}: {path.name} needs a text"
 
 
 def test_no_two_pictures_pass_for_one_another():
-    """What says that a page still looks so would say no to any other picture."""
+    """The measure that detects changes of a page distinguishes any two pictures."""
     images = {path.name: read_picture(path) for path in PICTURES}
     for first, second in itertools.combinations(images, 2):
         if images[first].shape == images[second].shape:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of docs/command_line.md beside a running suite, in their order."""
+"""The commands of docs/command_line.md with a running suite, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from command_lines import ROOT, lines_of
 
 MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
 ASKING = ("wait", "go", "stop", "resume")
-"""Commands that are typed one after the other; recordings at the same time."""
+"""Commands that run one after the other; recordings run at the same time."""
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of troubleshooting quotes texts that the programs print."""
+"""docs/troubleshooting.md quotes texts that the programs print."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def literals():
-    """All texts in the sources, the parts of each joined as Python joins them."""
+    """Return all string literals of the sources, with adjacent parts joined."""
     for file in (*(ROOT / "motion_nodes").rglob("*.py"), ROOT / "tools/setup_environment.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -24,5 +24,5 @@ def test_quoted_texts_are_printed():
     quoted = [text for row in rows for text in re.findall(r"`([^`]+)`", row)]
     assert len(quoted) > 20
     printed = "\n".join(literals())
-    own = {"ros2: command not found"}  # the shell's
+    own = {"ros2: command not found"}  # of the shell
     assert not sorted(text for text in quoted if text not in printed and text not in own)

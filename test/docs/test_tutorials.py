@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whoever does what the tutorials say, in their order, gets what they promise."""
+"""The tutorials, executed in order, have the results that they state."""
 
 from __future__ import annotations
 

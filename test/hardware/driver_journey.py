@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an arm on a driver does, seen by clients of its suite: all ways to move, and the stop."""
+"""Checks of an arm on a driver by ROS clients: all ways to command motion, and the stop."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.ros.messages.moveit_messages import pose_message
 
 AHEAD = 0.7
-"""[rad] How far the first joint turns to either side of an obstacle."""
+"""Angle of the first joint on either side of an obstacle, from home [rad]."""
 CUBE = 0.17
-"""Edge of the obstacle, which stands where the tool is at home, by the distance from the base."""
+"""Edge of the obstacle at the tool's home position, per distance from the base [m/m]."""
 POLICY, DRIVER = "/rmpflow_policy", "/robot_driver"
 
 
 class DriverJourney:
-    """One arm without a namespace, whose suite runs elsewhere."""
+    """One arm without a namespace; the caller starts its suite."""
 
     def __init__(
         self, client: RosClient, robot: Robot, home: dict[str, float], speed: float = 1.0
     ) -> None:
-        """Subscribe.
+        """Create the clients.
 
         Args:
             client: node of the test.
             robot: its model.
             home: configuration of the arm in which the motions are centred [rad].
-            speed: of planned motions, as a fraction of the limits.
+            speed: velocity and acceleration scaling of planned motions.
         """
         self.scaling = {
             "max_velocity_scaling_factor": speed,
@@ -57,7 +57,7 @@ class DriverJourney:
         self.planner.arm.close()
 
     def parts(self, near: float) -> dict[str, Callable[[], Any]]:
-        """Return all that can be done once; joints arrive within a distance ``near`` [rad]."""
+        """Return all checks by name; ``near``: joint tolerance of goals [rad]."""
         return {
             "trajectory": lambda: self.trajectory(near),
             "stream": lambda: self.stream(near),
@@ -91,7 +91,7 @@ class DriverJourney:
         self.arm.rest(below=0.02)
 
     def around_an_obstacle(self, near: float) -> None:
-        """A planned motion where the shortest way is closed."""
+        """A planned motion around an obstacle on the direct path."""
         sides = [self.home | {self.first: self.home[self.first] + s * AHEAD} for s in (-1.0, 1.0)]
         status, result = self.planner.move(sides[0], **self.scaling).result(within=60.0)
         assert status == SUCCEEDED, (status, result.error_code)
@@ -107,7 +107,7 @@ class DriverJourney:
             self._scene()
 
     def follow_a_target(self, near: float) -> None:
-        """The reactive policy brings the tool to a target [m]."""
+        """The reactive policy brings the tool within ``near`` [m] of a target."""
         goal = self.tool(self.home | {self.first: self.home[self.first] + 0.15})
         target = PoseStamped(pose=pose_message(goal))
         publisher = self.client.publisher(PoseStamped, f"{POLICY}/reference")
@@ -132,7 +132,7 @@ class DriverJourney:
         assert status == ABORTED
         self.arm.rest(below=0.02)
         took = time.monotonic() - began
-        assert self.arm.away(goal) > 0.05, "it stopped on the way"
+        assert self.arm.away(goal) > 0.05, "it did not stop before the goal"
         refused = self.arm.follow(smooth(self.home, 2.0))
         assert not refused.accepted() or refused.result()[0] == ABORTED
         assert self.client.call(Trigger, f"{self.arm.controller}/resume").success
@@ -140,7 +140,7 @@ class DriverJourney:
         return took
 
     def reports(self) -> list[str]:
-        """Return what driver, controller and policy report, and how the arm moves."""
+        """Return diagnostics of driver, controller and policy; state and reference of the arm."""
         found = [self.client.diagnostics(name) for name in (DRIVER, self.arm.controller, POLICY)]
         measured, reference = self.arm.states.newest, self.arm.reports.newest.reference
         return [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake controllers of all drivers, and the robots that they are tried with."""
+"""Fake controllers of all drivers, and the robots they are tested with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROBOTS = {
     "franka": "fr3",
     "two_wheels": "jetbot",
 }
-"""The robot that each driver is tried with."""
+"""Robot with which each driver is tested."""
 ARMS = ("feetech", "dynamixel", "ur", "xarm", "franka")
 """Drivers of arms."""
 ANGLE = 2.0 * math.pi / 4096
@@ -35,19 +35,19 @@ class FakeController:
     """A running fake controller, seen from its driver."""
 
     device: str
-    """For the driver's parameter ``device``."""
+    """Value of the driver's parameter ``device``."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """For the block ``hardware.settings``, beside those of the robot."""
+    """Entries of ``hardware.settings`` in addition to the robot's."""
     target: Callable[[], float | None] = lambda: None
-    """Returns the last target of the first joint on the bus [rad], where that is known."""
+    """Returns the last target of the first joint on the bus [rad]; None if unknown."""
     fail: Callable[[], Any] = lambda: None
     """Causes a fault."""
     mend: Callable[[], Any] = lambda: None
-    """Ends its cause."""
+    """Removes the cause of the fault."""
 
 
 def ready_state(driver: str) -> dict[str, float]:
-    """Return where a driver's arm is tried, by joint [rad]; empty for bases."""
+    """Return the joint positions in which a driver's arm is tested [rad]; empty for bases."""
     robot = load_robot(ROBOTS[driver])
     if robot.base is not None:
         return {}
@@ -60,19 +60,19 @@ def start(driver: str, host: str = "127.0.0.1") -> FakeController:
 
     Args:
         driver: key of ``ROBOTS``.
-        host: loopback address, for those on a network.
+        host: loopback address of network controllers.
     """
     return _MAKERS[driver](host, list(ready_state(driver).values()))
 
 
 def robot_folder(driver: str, controller: FakeController, folder: Path, **settings: Any) -> str:
-    """Return a copy of the robot's folder whose driver has the settings of its controller.
+    """Copy a robot's folder, with the settings of its controller; return the path of the copy.
 
     Args:
         driver: key of ``ROBOTS``.
         controller: the controller.
-        folder: where the copy is made.
-        settings: others of ``hardware.settings``.
+        folder: parent folder of the copy.
+        settings: further entries of ``hardware.settings``.
     """
     copy = folder / ROBOTS[driver]
     shutil.copytree(load_robot(ROBOTS[driver]).directory, copy)

@@ -69,7 +69,7 @@ class FakeDynamixel:
         return bytes(table)
 
     def write(self, address: int, data: bytes) -> int:
-        """Return the number of the error."""
+        """Write to the register at an address; return the error number."""
         value = int.from_bytes(data, "little", signed=len(data) == 4)
         if address == 64:
             self.torque = bool(value) and not self.hardware_error

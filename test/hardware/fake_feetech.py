@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feetech servos on a pseudo terminal: answers, motion and faults as the bus has them."""
+"""Feetech servos on a pseudo terminal: answers, motion and faults of a bus."""
 
 from __future__ import annotations
 

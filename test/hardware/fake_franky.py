@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of franky that the driver uses, with an arm that follows at once and a hand."""
+"""Fake of the part of franky that the driver uses, with an ideal arm and a hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ READY = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 
 
 class FrankaError(Exception):
-    """As franky.Exception."""
+    """Stands for franky.Exception."""
 
 
 class NetworkError(FrankaError):

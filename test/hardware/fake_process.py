@@ -3,8 +3,8 @@
 
 It prints a line of JSON with ``device`` and ``settings`` of its driver, and answers each line on
 standard input with a line: ``targets`` with those of the arm's first joint since the last time,
-each with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` cause a fault and end
-its cause. It ends with its input.
+each with its time on the bus by the system's clock [s]; ``fail`` and ``mend`` cause a fault and
+remove its cause. It exits at the end of its input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from hardware.fake_controllers import FakeController, start
 
 POLL = 5e-4
-"""[s] Time between two looks at the target."""
+"""Period at which the target is polled [s]."""
 
 
 class FakeProcess:
@@ -51,7 +51,7 @@ class FakeProcess:
         self._answer()
 
     def mend(self) -> None:
-        """End its cause."""
+        """Remove the cause of the fault."""
         self._say("mend")
         self._answer()
 

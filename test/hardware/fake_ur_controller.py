@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A controller of Universal Robots on loopback: RTDE, script port and dashboard server.
 
-One thread: programs that are sent run in it, and serve the sockets once per period. A real
-controller is never late. On a busy machine this one catches up, and commands take effect at the
-time that they carry, so that it neither takes its own delay for silence nor falls behind.
+One thread runs the received programs and serves the sockets once per period. A real controller is
+never late. On a busy machine this one catches up and applies commands at the time they carry, so
+that its own delay neither counts as silence of the driver nor accumulates.
 
 ``python fake_ur_controller.py 127.0.0.5`` runs it at the vendor's ports, for a suite.
 """
@@ -30,7 +30,7 @@ TYPES = {
 }  # fmt: skip
 NAMES = {"6d": "VECTOR6D", "d": "DOUBLE", "i": "INT32", "I": "UINT32"}
 MAX_DELAY = 1.0
-"""Time that is caught up [s]."""
+"""Max delay that is caught up [s]."""
 STAMP = "input_double_register_36"
 """Input in which commands carry their time on the monotonic clock [s]."""
 PORTS = {"rtde": 30004, "script": 30002, "dashboard": 29999}
@@ -46,7 +46,7 @@ def input_type(name: str) -> str:
 
 
 class RtdeSession:
-    """What one client has set up."""
+    """Subscriptions of one client."""
 
     def __init__(self) -> None:
         self.buffer = bytearray()
@@ -79,13 +79,13 @@ class FakeUrController:
         """RTDE fields that it does not know."""
         self.programs: list[str] = []
         self.orders: list[str] = []
-        """What the dashboard was asked."""
+        """Received dashboard commands."""
         self.received: list[dict[str, float]] = []
         """Inputs of all clients."""
         self._commands: deque[tuple[float, dict[str, float]]] = deque()
         """Inputs that have not taken effect, with their time."""
         self.stop_program = False
-        """Stops it as the button of the pendant does."""
+        """Stops the program, as the pendant's button does."""
         self.arm = ScriptArm(self._program_cycle, period)
         chosen = ports or dict.fromkeys(PORTS, 0)
         self._listening = {name: _listen(host, port) for name, port in chosen.items()}

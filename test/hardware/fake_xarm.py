@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller of an xArm on loopback, for the vendor's SDK: the requests that the driver causes.
+"""Fake xArm controller on loopback for the vendor's SDK: the requests that the driver sends.
 
     request   number (2)  protocol (2)  length (2)  function (1)  parameters
     answer    the same header, function (1), state flags (1), values
@@ -42,7 +42,7 @@ class FakeXArm:
         self.garbage = b""
         """Sent instead of the next answer."""
         self.calls: list[tuple[int, bytes]] = []
-        """Requests that change something, in their order; targets are in ``targets``."""
+        """Requests that change the state, in order, except targets (see ``targets``)."""
         self.targets: list[tuple[float, list[float]]] = []
         """Time of arrival and positions of the targets that were followed."""
         self._listening = socket.create_server((host, port))

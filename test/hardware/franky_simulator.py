@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""franky-sim, a simulated FR3 that speaks libfranka's protocol, as a process with a record.
+"""franky-sim, a simulated FR3 with libfranka's protocol, in a process that records torques.
 
     python franky_simulator.py HOST INITIAL_POSITION...
 
-Prints ``ready``, then for each line on standard input, about the cycles of control since the last
-one: the largest change of a commanded torque in one cycle [N m], their number, and how many of them
-were without a new torque.
+Prints ``ready``. For each line on standard input it prints, over the control cycles since the
+previous line: the largest change of a commanded torque in one cycle [N m], the number of cycles,
+and the number of cycles without a new torque.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from franky_sim import SimulationServer
 from franky_sim.mujoco_simulator import MujocoSimulator
 
 PERIOD, MAX_DELAY = 1e-3, 0.05
-"""Of the cycles [s], and the delay that is made up for."""
+"""Period of the cycles, and max delay that is caught up [s]."""
 
 
 def run_in_real_time(server: SimulationServer) -> None:
-    """Run cycles by absolute deadlines: franky-sim itself sleeps too long, and its arm is slow."""
+    """Run cycles by absolute deadlines; franky-sim's own loop sleeps too long and lags behind."""
     due = time.monotonic()
     while True:
         server.run_once(realtime=False)

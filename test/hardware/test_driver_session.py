@@ -36,7 +36,7 @@ class Rig:
         self.times: list[float] = []
 
     def reference(self, t: float) -> tuple[np.ndarray, np.ndarray]:
-        # 0.3 rad at 2 rad/s of frequency: far below the limits.
+        # Amplitude 0.3 rad, angular frequency 2 rad/s: far below the limits.
         angle = 2.0 * t
         q = ROBOT.home + self.offset + self.amplitude * (1.0 - np.cos(angle))
         return q, np.full(N, self.amplitude * 2.0 * np.sin(angle))
@@ -180,7 +180,7 @@ def test_late_cycles_delay_fast_motions_and_overshoot_none(late: float, copes: b
     while rig.now < begin + 5_400 * MS:
         rig.run(rng.uniform(0.05, 0.4))
         rig.now += round(late * 1e9)
-        while rig.stamp <= rig.now:  # Messages arrive all the while.
+        while rig.stamp <= rig.now:  # Messages arrive meanwhile.
             q, v = rig.reference((rig.stamp - BEGIN) * 1e-9)
             rig.session.command(rig.stamp, rig.stamp, StreamSample(q, v, NONE))
             rig.stamp += 4 * MS

@@ -30,7 +30,7 @@ from motion_nodes.model.loader import load_robot
 ROBOT = load_robot("fr3")
 NONE = np.full(9, np.nan)
 SETTINGS = FrankaSettings(link_timeout=5.0)
-"""Patient, for a busy machine."""
+"""A timeout for busy machines."""
 OPEN = [0.04, 0.04]
 
 
@@ -51,7 +51,7 @@ def driver(franky: FakeFranky) -> Iterator[FrankaDriver]:
 
 
 class Rig:
-    """A session that is stepped on a clock of its own."""
+    """A session that is stepped with a simulated clock."""
 
     def __init__(self, driver: FrankaDriver) -> None:
         config = SessionConfig(command_timeout=0.1, command_latency=0.02)
@@ -78,7 +78,7 @@ class Rig:
         self.until(lambda: self.session.state is SessionState.ENABLED, "enabled")
 
 
-# ---- words and settings
+# ---- messages and settings
 
 
 def test_errors_in_libfrankas_words_with_what_to_do() -> None:

@@ -31,7 +31,7 @@ READY = [0.0, -0.785, 0.0, -2.356, 0.0, 1.571, 0.785]
 NONE = np.full(9, np.nan)
 SIMULATOR = Path(__file__).parent / "franky_simulator.py"
 MAX_SILENCE = 0.05
-"""Fraction of the cycles without a new torque; a real robot stops by itself at more."""
+"""Max fraction of cycles without a new torque; beyond it a real robot stops."""
 
 
 class LinkGone(Exception):
@@ -52,10 +52,10 @@ class Simulator:
         assert self._line() == "ready\n"
 
     def torque_steps(self) -> tuple[float, int]:
-        """Return the largest change of a torque [N m], and the number of cycles.
+        """Return the largest change of a torque in one cycle [N m], and the number of cycles.
 
-        On a machine that is too busy for a loop of 1 kHz the test is skipped: a real robot stops
-        there by itself, and the simulated one applies old torques.
+        The test is skipped if the machine is too busy for a loop of 1 kHz: a real robot would
+        stop, the simulated one applies old torques.
         """
         assert self.process.stdin is not None
         self.process.stdin.write("\n")

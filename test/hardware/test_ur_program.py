@@ -27,11 +27,11 @@ PROGRAM = servo_program(
     )
 )
 Command = tuple[float, np.ndarray, np.ndarray, float]
-"""Arrival [s], positions, velocities, time on the sender's clock [s]."""
+"""Arrival [s], positions [rad], velocities [rad/s], time on the sender's clock [s]."""
 
 
 def swing(t: float) -> tuple[np.ndarray, np.ndarray]:
-    """At most 1 rad/s and 2 rad/s^2."""
+    """Return positions and velocities; at most 1 rad/s and 2 rad/s^2."""
     return np.full(6, 0.5 * (1.0 - np.cos(2.0 * t))), np.full(6, np.sin(2.0 * t))
 
 
@@ -81,7 +81,7 @@ def test_motion_is_smooth_with_commands_that_come_early_and_late(rate: float) ->
     acceleration = np.diff(velocity, axis=0) / PERIOD
     assert np.abs(velocity).max() < 1.05
     assert np.abs(acceleration).max() < 5.0
-    # Half the mean delay behind at most, on the right path.
+    # On the path, with a constant delay.
     expected = np.array([swing(t)[0] for t in 0.008 + PERIOD * np.arange(len(run.targets))])
     assert np.abs(run.targets - expected).max() < 0.006
 

@@ -53,7 +53,7 @@ def driver(arm: FakeXArm) -> Iterator[XArmDriver]:
 
 
 class Rig:
-    """A session that is stepped on a clock of its own."""
+    """A session that is stepped with a simulated clock."""
 
     def __init__(self, driver: XArmDriver) -> None:
         config = SessionConfig(command_timeout=0.1, command_latency=0.02, max_jump=0.05)
@@ -81,7 +81,7 @@ class Rig:
         self.until(lambda: self.session.state is SessionState.ENABLED, "enabled")
 
 
-# ---- words and settings
+# ---- messages and settings
 
 
 def test_errors_are_in_the_vendors_words() -> None:
@@ -123,7 +123,7 @@ def test_reads_what_the_controller_measures(arm: FakeXArm, driver: XArmDriver) -
     assert reading.position == pytest.approx(READY, abs=1e-6)
     assert reading.effort == pytest.approx(np.full(6, 1.5))
     assert not reading.faults
-    assert not arm.calls  # Nothing is changed before it is enabled.
+    assert not arm.calls  # Nothing is changed before the robot is enabled.
 
 
 def test_xarm_7_has_seven_joints() -> None:

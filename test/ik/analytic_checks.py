@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analytic solvers of the sample arms, and what every list of solutions has to be."""
+"""Analytic solvers of the sample arms, and a check of their lists of solutions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_the_free_joint_known(ik: AnalyticIk, q: np.ndarray) -> dict:
 
 
 def check(ik: AnalyticIk, Q: np.ndarray, X: np.ndarray) -> None:
-    """Every row is a solution by forward kinematics, exactly within the limits, and a new one."""
+    """Check that every row is a solution by forward kinematics, within the limits, and distinct."""
     chain = ik.chain
     assert (Q >= chain.lower).all()
     assert (Q <= chain.upper).all()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms with closed forms: known ones by their tables, others by how their axes lie."""
+"""Arms with closed forms: known ones by DH tables, others by the arrangement of their axes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def random_axes(rng, count):
 
 
 def wrist_arm(seed, first_three):
-    """Return axes: three given ones (directions, points), and three that meet."""
+    """Return axes: three given ones (directions, points), and a spherical wrist."""
     rng = np.random.default_rng(seed)
     w = rng.uniform(0.3, 0.6, 3)
     h, p = first_three(rng)
@@ -133,7 +133,7 @@ SIX = {
             (0, 0, 0),
         ],
     ),
-    # Much like an industrial arm with its shoulder ahead of the column: axes 1 and 2 do not meet.
+    # Like an industrial arm with a shoulder offset: axes 1 and 2 do not meet.
     "shoulder_ahead": lambda: dh_chain(
         "shoulder_ahead",
         [

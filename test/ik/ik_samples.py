@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains for the tests of inverse kinematics, and pinocchio's opinion of where their tips are."""
+"""Chains for the tests of inverse kinematics, with tip poses by Pinocchio as oracle."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def oracle_of(robot: str = "franka") -> Oracle:
 
 
 def pose_of(robot: str, chain: IkChain, q: np.ndarray) -> np.ndarray:
-    """Return the pose of a chain's tip in its base as pinocchio sees it."""
+    """Return the pose of a chain's tip in its base by Pinocchio, shape (4, 4)."""
     model = load(robot)
     everything = model.home.copy()
     everything[model.indices(list(chain.joint_names))] = q

@@ -82,8 +82,8 @@ def test_singular_configurations_are_found_too(name):
         assert len(Q) > 0
         check(ik, Q, X)
         itself += np.abs(Q[0] - q).max() < 1e-5
-    # Where a joint may have any value, the seed's makes the configuration itself a solution; in a
-    # few of them other joints are free in turn.
+    # Where one joint is free, it keeps the seed's value, so that the configuration itself is found;
+    # in a few configurations other joints are free.
     assert itself >= 57
 
 
@@ -164,7 +164,7 @@ def test_joints_without_limits_turn_to_the_seed():
 
 
 def test_a_calibrated_arm_is_solved_exactly():
-    """A factory's calibration moves every axis a little; only the tolerance must allow it."""
+    """Calibration moves every axis a little; the tolerance of the geometry must allow it."""
     rng, tree = np.random.default_rng(8), load_robot("ur10e").tree
     joints = {}
     for name, joint in tree.joints.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the analytic solver: seeds, locked joints, judges, refusals."""
+"""Requests to the analytic solver: seeds, locked joints, validity callbacks, errors."""
 
 from __future__ import annotations
 

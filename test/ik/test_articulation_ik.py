@@ -27,18 +27,18 @@ def ik() -> ArticulationIk:
 
 
 def apart(X: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
-    """Distance [m] and angle [rad] between two poses."""
+    """Return distance [m] and angle [rad] between two poses."""
     D = inverse(X) @ Y
     return float(np.linalg.norm(D[:3, 3])), math.acos(min(1.0, (np.trace(D[:3, :3]) - 1.0) / 2.0))
 
 
 def pinocchio(q: np.ndarray) -> np.ndarray:
-    """Pose of the tool in the base, as the oracle sees it."""
+    """Return the pose of the tool in the base by the oracle, shape (4, 4)."""
     return oracle_of("franka").pose(q, "panda_hand_tcp", "panda_link0")
 
 
 def test_the_applied_command_brings_the_tool_there(ik):
-    """The joints that the group does not have stay; the controller obeys its limits."""
+    """Joints outside the group keep their positions."""
     controller = ArticulationController(FRANKA.limits)
     controller.reset(FRANKA.home)
     for q in draw(ik.chain, 5, seed=3):
@@ -60,7 +60,7 @@ def test_the_applied_command_brings_the_tool_there(ik):
 
 
 def test_it_begins_where_the_joints_are(ik):
-    """A small move of the tool is a small move of the joints, along a whole path."""
+    """Small steps of the tool along a path are small steps of the joints."""
     q = FRANKA.home[:7]
     X = ik.tool_pose(q)
     for k in range(1, 21):
@@ -94,7 +94,7 @@ def test_what_cannot_be_reached_moves_nothing_and_says_why(ik):
 
 
 def test_position_alone(ik):
-    """A tolerance of one request: any orientation will do where the wished one is out of reach."""
+    """Tolerance of a single request: position only, where the orientation is out of reach."""
     target = from_xyz_rpy((0.75, 0.0, 0.3), (0.0, -1.2, 0.0))
     whole = ik.goal_for(target, FRANKA.home[:7])
     place = ik.goal_for(target, FRANKA.home[:7], tolerance=IkTolerance.position_only(1e-5))
@@ -116,7 +116,7 @@ def test_bad_input(ik):
             ik.goal_for(bad, home)
         with pytest.raises(InvalidCommand):
             ik.set_base_pose(bad)
-    assert np.array_equal(ik.tool_pose(home), X), "a refused base pose changes nothing"
+    assert np.array_equal(ik.tool_pose(home), X), "a refused base pose had an effect"
     with pytest.raises(UnknownGroup, check=about("am")):
         ArticulationIk(FRANKA, "am")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many poses at once get the answers that each of them gets alone."""
+"""Batches give the same results as single requests."""
 
 from __future__ import annotations
 

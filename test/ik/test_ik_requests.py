@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad requests are refused in words and harm nothing; chains, settings and solvers by name."""
+"""Invalid requests raise and have no side effects; chains, settings, names of solvers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_is_no_pose_is_refused_and_the_next_request_is_answered(name, field
     good = pose_of("franka", solver.chain, draw(solver.chain, 1, 1)[0])
     request = {"target": good, field: value}
     if field == "base_pose" and value is None:
-        assert solver.solve(IkRequest(**request)).success  # no base pose is a base pose
+        assert solver.solve(IkRequest(**request)).success  # None means identity
         return
     with pytest.raises(InvalidCommand, check=about(field)):
         solver.solve(IkRequest(**request))
@@ -222,7 +222,7 @@ def test_joints_that_mimic_narrow_the_limits():
     with pytest.raises(InvalidConfig):
         IkChain(small_tree(Mimic("bend", 0.5, 5.0)), "a", "d")
     assert IkChain(small_tree(None), "a", "d").turning == (0,)
-    # A full turn of what a slide follows moves the slide.
+    # A full turn of a joint that a slide mimics would move the slide.
     assert IkChain(small_tree(Mimic("turn", 0.1, 0.0)), "a", "d").turning == ()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default solver: right answers, inside the limits, the same every time; honest failures."""
+"""The default solver: accuracy, joint limits, determinism, and reasons of failures."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_position_only_accepts_any_orientation():
         tip = pose_of("franka", solver.chain, result.q)[:3, 3]
         assert np.linalg.norm(tip - target[:3, 3]) <= 1e-6
         assert result.orientation_error == 0.0  # it does not count
-        assert np.linalg.norm(result.errors[3:]) > 1e-3  # but it is told
+        assert np.linalg.norm(result.errors[3:]) > 1e-3  # but it is reported
 
 
 def test_axes_have_tolerances_of_their_own_along_the_target_frame():
@@ -226,7 +226,7 @@ def test_half_a_turn_away_is_no_trap(angle):
         for result in (everything, alone):
             if result.success:
                 np.testing.assert_allclose(pose_of("franka", solver.chain, result.q), X, atol=3e-6)
-        # Position already matches: whoever takes half a turn for none reports success at once.
+        # The position matches: a solver that takes half a turn for none succeeds at once.
         assert alone.iterations > 1
         solved += alone.success
     assert solved >= 5
@@ -325,7 +325,7 @@ def test_other_judges_are_asked():
 
     def elbow_up(q):
         seen.append(q.copy())
-        q[:] = np.nan  # a judge that scribbles does no harm
+        q[:] = np.nan  # writing to the argument has no effect
         return True if seen[-1][0] > 0.5 else "the shoulder looks the wrong way"
 
     result = solver.solve(IkRequest(target, validity=elbow_up))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Redundant joints serve their objectives, and the tip stays where it is."""
+"""Null-space objectives of redundant arms, and self motions with a fixed tip."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_solution_serves_its_objective_and_is_one_all_the_same(name):
         assert np.linalg.norm(errors[:3]) <= 1e-6
         assert np.linalg.norm(errors[3:]) <= 1e-6
         gains.append(objective.value(plain.q) - objective.value(result.q))
-        # No small motion along the one free direction would help any more.
+        # No small motion along the null space improves the objective.
         if np.minimum(result.q - chain.lower, chain.upper - result.q).min() > 1e-3:
             J = chain.kinematics.jacobian(result.q, chain.tip)
             along = np.linalg.svd(J)[2][6]

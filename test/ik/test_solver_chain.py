@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Iterating where there is no closed form: some joints of a chain, or after the analytic solver."""
+"""Iterative solvers: of some joints of a chain, and as fallback of the analytic solver."""
 
 from __future__ import annotations
 

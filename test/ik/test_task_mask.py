@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms with fewer than six joints: poses they reach, and what they keep of those they do not."""
+"""Arms with fewer than six joints: reachable poses, and relaxed targets for others."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_the_error_is_the_logarithm_of_the_dual_quaternion():
 
 @pytest.mark.parametrize("robot", ["franka", "ur10e"])
 def test_near_goals_are_reached_and_the_joints_stay_near(robot):
-    """Goals within 0.3 rad of starts over the whole range; a third of the starts are at limits."""
+    """Goals near seeds over the whole range; a third of the seeds have a joint at its limit."""
     ik = solver(robot)
     lower, upper = ik.chain.lower, ik.chain.upper
     rng = np.random.default_rng(2)
@@ -100,7 +100,7 @@ def test_all_directions_together_are_the_least_squares_step_of_least_length(n):
 
 
 def test_singular_starts_are_left():
-    """Stretched out, a UR10e cannot move its tip along the arm at first order."""
+    """The tip of a stretched UR10e cannot move along the arm to first order."""
     ik = solver("ur10e")
     for goal in (np.array([0.1, -0.2, 0.3, -0.1, 0.1, 0.2]), np.array([0.0, 0.0, 0.3, 0, 0, 0])):
         result = ik.solve(IkRequest(pose(ik, goal), seed=np.full(6, 1e-4)))

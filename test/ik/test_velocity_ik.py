@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jogging: the wished twist where it is possible, and never beyond a limit."""
+"""Jogging: the commanded twist where possible, never beyond a limit."""
 
 from __future__ import annotations
 

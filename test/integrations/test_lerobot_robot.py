@@ -53,7 +53,7 @@ class FakeLink:
 
 
 class Clock:
-    """Time that passes by one period for each action."""
+    """A clock that advances by one period per action."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -93,7 +93,7 @@ def action(value: float) -> dict[str, float]:
 
 def test_lerobot_finds_it_by_its_conventions(plugin: Any) -> None:
     project = tomllib.loads((standin.PLUGIN / "pyproject.toml").read_text())["project"]
-    assert project["name"] == plugin.__name__  # What is installed under this name is imported.
+    assert project["name"] == plugin.__name__  # LeRobot imports the package of this name.
     assert project["name"].startswith("lerobot_robot_")
     config = standin.RobotConfig.registered["motion_nodes_arm"]
     assert config is plugin.MotionNodesArmConfig
@@ -145,7 +145,7 @@ def test_an_arm_holds_in_front_of_what_is_in_the_way_and_follows_again(make: Any
     held, velocity = robot._link.sent[-1]
     assert 0.3 < held[0] < 0.5
     assert not velocity.any()
-    # Where it would come to rest was checked, too.
+    # The stopping distance was checked, too.
     assert robot._link.checked[-1][:, 0].max() > held[0] + 0.02
     robot.send_action(action(held[0] - 0.01))
     assert robot._link.sent[-1][0][0] < held[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that answers over DDS: run by test_interface_round_trip.py until SIGINT."""
+"""A server process of test_interface_round_trip.py, which runs until SIGINT."""
 
 import time
 
@@ -14,7 +14,7 @@ from tf2_msgs.msg import TFMessage
 
 
 class EchoServer(Node):
-    """Sends back what it was sent, with a mark that it passed through here."""
+    """Returns what it receives, marked as echoed."""
 
     def __init__(self):
         super().__init__("echo_server")
@@ -39,7 +39,7 @@ class EchoServer(Node):
         feedback.desired = trajectory.points[-1]
         while not self.count_subscribers("follow/_action/feedback"):
             time.sleep(0.01)  # the client's subscription may be discovered after its goal
-        time.sleep(0.2)  # known to the graph a little before it is matched
+        time.sleep(0.2)  # discovered shortly before it is matched
         goal_handle.publish_feedback(feedback)
         goal_handle.abort()
         result = FollowJointTrajectory.Result(error_string=", ".join(trajectory.joint_names))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of declarations is complete, consistent and hidden from colcon."""
+"""The folder of interface declarations is complete, consistent and ignored by colcon."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed message packages are the wire contract of the released ones."""
+"""The installed message packages are wire-compatible with the released ones."""
 
 import importlib
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: E402 (messages are imported only where ROS 2 is)
-"""A service, an action and a topic of the compiled packages pass between two processes over DDS."""
+"""A service, an action and a topic of the compiled packages between two processes over DDS."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 HERE = Path(__file__).parent
-LIMIT = 20.0  # [s] for one condition; discovery alone took up to 3 s on a busy machine
+LIMIT = 20.0  # [s] for one condition; discovery took up to 3 s on a busy machine
 
 
 class Client:
@@ -115,7 +115,7 @@ def test_a_control_msgs_action_gives_feedback_and_result(client):
         codes = FollowJointTrajectory.Result
         assert answer.result.error_code == codes.GOAL_TOLERANCE_VIOLATED == -5
         assert answer.result.error_string == "j1, j2"
-        return seen  # feedback of the first goals may find nobody
+        return seen  # feedback of the first goals may be lost before discovery
 
     client.wait(sent, "feedback")
     assert list(seen[0].joint_names) == ["j1", "j2"]
@@ -131,7 +131,7 @@ def test_a_tf2_msgs_topic_comes_back_and_shows_the_released_hash(client):
     transform.transform.translation.z = 1.25
 
     def echoed():
-        publisher.publish(TFMessage(transforms=[transform]))  # the first ones may find nobody
+        publisher.publish(TFMessage(transforms=[transform]))  # the first may be lost
         return received
 
     client.wait(echoed, "the echo")
@@ -141,7 +141,7 @@ def test_a_tf2_msgs_topic_comes_back_and_shows_the_released_hash(client):
     back.child_frame_id = "camera"
     assert back == transform
 
-    # What the other process announces over DDS, not what a file of this one says.
+    # The hash that the other process announces over DDS, not that of a local file.
     (endpoint,) = client.node.get_publishers_info_by_topic("tf_out")
     golden = json.loads((HERE / "golden_rihs01.json").read_text())["released"]
     assert str(endpoint.topic_type_hash) == golden["tf2_msgs/msg/TFMessage"]

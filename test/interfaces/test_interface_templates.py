@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates of the generators, scanned once, are expanded as empy expands them."""
+"""Cached templates of the generators are expanded like by empy."""
 
 import importlib.util
 import subprocess

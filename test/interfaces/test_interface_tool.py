@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tool that compiles interfaces: its key, its cache, and what it says when it cannot."""
+"""The tool that compiles interfaces: build key, cache, errors."""
 
 import importlib.util
 import os
@@ -153,7 +153,7 @@ class TestOutdated:
 class TestInstalled:
     @pytest.fixture
     def site(self, tmp_path, monkeypatch):
-        """A site-packages with the package's metadata and one file."""
+        """Return a site-packages folder with the package's metadata and one file."""
         info = tmp_path / "motion_nodes_interfaces-0.1.0+b1.dist-info"
         info.mkdir()
         (info / "METADATA").write_text("Name: motion-nodes-interfaces\nVersion: 0.1.0+b1\n")
@@ -182,7 +182,7 @@ class TestProvide:
 
     @pytest.fixture
     def built(self, source, tmp_path, monkeypatch):
-        """Versions built, in order; each build writes a wheel of one empty module."""
+        """Return the list of built versions; each build writes a wheel of one empty module."""
         for name in ("ROS_DISTRO", "AMENT_PREFIX_PATH"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

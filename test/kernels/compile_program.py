@@ -16,7 +16,7 @@ FORMS = ("one", "many", "lanes")
 
 
 class Compiled:
-    """A program for some kind of lanes."""
+    """A program compiled for one vector type."""
 
     def __init__(self, program: Program, lanes: Lanes, cpu: native.Cpu | None = None) -> None:
         self.program, self.lanes = program, lanes
@@ -36,7 +36,7 @@ class Compiled:
         return outs
 
     def many(self, Q: np.ndarray) -> list[np.ndarray]:
-        m, margin = len(Q), 3  # rows behind the end must stay as they are
+        m, margin = len(Q), 3  # rows beyond the end must not change
         outs = [np.full((m + margin, len(o)), 7.0, self.dtype) for o in self.program.outputs]
         self._call("many", np.ascontiguousarray(Q, self.dtype), m, *outs)
         for out in outs:

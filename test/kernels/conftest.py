@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code is tested in a run without Numba's compiler, too: it does not need it."""
+"""Generated code does not need Numba: its tests also run without Numba's compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels as plain Python: their parts can be called one by one, and nothing is compiled."""
+"""Numba kernels as plain Python: parts can be called singly, without compilation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Nearest:
 
 
 def _stand_ins() -> dict[str, types.ModuleType]:
-    """Return the modules that need a compiler, with Python functions in their place.
+    """Return Python stand-ins of the modules that need a compiler.
 
     The functions of a checker are called with configurations, those of a robot with arrays; tables
     are passed as they are.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels of occupancy grids: distances by SciPy, evidence by the geometry of a wall."""
+"""Kernels of occupancy grids: distances by SciPy, evidence by the geometry of walls."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ X = from_xyz_rpy((0.02, 0.03, -0.01), (0.3, -0.2, 0.1))
 
 
 def wall(distance=2.05, half=0.57, count=96):
-    """Return points of a wall at x = distance in the grid's frame, as the sensor sees them."""
+    """Return points of a wall at x = distance in the grid's frame, in the sensor's frame."""
     y, z = np.meshgrid(*[np.linspace(-half, half, count)] * 2)
     points = np.stack([np.full(y.size, distance), y.ravel(), z.ravel()], axis=1)
     return points, ((points - X[:3, 3]) @ X[:3, :3]).astype(np.float32)
@@ -114,7 +114,7 @@ def test_a_view_changes_what_the_sensor_sees_through():
     assert (made.evidence[(behind | outside) & rest] == 1).all()
     assert (made.evidence[(counts >= 2) & ~gone] == 2).all()
     assert (made.seen[(counts >= 2) & ~gone] == 1200).all()
-    # Occupied voxels beside the robot stay; those without hits for long lose evidence.
+    # Occupied voxels beside the robot stay; evidence without recent hits expires.
     made.evidence[:], made.seen[:] = 3, 1000
     VOXELS.add_points(made, seen, 1, X, 0.05, 5.0)
     VOXELS.end_view(made, X, spheres, 1600, RULES)
@@ -141,7 +141,7 @@ def test_each_direction_has_a_bin_around_it():
 
 
 def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
-    """The sensor is not in the middle, so that all walls have different distances."""
+    """The sensor is off-centre, so that all walls have different distances."""
     monkeypatch.setattr(VOXELS, "SIDE", 64)
     made = grid((20, 20, 20), (-10, -10, -10))
     low, high = np.array([-0.69, -0.68, -0.79]), np.array([0.71, 0.61, 0.69])
@@ -165,7 +165,7 @@ def test_a_room_is_seen_through_up_to_its_six_walls(monkeypatch):
     ends = np.where(rays > 0.0, high - turned[:3, 3], low - turned[:3, 3]) / rays
     beyond = (ends.min(axis=-1) - 1.0) * np.linalg.norm(rays, axis=-1)  # from voxel to wall
     assert (made.evidence[(beyond > 0.25) & ~hit] == 0).all()
-    assert (made.evidence[(beyond < 0.0) & ~hit] == 1).all()  # those beside a wall, too
+    assert (made.evidence[(beyond < 0.0) & ~hit] == 1).all()  # also next to a wall
 
 
 def test_a_single_pixel_clears_nothing():

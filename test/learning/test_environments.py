@@ -144,7 +144,7 @@ def test_pickled_environments_continue_equally():
 
 
 def test_grasp_is_recognized_by_both_fingers():
-    """The cube between the fingers: they close, hold it, and the bonus is paid once."""
+    """The fingers close on the cube and hold it; each bonus is paid at most once."""
     task = make_task("grasp")
     env = MujocoEnv(task, 1, seed=0)
     env.reset()
@@ -163,7 +163,7 @@ def test_grasp_is_recognized_by_both_fingers():
         step = env.step(np.array([[0.0] * 7 + [-1.0]]))
         rewards.append(step.rewards[0])
     assert task.pick_state(env._view()).grasped.all()
-    assert sum(r > 0.5 for r in rewards) <= 2  # grasping and placing, once each
+    assert sum(r > 0.5 for r in rewards) <= 2  # grasping and placing, at most once each
 
 
 def test_training_repeats_with_its_seed():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exported policies: the same actions in ONNX Runtime, and a description that the player reads."""
+"""Exported policies: equal actions in ONNX Runtime, and a description for the player."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from motion_nodes.policies.runner import PolicyRunner
 
 
 def recorded(name, steps=5):
-    """Observations of random actions, and a policy with random parameters."""
+    """Return observations of random actions, and a policy with random parameters."""
     task, rng = make_task(name), np.random.default_rng(0)
     env = MujocoEnv(task, 8, seed=0)
     rows = [env.reset()]
@@ -45,7 +45,7 @@ def test_identical_actions_on_recorded_observations(name, tmp_path):
 
 @pytest.mark.parametrize("name", ["reach", "grasp", "drawer"])
 def test_the_player_commands_what_the_environment_does(name, tmp_path):
-    """Closed loop: measurements go to the player by name, actions and targets are compared."""
+    """In closed loop, actions and targets of the player equal those of the environment."""
     task, policy, _ = recorded(name)
     description = export_policy(policy, task, tmp_path / "policy.onnx")
     runner = PolicyRunner(

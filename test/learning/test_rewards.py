@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rewards of picking: exact values, and what the corrected form does not pay for."""
+"""Rewards of picking: exact values, and exploits that the corrected form excludes."""
 
 from itertools import pairwise
 

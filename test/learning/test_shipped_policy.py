@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped policy opens the drawer, evaluated at once and through the player."""
+"""The shipped policy opens the drawer, in the training environment and with the player."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def test_drawer_is_opened():
 
 
 def test_drawer_is_opened_through_the_player():
-    """In the suite's simulation, with the cabinet of the demo: joints by name, targets back."""
+    """In the suite's simulation, with the cabinet of the demo."""
     robot, place = load_robot("franka"), parse_placements((ROBOTS[1],))[0]
     X_WR = from_xyz_rpy((place.x, place.y, 0.0), (0.0, 0.0, place.yaw))
     cabinet = RobotPlacement(load_robot(place.robot), "cabinet", X_WR)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on an environment in closed form: learning, seeds, resuming, and bad values."""
+"""Training on a closed-form environment: learning, seeds, resuming, invalid values."""
 
 import pickle
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small robot on three omni wheels, the Kaya's in places and radius, written to a folder."""
+"""A small robot on three omni wheels, with positions and radius of the Kaya's, as files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small robots written to a folder, for tests of what is wrong with them."""
+"""Small robots written to a folder, for tests of invalid descriptions."""
 
 from __future__ import annotations
 

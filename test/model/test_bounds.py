@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of what comes from outside, and checks whose cost is linear in it."""
+"""Bounds of external input, and checks whose cost is linear in its size."""
 
 from __future__ import annotations
 

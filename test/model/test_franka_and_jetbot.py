@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about the two robots that their users rely on."""
+"""Properties of the Franka and the Jetbot that users rely on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_franka_has_nine_joints_in_the_order_that_clients_use(franka: Robot)
 
 
 def _craig(a: float, d: float, alpha: float, theta: float) -> np.ndarray:
-    """Return Rx(alpha) Tx(a) Rz(theta) Tz(d), written out."""
+    """Return Rx(alpha) Tx(a) Rz(theta) Tz(d), shape (4, 4)."""
     return multiply(
         from_xyz_rpy(rpy=(alpha, 0, 0)),
         from_xyz_rpy((a, 0, 0)),
@@ -106,7 +106,7 @@ def test_named_states_of_the_franka_touch_nothing(franka: Robot) -> None:
 
 
 def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
-    """Let MuJoCo import the collision shapes."""
+    """Import the collision shapes into MuJoCo."""
     model = imported(robot)
     return model, mujoco.MjData(model)
 

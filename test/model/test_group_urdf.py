@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a URDF that belongs to a group is a URDF again."""
+"""The URDF of a single group."""
 
 from __future__ import annotations
 

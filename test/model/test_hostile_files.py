@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are nested too deeply, grow by references, or are too long: refused in words."""
+"""Files that are nested too deeply, expand by references, or are too long are rejected."""
 
 from __future__ import annotations
 

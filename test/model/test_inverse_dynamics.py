@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics against pinocchio, MuJoCo, closed forms and the balance of energy."""
+"""Inverse dynamics against Pinocchio, MuJoCo, closed forms and the energy balance."""
 
 import dataclasses
 
@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("generic", [False, True], ids=["generated", "gene
 
 
 def heavy_tree(seed, actuated):
-    """A random tree whose links have random masses; every third has none."""
+    """Return a random tree with random link masses; every third link has none."""
     tree, rng = random_tree(seed, actuated), np.random.default_rng(seed)
 
     def inertial(place):
@@ -45,7 +45,7 @@ def heavy_tree(seed, actuated):
 
 
 def by_pinocchio(tree, q, v, a):
-    """Efforts by an oracle in which mimic joints have coordinates of their own."""
+    """Return efforts by an oracle in which mimic joints are independent."""
     oracle = Oracle(tree)
     model = oracle.model
     for name, link in tree.links.items():
@@ -112,7 +112,7 @@ def test_the_franka_agrees_with_pinocchio():
 
 
 def test_the_franka_agrees_with_mujoco():
-    """With the model that the simulation runs: nothing is lost on the way there."""
+    """The model is that of the simulation: its conversion keeps the dynamics."""
     from motion_nodes.sim.mjcf import WorldConfig, build_model
     from motion_nodes.sim.placement import RobotPlacement
 
@@ -139,7 +139,7 @@ def test_the_franka_agrees_with_mujoco():
 
 
 def test_power_is_the_change_of_energy():
-    """Without damping, effort times speed goes into kinetic and potential energy alone."""
+    """Without damping, the power of the efforts is the rate of kinetic and potential energy."""
     tree = heavy_tree(3, 5)
     dynamics = InverseDynamics(tree)
     n, rng, h = len(tree.joint_names), np.random.default_rng(5), 1e-6
@@ -197,7 +197,7 @@ def test_bad_input_is_refused():
 
 
 def test_nan_stays_with_what_it_moves():
-    """A measured NaN gives no number by chance, and harms nothing else of the process."""
+    """A measured NaN makes the efforts NaN and has no effect on later calls."""
     dynamics = InverseDynamics(load_robot("franka").tree)
     q = np.zeros(9)
     q[3] = np.nan

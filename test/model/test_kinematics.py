@@ -220,7 +220,7 @@ def test_nan_reaches_what_the_joint_moves_and_nothing_else(arm, value):
     J = arm.jacobian_batch(Q, "panda_hand")
     np.testing.assert_array_equal(J[sound], np.broadcast_to(J[0], (19, 6, 9)))
     assert np.isnan(J[7]).any()
-    assert np.isfinite(arm.frames(np.zeros(9))).all()  # nothing stays behind
+    assert np.isfinite(arm.frames(np.zeros(9))).all()  # later calls are not affected
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_threads_do_not_mix_their_configurations(arm):
 
 
 def test_other_threads_run_during_a_batch(arm):
-    # Python takes the GIL from nobody for an hour: who runs during the call was let in by it.
+    # With a switch interval of an hour, this thread runs only if the call releases the GIL.
     Q, out = np.zeros((30000, 9)), np.empty((30000, 6, 9))
     arm.warm_up(["panda_hand"])
     interval = sys.getswitchinterval()
@@ -356,7 +356,7 @@ def test_other_threads_run_during_a_batch(arm):
 
 
 def _seen_unfinished(work: Callable[[], object]) -> Iterator[bool]:
-    """Yield, for several tries, whether this thread ran while another was at work."""
+    """Yield, for each of 100 attempts, whether this thread ran during another's ``work``."""
     for _ in range(100):
         started, finished = threading.Event(), threading.Event()
 

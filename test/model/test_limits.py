@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint limits: clipping, checking in words, choosing joints."""
+"""Joint limits: clipping, messages of violations, selection of joints."""
 
 from __future__ import annotations
 

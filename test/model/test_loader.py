@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding and loading robots, and what is said about each field that may be wrong."""
+"""Finding and loading robots, and the error of each invalid field."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_robot_is_found_by_file_folder_and_name(
     assert load_robot(file).name == load_robot(str(file.parent)).name == "tiny"
     with pytest.raises(RobotNotFound):
         load_robot("tiny")
-    # An entry may be a folder of robots, or a robot's folder; one that does not exist is passed.
+    # An entry may be a folder of robots or a robot's folder; missing ones are skipped.
     for entry in (tmp_path / "robots", file.parent):
         monkeypatch.setenv(PATH_VARIABLE, os.pathsep.join(("/nowhere", str(entry))))
         assert load_robot("tiny").directory == file.parent
@@ -59,7 +59,7 @@ def test_two_robots_of_one_name_are_refused_and_both_named(
             call()
         assert str(first) in str(caught.value)
         assert str(second) in str(caught.value)
-    # Others, and a path, are not concerned.
+    # Other robots, and paths, are not affected.
     assert load_robot("franka").name == "franka"
     assert load_robot(first).name == "tiny"
 
@@ -369,7 +369,7 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
 
 
 def test_the_untouched_samples_are_good(tmp_path: Path) -> None:
-    """Otherwise the faults above could have another reason."""
+    """The samples of the faults above are valid without the fault."""
     assert load_robot(write_robot(tmp_path / "arm", ARM)).name == "tiny"
     assert load_robot(write_robot(tmp_path / "base", BASE, WHEELS)).name == "cart"
 

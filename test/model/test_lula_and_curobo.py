@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lula's and cuRobo's files: read, written, and told what is wrong with them."""
+"""Lula's and cuRobo's files: reading, writing, errors."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_curobo_of_version_1_is_read_and_comes_back(caplog):
     assert xrdf.cspace.joint_names == ("slew", "lift")
     assert xrdf.cspace.acceleration_limits == (12.0, 12.0)
     assert xrdf.cspace.jerk_limits == (300.0, 400.0)
-    # Where a locked joint stands, lock_joints says, whatever retract_config does.
+    # lock_joints takes precedence over retract_config.
     assert xrdf.default_joint_positions == {"slew": 0.5, "lift": -0.7, "grip": 0.03}
     assert xrdf.tool_frames == ("tcp",)
     assert xrdf.world_collision.buffer_distance == {"boom": 0.005, "stick": 0.005}
@@ -98,7 +98,7 @@ def test_curobo_of_version_1_is_read_and_comes_back(caplog):
 
 
 def test_curobo_finds_its_urdf_and_is_a_robot(tmp_path):
-    # As in cuRobo's own folders.
+    # The layout of cuRobo's own folders.
     configs = tmp_path / "content" / "configs" / "robot"
     assets = tmp_path / "content" / "assets" / "robot" / "crane"
     configs.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding mesh files by each of the ways that a URDF may name them."""
+"""Resolution of mesh file names: relative, absolute, file:// and package://."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from motion_nodes.model.loader import load_robot
 
 ROBOT = load_robot("open_manipulator_x")
 SHOULDER = np.array([0.012, 0.0595])
-"""Of joint 2 above the base: along x and z [m]."""
+"""Position of joint 2 in the base frame: x, z [m]."""
 UPPER, FOREARM, HAND = (0.024, 0.128), (0.124, 0.0), (0.126, 0.0)
-"""From joint to joint, and to the tool, at zero: forwards and up [m]."""
+"""Offsets from joint to joint, and to the tool, at zero: forward, up [m]."""
 
 
 def test_tool_is_that_of_a_turned_planar_chain() -> None:
@@ -22,7 +22,7 @@ def test_tool_is_that_of_a_turned_planar_chain() -> None:
     for q in np.random.default_rng(5).uniform(limits.lower, limits.upper, (20, 5)):
         place, pitch = np.array([0.0, SHOULDER[1]]), 0.0
         for angle, (forward, up) in zip(q[1:4], (UPPER, FOREARM, HAND), strict=True):
-            pitch += angle  # Positive angles bend forwards.
+            pitch += angle  # Positive angles bend forward.
             place += [
                 forward * np.cos(pitch) + up * np.sin(pitch),
                 up * np.cos(pitch) - forward * np.sin(pitch),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joints that nothing moves: checked in a robot.yaml, and led by no controller."""
+"""Passive joints: validation in a robot.yaml, and absence from all controllers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamics with a payload, against pinocchio with the same mass on its hand."""
+"""Dynamics with a payload, against Pinocchio with the same mass on the hand."""
 
 from __future__ import annotations
 

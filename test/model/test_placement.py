@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement words: read, written back without loss, refused with a reason."""
+"""Placement words: parsing, round trips, errors."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from motion_nodes.model.poses import (
 
 ANGLE = st.floats(-np.pi, np.pi)
 LENGTH = st.floats(-10.0, 10.0)
-# Many poses near and at the places where formulas divide by something small.
+# Many poses are at or near singularities of the formulas.
 PITCH = st.one_of(ANGLE, st.sampled_from([np.pi / 2, -np.pi / 2, np.pi / 2 - 1e-7, 0.0]))
 TURN = st.one_of(ANGLE, st.sampled_from([np.pi, -np.pi, np.pi - 1e-9, 1e-9, 0.0]))
 VECTOR = st.tuples(LENGTH, LENGTH, LENGTH)

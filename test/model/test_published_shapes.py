@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision shapes of shipped arms contain what their manufacturers publish.
+"""Collision shapes of shipped arms contain the meshes that their manufacturers publish.
 
 ``published_extremes.json`` has the extreme points of the published meshes in evenly spread
 directions; ``tools/fit_collision_shapes.py --extremes`` wrote it.
@@ -25,16 +25,16 @@ from motion_nodes.scene.mesh_file import read_mesh
 
 EXTREMES = json.loads(Path(__file__).with_name("published_extremes.json").read_text())
 EXCESS = 0.002
-"""Shapes may reach that far beyond the meshes [m]."""
+"""Max excess of shapes over the meshes [m]."""
 STICK_OUT = 0.003
-"""Shapes may stick out of the collision spheres by that much [m]."""
+"""Max excess of shapes over the collision spheres [m]."""
 FINGER = (
     ((0.0, 0.0185, 0.011), (0.022, 0.015, 0.02), 0.0),
     ((0.0, 0.0068, 0.0022), (0.022, 0.0088, 0.0038), 0.0),
     ((0.0, 0.0159, 0.02835), (0.0175, 0.007, 0.0235), math.pi / 6.0),
     ((0.0, 0.00758, 0.04525), (0.0175, 0.0152, 0.0185), 0.0),
 )
-"""Boxes of the left finger in ``franka_hand.xacro`` of franka_ros: centre, size [m], turn [rad]."""
+"""Left finger in ``franka_hand.xacro`` of franka_ros: centre, size [m], rotation about x [rad]."""
 
 
 @pytest.fixture(scope="module", params=sorted(EXTREMES))
@@ -58,7 +58,7 @@ def test_each_published_mesh_has_a_shape(robot: Robot) -> None:
 
 
 def test_extreme_points_of_the_meshes_are_inside(robot: Robot) -> None:
-    """Deeper than rounding: verification moves surfaces inwards by half of it."""
+    """By more than half of ROUNDING, by which verification moves surfaces inwards."""
     for link, points in EXTREMES[robot.name]["links"].items():
         planes = hull_of(robot, link).equations
         height = np.array(points) @ planes[:, :3].T + planes[:, 3]
@@ -66,7 +66,7 @@ def test_extreme_points_of_the_meshes_are_inside(robot: Robot) -> None:
 
 
 def test_a_shape_ends_close_to_the_mesh(robot: Robot) -> None:
-    """In the direction in which a point is extreme its shape reaches hardly farther."""
+    """In each direction the shape extends hardly farther than the mesh's extreme point."""
     lattice = directions(48)
     for link, points in EXTREMES[robot.name]["links"].items():
         vertices = hull_of(robot, link).points

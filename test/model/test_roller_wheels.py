@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels of a holonomic robot from URDF and robot.yaml: the same base as by hand (row B08)."""
+"""Wheels of a holonomic robot from URDF and robot.yaml: the same base as in code (row B08)."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def test_the_solver_is_the_descriptions(tmp_path: Path) -> None:
 
 
 def test_places_are_turned_into_the_base_frame_and_each_axis_is_its_own(tmp_path: Path) -> None:
-    """The frame of the base stands shifted and turned in the URDF's root."""
+    """The base frame has an offset and a rotation in the URDF's root."""
     links = "".join(link(name, INERTIAL) for name in ("root", "a", "deck", "w0", "w1", "w2"))
     joints = [
         joint("f1", "fixed", "root", "a", '<origin xyz="0.3 -0.2 0.1" rpy="0 0 0.7"/>'),
         joint("f2", "fixed", "root", "deck", '<origin xyz="-1 2 0" rpy="0 0 -1.1"/>'),
         wheel_joint(0, '<mecanum radius="0.04"/>'),
     ]
-    # The other two hang on another link, with axes that point any way in their joint's frame.
+    # The other two belong to another link, with other axes in their joint frames.
     X_BD = np.linalg.inv(planar(0.3, -0.2, 0.7)) @ planar(-1.0, 2.0, -1.1)
     for i, axis, pitch in ((1, "1 0 0", 0.0), (2, "0 0 1", 0.5 * math.pi)):
         x, y, _ = (np.linalg.inv(X_BD) @ (*PLACES[i], 1.0)).tolist()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every robot that the package ships: complete, sourced, physical, and equal to other readers."""
+"""Every shipped robot: complete, with sources, physically valid, equal in other libraries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def random_configurations(robot: Robot, count: int) -> Array:
 
 
 def all_values(robot: Robot, q: Array) -> dict[str, float]:
-    """Return the positions of all joints, also of those that follow another."""
+    """Return the positions of all joints, mimic joints included."""
     values = dict(zip(robot.joint_names, q.tolist(), strict=True))
     for name, joint in robot.tree.joints.items():
         if joint.mimic is not None:
@@ -87,7 +87,7 @@ def test_every_named_state_lies_inside_the_limits(robot: Robot) -> None:
 
 
 def test_every_moving_part_has_mass(robot: Robot) -> None:
-    """A body between joints, fixed parts included, needs mass in any physics engine."""
+    """Physics engines need mass in every moving body, fixed links included."""
     carried: dict[str, float] = {}
     for frame in robot.tree.frame_names:
         joint = robot.tree.parent_joint.get(frame)
@@ -195,7 +195,7 @@ def test_package_holds_readme_and_licence_line(robot: Robot) -> None:
 
 
 def _pinocchio_q(model: pin.Model, robot: Robot, q: Array) -> Array:
-    """Bring positions to pinocchio's order; it stores a continuous joint as cosine and sine."""
+    """Return positions in Pinocchio's order; a continuous joint is stored as cosine and sine."""
     result = pin.neutral(model)
     for name, value in all_values(robot, q).items():
         joint = model.joints[model.getJointId(name)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SRDF: read, written again, and a robot together with its URDF."""
+"""SRDF: reading, writing, errors, and robots from an SRDF with a URDF."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_what_is_written_is_read_again():
     assert srdf.group_joints("whole", TREE) == ("slew", "lift", "grip", "grip_other")
     assert srdf.disabled[1] == SrdfPair("boom", "stick", "")
     assert srdf.virtual_joints[0].child_link == "mount"
-    # A radius of 0 is MoveIt's way to say that a link has no spheres.
+    # In MoveIt a radius of 0 means that a link has no spheres.
     assert dict(srdf.spheres) == {"boom": ((0.1, 0.0, 0.0, 0.08),), "mount": ()}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SRDF of the shipped robots: what MoveIt's clients read from it holds in the robot's model."""
+"""SRDF of the shipped robots agrees with their models."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def never_checked(robot):
 
 
 def joints_of(root, name):
-    """The joints of a group, through chains and groups of groups."""
+    """Return the joints of a group, also of its chains and subgroups."""
     robot = load_robot(root.attrib["name"])
     (group,) = [g for g in root.findall("group") if g.attrib["name"] == name]
     found = [joint.attrib["name"] for joint in group.findall("joint")]
@@ -45,7 +45,7 @@ def test_groups_states_passive_joints_and_pairs(name):
     pairs = never_checked(robot)
     root = Xml.fromstring(srdf(robot, pairs))
     urdf = Xml.fromstring(robot.urdf)
-    assert root.attrib["name"] == urdf.attrib["name"], "MoveIt refuses another name"
+    assert root.attrib["name"] == urdf.attrib["name"], "MoveIt would reject this name"
     names = [g.attrib["name"] for g in root.findall("group")]
     assert len(names) == len(set(names))
     for group in robot.groups.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The UR10e against the maker's tables, and its collision models against each other."""
+"""The UR10e against the manufacturer's tables; its collision spheres against its shapes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _classic(a: float, d: float, alpha: float, theta: float) -> np.ndarray:
 
 
 def test_base_to_tool_follows_the_published_denavit_hartenberg_table(ur10e: Robot) -> None:
-    """The maker's frames are `base` and `tool0`."""
+    """The manufacturer's frames are `base` and `tool0`."""
     a = (0, -0.6127, -0.57155, 0, 0, 0)
     d = (0.1807, 0, 0, 0.17415, 0.11985, 0.11655)
     alpha = (PI / 2, 0, 0, PI / 2, -PI / 2, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arms of Universal Robots against the tables that the maker publishes."""
+"""Arms of Universal Robots against the published tables."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TABLES = {
 }
 """a2, a3, d1, d4, d5, d6 [m]: Universal Robots, article 45257."""
 MASSES = {"ur3e": 8.7985, "ur16e": 27.26}
-"""Of the links between the joints [kg], of the same article."""
+"""Sum of the masses of the links [kg], from the same article."""
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_base_to_tool_follows_the_published_denavit_hartenberg_table(name: str) -> None:
-    """The maker's frames are `base` and `tool0`."""
+    """The manufacturer's frames are `base` and `tool0`."""
     a2, a3, d1, d4, d5, d6 = TABLES[name]
     robot = load_robot(name)
     kinematics = Kinematics(robot.tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading URDF: what comes out, and what is said about each thing that may be wrong."""
+"""Reading URDF: contents, and the error of each fault."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_elements_of_other_tools_are_left_alone(capfd: pytest.CaptureFixture[str
     inside = Z + LIMIT + '<!-- why --><?hint x?><unknown_tag/><safety_controller k_velocity="1"/>'
     tree = read_urdf(urdf(others + AB, joint(inside=inside)))
     assert tree.joint_names == ("j1",)
-    # The library prints what it does not know; a node's output is no place for that.
+    # The library prints unknown elements; they must not appear in a node's output.
     assert capfd.readouterr() == ("", "")
 
 
@@ -264,7 +264,7 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
     told = str(caught.value)
     assert told.startswith(f"{file}: ")
     assert told.rstrip().endswith((".", "x.urdf", "> robot.urdf"))
-    # One readable line, without the insides of a library.
+    # One readable line, without internals of a library.
     assert "\n" not in told
     assert "Traceback" not in told
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Facts about the Nova Carter, the Kaya and the Leatherback that their users rely on."""
+"""Properties of the Nova Carter, the Kaya and the Leatherback that users rely on."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_base_stands_between_its_wheels(robot: Robot) -> None:
     places = np.array([kinematics.pose(robot.home, link)[:2, 3] for link in wheels_of(robot)])
     assert places[:, 0].min() < x < places[:, 0].max()
     assert places[:, 1].min() < y < places[:, 1].max()
-    # It may brake at its limit, forward or back, without lifting a wheel: a h < g x.
+    # Braking at the limit, forward or backward, lifts no wheel: a h < g x.
     assert robot.base is not None
     x_limits = robot.base.linear.x
     braking = x_limits.max_deceleration or x_limits.max_acceleration
@@ -111,7 +111,7 @@ def test_wheels_of_the_nova_carter_stand_where_its_description_says() -> None:
 
 
 def test_the_kaya_has_the_wheels_of_isaac_sims_example() -> None:
-    """Its places are given from the centre of mass, ours from the middle of the wheels."""
+    """The example's positions are relative to the centre of mass, ours to the wheels' centre."""
     robot = load_robot("kaya")
     assert isinstance(robot.base, HolonomicSpec)
     example = np.array(((-0.0980432, 0.000636773), (0.0493475, -0.084525), (0.0495291, 0.0856937)))
@@ -153,7 +153,7 @@ def test_the_leatherback_is_as_long_and_wide_as_it_says() -> None:
 
 
 def test_the_leatherback_keeps_to_the_angles_of_its_joints() -> None:
-    """The inner wheel turns most; the circle is that of the README."""
+    """The max steering angle is the joint limit, for which the README states the radius."""
     robot = load_robot("leatherback")
     base = base_of(robot)
     angles = base.steer(Twist2(0.5, 0.0, 5.0), np.zeros(2), 10.0)

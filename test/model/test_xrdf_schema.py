@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XRDF: what is read is written again, and mistakes are told where they stand."""
+"""XRDF: reading, writing, and errors with their location."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_a_urdf_with_an_xrdf_is_a_robot(tmp_path, caplog):
     assert arm.limits.acceleration.tolist() == [10.0, 8.0]
     assert arm.limits.jerk.tolist() == [100.0, 1000.0]
     assert robot.home.tolist() == [0.5, -0.7, 0.02]
-    # Buffers are part of the radii; the foot, which only self-collision knows, is kept and told.
+    # Buffers are part of the radii; spheres for self-collision only are kept and reported.
     assert robot.spheres["stick"][0] == pytest.approx((0.2, 0.0, 0.0, 0.07))
     assert "foot" in robot.spheres
     assert "foot has spheres for self-collision only" in caplog.text
-    # The added frame is where the file says.
+    # The added frame has the pose in the file.
     poses = Kinematics(robot.tree)
     X = inverse(poses.pose(robot.home, "palm")) @ poses.pose(robot.home, "tcp")
     assert np.allclose(X, from_xyz_quat([0.1, 0.0, 0.02], [0.0, 1.0, 0.0, 1.0]), atol=1e-12)

@@ -141,7 +141,7 @@ SRDF = """<?xml version="1.0"?>
 
 
 def write_pair(folder, name, text):
-    """Write the URDF and a file that describes it; return the latter's path."""
+    """Write the URDF and a file that describes it; return the path of the description."""
     (folder / "crane.urdf").write_text(URDF)
     path = folder / name
     path.write_text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reactive MPC as a policy: traps, moving obstacles, limits, seeds, stops, bad input."""
+"""The MPC policy: traps, moving obstacles, limits, seeds, stops, invalid input."""
 
 import numpy as np
 import pytest
@@ -45,14 +45,14 @@ def around(*objects):
 
 
 def open_u():
-    """The walls of the trap."""
+    """Return the walls of the trap."""
     return around(
         *(world_object(n, Box(size), from_xyz_rpy(at)) for n, (size, at) in U_WALLS.items())
     )
 
 
 def run(policy, seconds, watch=None, dt=DT):
-    """Roll the policy's own state forward; return all references, shape (k, n)."""
+    """Integrate the policy's own state; return all references, shape (k, n)."""
     q = policy.default_cspace_target
     sent = []
     for _ in range(round(seconds / dt)):
@@ -115,7 +115,7 @@ def test_references_keep_all_limits_among_moving_obstacles(name):
         ball = world_object("ball", Sphere(0.08), from_xyz_rpy(at))
         policy.set_scene(around(ball))
         policy.set_end_effector_target(side if k < 30 else reach)
-        # Frames of one step: differences of the references are those of the integration.
+        # One step per period: differences of references are those of the integration.
         sent.append(run(policy, 0.04, dt=0.002))
     q = np.concatenate(sent)
     qd = np.diff(q, axis=0) / 0.002
@@ -227,7 +227,7 @@ def test_a_stop_ends_at_rest_and_a_new_target_moves_again(policy):
 
 
 class Robot:
-    """A robot that follows its references at once."""
+    """An ideal robot, commanded by a follower."""
 
     def __init__(self, policy, **settings):
         self.follower = Follower(policy, FollowerSettings(**settings))

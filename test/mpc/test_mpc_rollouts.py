@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated rollouts against NumPy: the law, distances to moving obstacles, lines to goals."""
+"""Generated rollouts against NumPy: control law, distances to moving obstacles, lines to goals."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ class Case:
         self.rollouts.set_goal(Goal(self.q), np.ones(len(self.q)), free=True)
 
     def place(self, seconds=0.0):
-        """Move the objects to where they are after some time."""
+        """Move the objects to their poses after a time [s]."""
         moved = dict(OBJECTS)
         turn = from_xyz_rpy(seconds * TWIST[:3], (0.0, 0.0, seconds * TWIST[5]))
         X = OBJECTS["bar"].X_WO

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What pip and colcon install: the package, its data, and what ROS tools look for."""
+"""Files installed by pip and colcon: the package, its data, and those of ROS tools."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ def run(*command, **settings):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    """A copy of what git knows, so that building leaves nothing in the tree."""
+    """Return a copy of the tracked files, so that builds leave no files in the tree."""
     target = tmp_path_factory.mktemp("source") / "motion_nodes"
     listed = run("git", "-C", ROOT, "ls-files", "-co", "--exclude-standard").splitlines()
     for name in listed:
@@ -87,7 +87,7 @@ def test_colcon_builds_the_same_layout_and_its_nodes_run(source, tmp_path):
         "--event-handlers", "console_direct-", cwd=workspace, env=environment)  # fmt: skip
     prefix = workspace / "install" / "motion_nodes"
     check_layout(prefix)
-    # A node of the workspace starts with the workspace's own code.
+    # A node of the workspace runs the workspace's code.
     shell = (
         f". {workspace}/install/setup.sh && python -c 'import motion_nodes; "
         "print(motion_nodes.__file__)' && "

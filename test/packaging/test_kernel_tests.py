@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kernel module has direct tests: a test imports it, or is named here with the reason."""
+"""Every kernel module is imported by a test, or is an exception here with a reason."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXCEPTIONS: dict[str, str] = {}
 
 
 def imported(path: Path) -> set[str]:
-    """Return the modules and names that a test file imports; nothing where it says no "kernels"."""
+    """Return modules and names that a test file imports; none if it has no word "kernels"."""
     names: set[str] = set()
     text = path.read_text(encoding="utf-8")
-    # Most do not, and syntax trees of all files take seconds.
+    # Most have not, and parsing all files takes seconds.
     if "kernels" not in text:
         return names
     for node in ast.walk(ast.parse(text)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The core works without ROS, and nothing in the tree is longer than it should be."""
+"""The core works without ROS; imports are lazy, files short, class names unique."""
 
 import ast
 import subprocess
@@ -38,7 +38,7 @@ def test_the_core_imports_where_there_is_no_ros():
 
 
 def test_importing_the_package_costs_nothing():
-    # The command imports the modules of all its commands, too.
+    # The command line imports the modules of all its commands.
     code = (
         "import sys, motion_nodes.cli.main; "
         "print([m for m in ('numpy', 'rclpy') if m in sys.modules])"

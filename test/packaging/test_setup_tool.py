@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The set-up refuses what cannot work in one sentence, and does nothing twice."""
+"""The set-up tool: one-sentence errors, and the fingerprint of the environment."""
 
 import importlib.util
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tests are shared out among workers: nothing real-time beside another of its kind."""
+"""Distribution of tests among workers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_the_last_of_several_workers_only_computes():
 
 
 class Worker:
-    """Stands for one of xdist's."""
+    """Stands for a worker of xdist."""
 
     def __init__(self, number: int) -> None:
         self.gateway = SimpleNamespace(id=f"gw{number}")

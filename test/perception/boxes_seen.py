@@ -10,13 +10,13 @@ from motion_nodes.perception.depth_camera import DepthProjection, Pinhole
 
 
 def camera(width: int = 160, height: int = 120) -> Pinhole:
-    """A camera with a horizontal field of view of 63 degrees."""
+    """Return a camera with a horizontal field of view of 63 degrees."""
     f = 0.82 * width
     return Pinhole(width, height, f, f, 0.5 * (width - 1), 0.5 * (height - 1))
 
 
 def looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> Array:
-    """Pose of a camera with z towards a point and x horizontal."""
+    """Return the pose of a camera at ``eye`` [m] with z towards a point and x horizontal."""
     z = np.subtract(at, eye)
     z = z / np.linalg.norm(z)
     x = np.cross(z, (0.0, 0.0, 1.0))
@@ -28,7 +28,7 @@ def looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> 
 
 
 def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
-    """Depth of the first of axis-aligned boxes along each pixel's ray [m]; inf without one.
+    """Return the depth of the first axis-aligned box along each pixel's ray [m]; inf without one.
 
     Args:
         boxes: min and max corners, shape (b, 2, 3).
@@ -47,7 +47,7 @@ def depth_of(boxes: Array, X_WC: Array, pinhole: Pinhole) -> Array:
 
 
 def surface_distance(boxes: Array, points: Array) -> Array:
-    """Distance of points from the surfaces of boxes, shape (b, 2, 3) [m]."""
+    """Return the distances of points from the surfaces of boxes, shape (b, 2, 3) [m]."""
     best = np.full(len(points), np.inf)
     for low, high in boxes:
         beyond = np.maximum(low - points, points - high)
@@ -57,7 +57,7 @@ def surface_distance(boxes: Array, points: Array) -> Array:
 
 
 def voxel_distance(cells: Array, edge: float, points: Array) -> Array:
-    """Exact distance of points from the nearest of voxels [m]."""
+    """Return the exact distances of points from the nearest voxel [m]."""
     low, found = cells * edge, np.empty(len(points))
     for k, point in enumerate(points):
         beyond = np.maximum(np.maximum(low - point, point - low - edge), 0.0)
@@ -66,7 +66,7 @@ def voxel_distance(cells: Array, edge: float, points: Array) -> Array:
 
 
 def points_inside(points: Array, X_WC: Array, low: Array, high: Array) -> Array:
-    """Points of a camera that are in a region, in the world."""
+    """Return the points of a camera that are in a region, in the world frame."""
     world = points @ X_WC[:3, :3].T + X_WC[:3, 3]
     return world[np.all((world > low) & (world < high), axis=1)]
 
@@ -75,7 +75,7 @@ def with_faults(
     depth: Array, rng: np.random.Generator, noise: float = 0.002, outliers: float = 0.002,
     missing: float = 0.03,
 ) -> Array:  # fmt: skip
-    """Depth with noise growing with its square, wrong pixels and missing ones (0)."""
+    """Return depth with noise that grows with its square, outliers and missing pixels (0)."""
     seen, finite = depth.copy(), np.isfinite(depth)
     seen[finite] += noise * depth[finite] ** 2 * rng.normal(size=int(finite.sum()))
     wrong = rng.random(depth.shape) < outliers

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a crate before depth cameras to an arm that gives way, in lockstep with MuJoCo.
+"""Reaction of an arm to a crate in view of depth cameras, in lockstep with MuJoCo.
 
-The tool follows a target that moves from side to side at a constant speed. A crate appears in its
-way when the undisturbed arm would touch it after a stated time. Images are rendered at the cameras'
+The tool follows a target that moves from side to side at a constant speed. A crate appears on its
+path a stated time before the undisturbed arm would touch it. Images are rendered at the cameras'
 rate and mapped ``DELAY`` later, which stands for rendering, transport and planning scene; the
-policy knows the map only. Contacts are those of MuJoCo.
+policy receives the map only. Contacts are those of MuJoCo.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ CAMERAS = (
     "camera:=panda_link0@1.1,0.8,0.9,0,0.6,-2.214",
     "camera2:=panda_link0@1.1,-0.8,0.9,0,0.6,2.214",
 )
-"""On both sides, since what no camera sees counts as free."""
+"""On both sides, since unseen space counts as free."""
 LEFT, RIGHT = np.array([0.45, 0.45, 0.25]), np.array([0.45, -0.45, 0.25])
-"""Ends of the target's way [m]."""
+"""Ends of the target's path [m]."""
 DELAY = 0.07
-"""From an image's time to the policy [s]; over ROS on a quiet machine."""
+"""Delay from an image's time stamp to the policy [s]; that over ROS on an idle machine."""
 LASTS, SETTLING = 9.0, 8.0  # [s]
-_PERIODS = 5  # between two targets
+_PERIODS = 5  # number of periods between two targets
 
 
 def target_at(t: float, speed: float) -> Array:
-    """Return the target's position [m] at a time since it left [s]."""
+    """Return the target's position [m], ``t`` [s] after its start, at ``speed`` [m/s]."""
     way = RIGHT - LEFT
     return LEFT + way * min(speed * t / float(np.linalg.norm(way)), 1.0)
 
@@ -53,14 +53,14 @@ def crate_scene(position: Array) -> Scene:
 
 
 def touch_time(checker: CollisionChecker, times: Array, path: Array, crate: Array) -> float:
-    """Return when the spheres of an undisturbed arm first overlap a crate [s]; inf: never."""
+    """Return the time at which an undisturbed arm first overlaps a crate [s]; inf: never."""
     checker.set_scene(crate_scene(crate))
     gaps = checker.world_distances(path)[0].min(axis=1)
     return float(times[np.argmax(gaps <= 0.0)]) if gaps.min() <= 0.0 else np.inf
 
 
 class Crossing(NamedTuple):
-    """A motion to the other side; times since its begin [s]."""
+    """A motion to the other side; times since its start [s]."""
 
     times: Array
     q: Array
@@ -68,11 +68,11 @@ class Crossing(NamedTuple):
     velocity: Array
     """Commanded joint velocities [rad/s], shape (k, n)."""
     seen: float
-    """When the policy first knew of something; inf: never."""
+    """Time at which the policy first received an obstacle [s]; inf: never."""
     verdict: Verdict
 
     def reaction(self, undisturbed: Crossing, since: float, least: float = 0.01) -> float:
-        """Return when velocities first deviate from those without a crate; inf: never."""
+        """Return the time at which velocities first deviate from ``undisturbed``; inf: never."""
         other = np.abs(self.velocity - undisturbed.velocity).max(axis=1) > least
         return float(self.times[other & (self.times >= since)].min(initial=np.inf))
 
@@ -81,10 +81,10 @@ class CrateCrossing:
     """One policy's arm between two cameras."""
 
     def __init__(self, policy: RmpflowPolicy, speed: float, rate: float) -> None:
-        """Let the arm go to its side.
+        """Move the arm to its first side.
 
         Args:
-            policy: of a Franka.
+            policy: policy of a Franka.
             speed: of the target [m/s].
             rate: of the cameras [Hz].
         """
@@ -105,8 +105,8 @@ class CrateCrossing:
 
         Args:
             crate: position of the crate [m], shape (3,).
-            placed: when it appears [s].
-            phase: when the first image is taken, before the begin [s].
+            placed: time at which it appears [s].
+            phase: time of the first image before the start [s].
             lasts: duration [s].
             moves: whether the target moves.
         """

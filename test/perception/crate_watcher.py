@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client for crates that appear before depth cameras, over ROS; see ``crate_crossing.py``."""
+"""A ROS client for crates in view of depth cameras; see ``crate_crossing.py``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.names import JOINT_CONTROLLER
 
 STARTED = 0.02
-"""Commanded velocity from which on a joint moves [rad/s]."""
+"""Commanded velocity above which a joint counts as moving [rad/s]."""
 TARGETS = 0.02
-"""Time between two targets [s]."""
+"""Period of the targets [s]."""
 
 
 class Watcher(surprise.SurpriseClient):
-    """Notes when references, states and octomaps came, in simulated time."""
+    """Records references, states and octomaps with their simulated times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,11 +47,11 @@ class Watcher(surprise.SurpriseClient):
             self.seen = min(self.seen, self.now)
 
     def cross(self, speed: float, after: float = np.inf) -> float:
-        """Follow the target to the other side; return when the crate was placed [s].
+        """Follow the target to the other side; return the time at which the crate was placed [s].
 
         Args:
             speed: of the target [m/s].
-            after: time since the begin at which the crate is placed [s].
+            after: time since the start at which the crate is placed [s].
         """
         assert self.go(LEFT)
         self.spin(0.5)
@@ -78,7 +78,7 @@ def series(motion: list[tuple[float, Array]]) -> tuple[Array, Array]:
 
 
 def deviation(motion: list[tuple[float, Array]], other: list[tuple[float, Array]]) -> Array:
-    """Return the times of a motion and how its velocities deviate from another's, shape (k, 2).
+    """Return times [s] and velocity deviations [rad/s] of a motion from another, shape (k, 2).
 
     Both are compared from their first velocity on.
     """

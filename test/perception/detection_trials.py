@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of random scenes, detected in depth images of MuJoCo and compared with their true poses.
+"""Detection of the objects of random scenes in depth images of MuJoCo, against their true poses.
 
     cd test; python -m perception.detection_trials 100 [--width 320] [--noise 0.001]
 
@@ -27,7 +27,7 @@ from motion_nodes.sim.placement import RobotPlacement
 
 CAMERA = "camera:=panda_link0@1.2,0.3,0.9,0,0.8,-2.8"
 FOUND = 0.03
-"""Distance up to which a detection is that of an object [m]."""
+"""Max distance between a detection and its object [m]."""
 GAP = 0.035
 """Min distance of the bounding circles of objects [m]."""
 POSES = 10
@@ -60,7 +60,7 @@ class Trials:
         self.detector = ObjectDetector(DetectorSettings(region_min=(0.2, -0.6, -0.1)))
 
     def scatter(self) -> None:
-        """Put the objects anywhere on the floor, with gaps."""
+        """Place the objects randomly on the floor, with gaps."""
         placed: list[tuple[np.ndarray, float]] = []
         for name in self.world.objects:
             size = extents(self.world.free_body(name).geometry)
@@ -78,7 +78,7 @@ class Trials:
     def judge(self) -> tuple[list[str], int, list[tuple[float, float, bool]]]:
         """Return names of missed objects, the number of invented ones, and errors of the others.
 
-        An error is that of the position [m], of a size [m], and whether the kind is right.
+        An error is that of the position [m], that of the size [m], and whether the kind is right.
         """
         depth = self.camera.render(snapshot(self.world), self.settings)
         points, X = DepthProjection(self.settings.pinhole).points(depth), self.mounted.X_LO

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects in clouds whose truth is known: rays of a camera against shapes in closed form."""
+"""Object detection in point clouds with ground truth: ray casts of shapes in closed form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def at(shape: Shape, x: float, y: float, yaw: float = 0.0, on: float = 0.0) -> t
 
 
 def depth_of(scene: Scene, X_WC: np.ndarray = EYE) -> np.ndarray:
-    """Depth of the first shape along each pixel's ray [m], shape (h, w)."""
+    """Return the depth of the first shape along each pixel's ray [m], shape (h, w)."""
     rays = DepthProjection(PINHOLE).rays.astype(float)
     found = np.full(len(rays), np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -63,7 +63,7 @@ def cloud(depth: np.ndarray, X_WC: np.ndarray = EYE) -> np.ndarray:
 
 
 def errors(found: Detection, truth: tuple[Shape, np.ndarray]) -> tuple[float, float]:
-    """Distance of the centres, and largest difference of the sizes [m], sides in any order."""
+    """Return the distance of the centres and the max difference of the sizes [m], in any order."""
     shape, X_WO = truth
     assert type(found.shape) is type(shape), found.shape
     sizes = [np.sort(extents(each)[:2]) for each in (found.shape, shape)]
@@ -148,7 +148,7 @@ def test_clusters_are_those_of_all_pairs_of_points() -> None:
     labels = np.empty(len(points), int)
     for k, index in enumerate(found):
         labels[index] = k
-    # Union of all pairs, without a grid.
+    # Oracle: union of all near pairs, without a grid.
     near = np.linalg.norm(points[:, None] - points[None], axis=2) <= 0.03
     reached = np.linalg.matrix_power(near.astype(float), 32) > 0
     assert ((labels[:, None] == labels[None]) == reached).all()
@@ -214,7 +214,7 @@ def test_names_stay_with_objects() -> None:
     moved = seen(CUBE, 0.45, 0.02)
     assert names.named([b, moved], 2.0) == {"object_1": moved, "object_2": b}
     assert names.named([moved], 3.0) == {"object_1": moved}
-    # What the robot carried is seen again where it was put; what jumps is another object.
+    # A carried object keeps its name where it is put down; one that jumps is a new object.
     put = seen(CUBE, 0.1, 0.5)
     assert names.named([b], 4.0, {"object_1": put.X_WO}) == {"object_2": b}
     assert names.named([put, b], 5.0) == {"object_1": put, "object_2": b}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy maps against exact geometry: what is mapped, what is cleared, what is left out."""
+"""Occupancy maps against exact geometry: mapped, cleared and excluded voxels."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EDGE = SETTINGS.resolution
 
 
 def seen(made, boxes, X=EYE, count=3, begin=0.0, rng=None, spheres=None, pinhole=None):
-    """Show boxes to a map, ten times per second."""
+    """Add views of boxes to a map at 10 Hz; return the time of the next view [s]."""
     pinhole = pinhole or camera()
     projection = DepthProjection(pinhole)
     for k in range(count):
@@ -140,7 +140,7 @@ def test_the_robot_and_known_objects_are_left_out():
     seen(made, WORLD, spheres=spheres)
     assert (centres(made)[:, 2] > 1.5 * EDGE).sum() == 0
     assert len(made.cells()) > 100
-    # What was mapped is removed where the robot arrives, and nothing else.
+    # Mapped voxels are removed where the robot moves to.
     made = OccupancyMap(SETTINGS)
     seen(made, WORLD)
     seen(made, WORLD, count=1, begin=1.0, spheres=np.array([[*middle, 0.3]]))
@@ -183,7 +183,7 @@ def test_bad_points():
     assert not len(made.cells())
     seen(made, WORLD, begin=1e9)
     assert len(made.cells())
-    # A view with points everywhere at one range clears nothing by single pixels.
+    # Views with a single point clear nothing.
     single = np.zeros((1, 3), np.float32)
     single[0] = (0.0, 0.0, 3.0)
     before = len(made.cells())
@@ -206,7 +206,7 @@ def test_five_million_points():
 
 
 def test_a_camera_inside_the_robot():
-    """It sees the link around it, which is not mapped, and through its cover all else."""
+    """The camera's own link is not mapped, and does not hide other surfaces."""
     X = looking((0.3, -0.4, 0.6), (0.6, 0.0, 0.1))
     link = np.array([[*X[:3, 3], 0.2]])
     made, plain = OccupancyMap(SETTINGS), OccupancyMap(SETTINGS)

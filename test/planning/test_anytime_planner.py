@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The anytime planner: cost never rising, near to the shortest path, ends on request."""
+"""The anytime planner: decreasing cost, nearly shortest paths, cancellation."""
 
 import itertools
 import math
@@ -20,7 +20,7 @@ from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSet
 pytestmark = pytest.mark.timeout(900)
 START, GOAL = (0.7, 0.7), (9.3, 9.3)
 WAY_ROUND = 2.0 * math.hypot(3.0, 3.0)
-"""From (2, 3) to (8, 3) over the end of a wall at (5, 6), thin as a line and a robot as a point."""
+"""Shortest path of a point from (2, 3) to (8, 3) over the end of a thin wall at (5, 6)."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ FEW = RrtConnectSettings(max_iterations=2000)
 
 
 def _after(times):
-    """Return a question that is answered with no for so many times."""
+    """Return a ``cancelled`` callback that is false for so many calls."""
     answers = iter([False] * times)
     return lambda: next(answers, True)
 
@@ -76,7 +76,7 @@ def test_the_shortest_path_is_approached(wall):
 
 
 def test_of_two_ways_round_the_shorter_one_is_found():
-    """A first path over the longer side is given up for one over the other."""
+    """A first path around the longer side is replaced by one around the other."""
     world = PlanarWorld([Wall((5.0, 4.4), (0.4, 6.4))])
     over = 2.0 * math.hypot(2.8, 6.0 - 7.65)
     under = 2.0 * math.hypot(2.8, 6.0 - 1.15)

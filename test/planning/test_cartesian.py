@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight tool paths: straight, in small steps, and honest about where they end and why."""
+"""Straight tool paths: straightness, step sizes, where they end and why."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_end_of_reach_is_told_with_the_place() -> None:
     place = tool(result.path[-1])[0, :3, 3]
     assert f"{place[0]:.3g}" in result.reason
     assert "%" in result.reason
-    # What was got to is a path as good as any.
+    # The part that was reached is a valid path.
     gone = np.linalg.norm(place - tool(READY)[0, :3, 3])
     assert gone / 0.6 == pytest.approx(result.fraction, abs=0.01)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths under constraints: a cup stays upright around a shelf; refusals name the constraint."""
+"""Paths under constraints: a cup stays upright around a shelf; errors name the constraint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARMS = {"franka": "arm", "ur10e": "ur_manipulator"}
 
 
 def shelf() -> mn.World:
-    """A wall between the places, with a board above it."""
+    """Return a wall between start and goal, with a board above it."""
     world = mn.World()
     world.add("wall", mn.Box(0.3, 0.02, 0.6), mn.pose(xyz=(0.55, 0.0, 0.3)))
     world.add("board", mn.Box(0.3, 0.5, 0.02), mn.pose(xyz=(0.55, 0.0, 0.85)))
@@ -38,7 +38,7 @@ def upright(link: str, tilt: float = TILT) -> mn.TaskSpaceRegion:
 
 
 def holding(arm: mn.JointGroup, X: np.ndarray, world: mn.World) -> np.ndarray:
-    """A configuration at a pose, free also for the spheres."""
+    """Return a configuration at a pose whose collision spheres are free, too."""
     checker = arm.checker(world)
     found = arm.ik(X, "home", world=world, validity=lambda q: checker.is_free(q))
     assert found.success, found.reason

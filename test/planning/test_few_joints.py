@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning to poses with arms of fewer than six joints: what they do not reach is left free."""
+"""Planning to poses with arms of fewer than six joints: unreachable axes are left free."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def turned(arm: mn.JointGroup, axis: list[float], angle: float) -> np.ndarray:
 
 
 def end_of_plan(arm: mn.JointGroup, X: np.ndarray, *, relaxed: bool) -> np.ndarray:
-    """Return the tip's pose at the end of a plan that reaches the position, and says the rest."""
+    """Check that a plan reaches the position and notes relaxation; return the tip's final pose."""
     plan = arm.plan("home", X)
     assert plan.result.success
     assert any("5 joints" in note for note in plan.notes) == relaxed
@@ -42,14 +42,14 @@ def test_a_pose_that_five_joints_reach_is_reached_exactly(arm: mn.JointGroup) ->
 
 
 def test_an_orientation_is_nearly_reached(arm: mn.JointGroup) -> None:
-    """The last joint's axis is 8 mm beside the tip: with its roll the tip's axis tilts."""
+    """The last joint's axis is 8 mm beside the tip, so that its roll tilts the tip's axis."""
     X = turned(arm, [0.0, 0.0, 1.0], 0.7)
     end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, :3], X[:3, :3], atol=0.05)
 
 
 def test_the_rotation_about_the_approach_axis_is_left_free(arm: mn.JointGroup) -> None:
-    """3.05 rad lies in the gap of the last joint's range."""
+    """A rotation by 3.05 rad is outside the range of the last joint."""
     X = turned(arm, [0.0, 0.0, 1.0], 3.05)
     end = end_of_plan(arm, X, relaxed=True)
     np.testing.assert_allclose(end[:3, 2], X[:3, 2], atol=0.012)

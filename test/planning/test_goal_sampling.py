@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start and goals: what is wrong with them is told, what can be used is used."""
+"""Start and goals: errors of invalid ones, configurations of valid ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def found(
 
 @pytest.fixture(scope="module", autouse=True)
 def compiled() -> None:
-    """The sampler's kernels, so that no test's timeout contains their compilation."""
+    """Compile the sampler's kernels, so that no timeout includes their compilation."""
     found(PoseGoal(HAND, TARGET, IkTolerance(1e-4, 1e-3)), timeout=100.0)
 
 

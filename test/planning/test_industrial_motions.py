@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PTP, LIN, CIRC and blended sequences: lines and circles of the tool, limits, refusals."""
+"""PTP, LIN, CIRC and blended sequences: lines and circles of the tool, limits, errors."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_line_is_straight_and_within_limits():
 
 @pytest.mark.parametrize("is_center", [True, False])
 def test_an_arc_is_a_circle_to_a_tenth_of_a_millimetre(is_center):
-    """A quarter of a circle in the vertical plane; the same by its centre and a point of it."""
+    """A quarter of a circle in the vertical plane, given by its centre or by an interim point."""
     center = HERE[:3, 3] + (0.0, 0.15, 0.0)
     goal = beside(0.0, 0.15, 0.15)
     half = center + 0.15 * np.array([0.0, -1.0, 1.0]) / np.sqrt(2.0)
@@ -88,7 +88,7 @@ def test_blends_do_not_stop_and_stay_within_their_radius(kinds):
     for X in goals[:2]:
         assert 1e-3 < np.linalg.norm(P - X[:3, 3], axis=1).min() < radius
     times = np.linspace(0.05, plan.motion.duration - 0.05, 500)
-    assert np.abs(plan.motion.states(times)[1]).max(axis=1).min() > 0.01, "it never stops"
+    assert np.abs(plan.motion.states(times)[1]).max(axis=1).min() > 0.01, "it stopped"
     assert plan.motion.limit_use(ARM.limits).stretch <= 1.0 + 1e-6
     stops = plan_sequence([item(k, X) for k, X in zip(kinds, goals, strict=True)])
     assert stops.trajectory.times[-1] > plan.motion.duration

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pose together with values that some joints are to have there."""
+"""Goals of a pose together with ranges of some joints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPACE = CollisionChecker(franka(), "arm")
 
 
 def hold(**ranges: tuple[float, float]) -> JointGoal:
-    """Ranges of some joints; all others may be anywhere."""
+    """Return a goal with ranges of some joints; all others are free."""
     low, high = SPACE.limits.lower.copy(), SPACE.limits.upper.copy()
     for name, (least, most) in ranges.items():
         low[SPACE.joint_names.index(name)] = least
@@ -42,7 +42,7 @@ def hand(q: Array) -> Array:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_pose_is_found_with_the_joint_where_it_is_to_be(seed: int) -> None:
-    """Where a configuration with that joint value exists by construction."""
+    """By construction a configuration with that joint value exists."""
     rng = np.random.default_rng(seed)
     while True:
         q = rng.uniform(SPACE.limits.lower, SPACE.limits.upper)
@@ -71,7 +71,7 @@ def test_a_plan_ends_with_both() -> None:
 
 
 def test_a_contradiction_is_named() -> None:
-    # With a straight elbow the hand is farther out than the pose.
+    # With a straight elbow the hand reaches beyond the pose.
     asked = PoseGoal(HAND, TARGET, EXACTLY, joints=hold(panda_joint4=(-0.15, -0.1)))
     result = found(asked)
     assert result.status is PlanStatus.GOAL_UNREACHABLE

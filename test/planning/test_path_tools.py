@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Path tools keep ends and shape, step no further than told, and tell what collides."""
+"""Path tools: waypoints and shape are kept, steps are bounded, collisions are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from motion_nodes.planning.joint_space import JointSpace
 
 
 def generic_space(lower, upper, weights=()) -> JointSpace:
-    """Return a space of plain numbers between bounds, such as the positions of a point robot."""
+    """Return a space of bounded coordinates, such as the positions of a point robot."""
     n, low, high = len(lower), np.array(lower, float), np.array(upper, float)
     names = tuple(f"x{k + 1}" for k in range(n))
     bounded = np.ones(n, bool)
@@ -32,7 +32,7 @@ ALL_FREE = lambda Q: np.ones(len(Q), bool)  # noqa: E731
 
 
 def wheel_space() -> JointSpace:
-    """Two joints, of which the first turns without end."""
+    """Return a space of two joints, the first of which is continuous."""
     return JointSpace(
         ("wheel", "slide"),
         np.array([-np.inf, -1.0]),
@@ -131,7 +131,7 @@ def test_waypoints_of_a_dense_path_are_where_it_bends(points: list[tuple[float, 
     assert len(kept) <= len(path)
     assert (kept[0] == path[0]).all()
     assert (kept[-1] == path[-1]).all()
-    # The shape stays: each point of the dense path is within the tolerance of the kept one.
+    # Each point of the dense path is within the tolerance of the simplified path.
     for point in dense:
         assert _away(point, kept) <= 1e-3 + 1e-9
 

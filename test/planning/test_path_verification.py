@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second look: the same distances as the checker's, nothing missed, thin things found."""
+"""Path verification: certainty between samples, thin obstacles, limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_wall_between_two_configurations_that_are_checked_is_found() -> None:
 
 
 def test_path_that_slides_along_a_wall_is_checked_to_the_end() -> None:
-    # 0.1 mm beside the wall nothing can be certain between samples; it is free all the same.
+    # 0.1 mm beside the wall, samples prove little between them; the path is free nevertheless.
     world = PlanarWorld([Wall((5.0, 2.0), (10.0, 1.0))], radius=0.05, resolution=0.01)
     beside = np.array([[1.0, 2.5501], [2.0, 2.5501]])
     looked = PathVerifier(world.checker).verify(beside)

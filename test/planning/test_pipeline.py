@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From request to motion: between barriers, with words and times, verified, within limits."""
+"""The planning pipeline: from a request to a verified motion within limits, with reports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning with a payload: effort limits with it, and loads that the drives cannot hold."""
+"""Planning with a payload: effort limits, and payloads that exceed them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_efforts_of_a_payload_are_those_of_the_controllers_model():
 
 
 def test_motions_with_a_payload_respect_the_effort_limits():
-    """Where the effort limits matter, a motion planned without the load would exceed them."""
+    """The same motion, planned without the payload, exceeds the effort limits."""
     start, goal = ARM.state("ready"), np.array([1.5, 0.9, 0.0, -0.6, 0.0, 1.6, 0.8])
     efforts = PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, 0.6, LOAD)
     empty, loaded = (ARM.plan(start, goal, options=carrying(x, 0.6)) for x in (None, LOAD))
@@ -60,7 +60,7 @@ def test_payloads_beyond_the_effort_limits_are_rejected_by_joint():
     assert "panda_joint" in plan.reason
     request = PlanRequest(ARM.checker(), ready, (mn.JointGoal(far),))
     recovered = plan_with_recovery(request, carrying(heavy), RecoverySettings())
-    assert recovered.plan.reason == plan.reason, "there is nothing to recover from"
+    assert recovered.plan.reason == plan.reason, "no recovery was to be attempted"
     medium = mn.Payload("panda_hand_tcp", 9.0)
     assert not PathEfforts(ROBOT, ARM.joint_names, ROBOT.home, payload=medium).overload(ready)[1]
     plan = ARM.plan(ready, far, options=carrying(medium))

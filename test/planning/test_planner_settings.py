@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of planners as words."""
+"""Planner settings from strings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Out of shallow collisions and back inside limits: depths only decrease, or it is refused."""
+"""Recovery from shallow collisions and limit violations: depths decrease monotonically."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 
 STATES = 5
-"""Of each kind and robot."""
+"""Number of states of each kind and robot."""
 ROUNDING = 1e-6
 
 
 def between(path: Array, step: float = 0.005) -> Array:
-    """Return configurations all along a path."""
+    """Return dense samples of a path."""
     rows = [path[:1]]
     for a, b in itertools.pairwise(path):
         count = int(np.ceil(np.abs(b - a).max() / step)) + 1
@@ -76,7 +76,7 @@ def test_jammed_arms_get_out_with_depths_that_only_decrease(name: str, kind: str
         out = recover(checker, q)
         assert (out.path[0] == q).all()
         if not out.success:
-            # Other pairs than the one that it was jammed by may be deeper than allowed.
+            # Other pairs may be deeper in collision than allowed.
             assert out.reason
             continue
         recovered += 1
@@ -131,7 +131,7 @@ def test_an_arm_between_two_walls_that_touch_it_is_refused_in_bounded_time() -> 
     home = robot.home[robot.indices(checker.joint_names)]
     first = checker.sphere_bodies.index("panda_link4")
     x, y, z, radius = checker.sphere_positions(home)[first].tolist()
-    # Plates on all sides of one of its spheres, a little too close to each other for it.
+    # Plates on all sides of one of its spheres, slightly too close to each other.
     half = radius + 0.05 - 0.005
     walls = {}
     for k, (dx, dy, dz) in enumerate(np.concatenate([np.eye(3), -np.eye(3)]) * half):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RRT-Connect: paths that are free, ends to the last bit, seeds, limits, several goals, memory."""
+"""RRT-Connect: free paths, exact ends, seeds, limits, several goals, memory."""
 
 import math
 import time
@@ -31,7 +31,7 @@ def compiled(world):
 
 
 def finer(world):
-    """Return a checker that looks at ten times as many places."""
+    """Return a checker with ten times the resolution."""
     return CollisionChecker(
         world.robot, scene=world.checker.scene, resolution=world.checker.resolution / 10.0
     )
@@ -61,7 +61,7 @@ def test_edges_keep_to_the_step_size_and_to_the_checkers_steps_at_a_finer_look(w
     result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
     lengths = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
     assert lengths.max() <= 0.4 + 1e-12
-    # What is grazed between two looks is at most the sagitta of a step at a pillar.
+    # The max depth between two checks is the sagitta of a step at a pillar.
     close = CollisionChecker(
         world.robot, scene=world.checker.scene, resolution=world.checker.resolution / 10.0
     )
@@ -82,7 +82,7 @@ def test_equal_seeds_give_equal_paths_and_others_others(world):
 
 
 def test_one_planner_plans_again_and_again_in_its_memory(world):
-    """Results stay as they were, and are those of a planner that is new."""
+    """Results do not change later, and equal those of a new planner."""
     planner = RrtConnect()
     others = [(JointGoal(GOAL),), (JointGoal(GOAL), JointGoal((1.2, 9.0)), JointGoal((9.0, 1.0)))]
     requests = [
@@ -90,7 +90,7 @@ def test_one_planner_plans_again_and_again_in_its_memory(world):
         for k in range(8)
     ]
     results = [planner.plan(request) for request in requests]
-    assert not planner.plan(world.request((2.5, 3.5), GOAL)).success  # begins and is refused
+    assert not planner.plan(world.request((2.5, 3.5), GOAL)).success  # start in collision
     for request, result in zip(requests, results, strict=True):
         fresh = RrtConnect().plan(request)
         np.testing.assert_array_equal(result.path, fresh.path)
@@ -217,7 +217,7 @@ def test_less_exploration_means_more_attempts_to_join_the_trees():
         settings = RrtConnectSettings(exploration_fraction=fraction, max_iterations=300)
         sizes.append(RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0)))
     grown = [sum(result.tree_sizes) for result in sizes]
-    # Attempts leave nodes behind where the first part of their way is free.
+    # Attempts add nodes where the first part of their segment is free.
     assert grown[0] > grown[1] > grown[2]
 
 
@@ -273,7 +273,7 @@ def test_wrong_number_of_weights_is_refused(world):
 
 
 def test_a_batch_is_short_enough_to_cancel_soon(world):
-    """Cancelling is asked for many times in a search of a second, on a busy machine too."""
+    """A search of a second polls ``cancelled`` many times, even on a busy machine."""
     asked = []
     blocked = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
     planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))

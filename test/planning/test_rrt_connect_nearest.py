@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest node of a tree: as brute force says, also across the seam of joints that go round."""
+"""The nearest node of a tree against brute force, also across the wrap of continuous joints."""
 
 import math
 import re
@@ -52,7 +52,7 @@ def test_nearest_is_that_of_brute_force(count, rounds):
     turn = np.zeros(7)
     turn[list(rounds)] = TURN
     space = ConnectSpace(rng.uniform(0.5, 3.0, 7), turn)
-    # Joints that go round may have any number of turns on them.
+    # Continuous joints may have any number of turns.
     Q = rng.uniform(-3.0, 3.0, (count, 7)) + TURN * rng.integers(-2, 3, (count, 7)) * (turn > 0.0)
     trees = filled(space, Q)
     asked = rng.uniform(-3.1, 3.1, (200, 7))
@@ -75,7 +75,7 @@ def test_many_equal_nodes_do_no_harm():
 
 
 def test_a_search_looks_at_a_small_part_of_many_nodes():
-    """Boxes stand in a tree: with 30 000 nodes in three dimensions leaves are small and apart."""
+    """With 30 000 nodes in three dimensions, few boxes of leaves are near a query."""
     space = ConnectSpace(np.ones(3), np.zeros(3))
     Q = np.random.default_rng(4).uniform(-1.0, 1.0, (30_000, 3))
     trees = filled(space, Q)
@@ -105,7 +105,7 @@ def test_a_path_over_the_seam_does_not_jump():
 def test_leaves_are_gone_through_in_vector_registers():
     space = ConnectSpace(np.ones(7), np.zeros(7))
     trees = filled(space, np.zeros((1, 7)))
-    # Numba shows no code that it has read from its cache.
+    # Numba has no assembly of code from its cache.
     compiled = numba.njit(ask_all.py_func)
     compiled(space, trees, np.zeros((1, 7)), np.empty(1, np.int64), np.empty(1))
     text = "\n".join(compiled.inspect_llvm().values())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shortened paths: never longer, ends to the last bit, every edge free, near to the shortest."""
+"""Shortened paths: length, exact ends, free edges."""
 
 import itertools
 import math
@@ -38,7 +38,7 @@ def test_shorter_free_and_with_the_same_ends(world, paths, settings):
     for path in paths:
         kept = path.copy()
         shorter = shorten_path(world.checker, path, settings)
-        np.testing.assert_array_equal(path, kept)  # the given one is not touched
+        np.testing.assert_array_equal(path, kept)  # the input does not change
         assert tuple(shorter[0]) == START
         assert tuple(shorter[-1]) == GOAL
         assert length(shorter) < 0.98 * length(path)
@@ -53,7 +53,7 @@ def test_more_rounds_come_nearer_to_the_shortest(world, paths):
 
 
 def test_round_one_corner_the_shortest_path_is_found():
-    """Round the end of a wall the shortest way touches it: its length is known."""
+    """The shortest path around the end of a wall touches it; its length is known."""
     world = PlanarWorld([Wall((5.0, 3.0), (0.02, 6.0))], radius=0.01, resolution=0.01)
     path = [(2.0, 3.0), (2.0, 9.5), (8.0, 9.5), (8.0, 3.0)]
     least = 2.0 * math.hypot(3.0, 3.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where spheres and true shapes disagree: the shapes have the last word, either way."""
+"""Where collision spheres and exact shapes disagree, the exact shapes decide."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ READY = franka().named_state("ready", "arm")
 
 
 RADIUS = 0.1
-"""Of the robot that slides between two walls at x = 0, with a gap from y = -1 to 1."""
+"""Radius of the robot, which slides between two walls at x = 0 with a gap from y = -1 to 1 [m]."""
 
 
 def with_spheres_larger_by(more: float, folder: Path) -> CollisionChecker:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tool paths become motions of joints: deviation promised, no jumps, limits, honest ends."""
+"""Conversion of tool paths to joint trajectories: deviation, jumps, limits, partial paths."""
 
 import functools
 import math
@@ -23,7 +23,7 @@ from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 
 
 def beside(point, x, y, z):
-    """Return a point moved by so much."""
+    """Return a displaced point."""
     return point + np.array((x, y, z))
 
 
@@ -161,7 +161,7 @@ def test_a_path_out_of_reach_says_how_far_and_why():
     assert "the tool's path was followed for" in generator.failure
     assert "of 2 " in generator.failure
     assert "no inverse kinematics solution continues the path" in generator.failure
-    # What was followed is near the path up to its end.
+    # The part that was followed is near the path up to its end.
     chain = chain_of("franka")
     tool = chain.kinematics.pose(generator.last.waypoints[-1], chain.tip)
     reached = start[0, 3] + 2.0 * generator.last.fraction

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geometry of tool paths: lines, arcs, blends, corners, refusals, files."""
+"""Geometry of tool paths: lines, arcs, blends, corners, errors, files."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ from motion_nodes.planning.task_space_segments import Arc
 
 
 def beside(point, x, y, z):
-    """Return a point moved by so much."""
+    """Return a displaced point."""
     return point + np.array((x, y, z))
 
 
@@ -111,7 +111,7 @@ def test_tangent_arcs_go_on_in_the_same_direction():
     for before, after in itertools.pairwise(path.segments):
         np.testing.assert_allclose(before.direction(1.0), after.direction(0.0), atol=1e-9)
         np.testing.assert_allclose(before.pose(1.0), after.pose(0.0), atol=1e-9)
-    # A half circle of radius 0.1: the target is square to the tangent.
+    # A half circle of radius 0.1: the chord is perpendicular to the tangent.
     assert path.segments[1].length == pytest.approx(0.1 * math.pi)
 
 

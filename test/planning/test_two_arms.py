@@ -19,7 +19,7 @@ from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.several_poses import solve_poses
 
 PATIENT = mn.IkSettings(timeout=10.0)
-"""For loaded machines."""
+"""Timeout for loaded machines [s]."""
 LEFT, RIGHT = TIPS
 DOWN = np.diag([1.0, -1.0, -1.0])
 WIDTH, TILT, SLIP, TURN = 0.3, 0.05, 0.002, 0.01
@@ -38,7 +38,7 @@ def arms(robot) -> mn.JointGroup:
 
 
 def tray(x: float) -> dict[str, np.ndarray]:
-    """Poses of both tools that hold a tray."""
+    """Return the poses of both tools that hold a tray."""
     poses = {}
     for tip, side in zip(TIPS, (1.0, -1.0), strict=True):
         poses[tip] = np.eye(4)
@@ -47,7 +47,7 @@ def tray(x: float) -> dict[str, np.ndarray]:
 
 
 def by_pinocchio(robot: mn.RobotModel, joints: tuple[str, ...], Q: np.ndarray) -> np.ndarray:
-    """Poses of both tools by another library, shape (2, m, 4, 4)."""
+    """Return the poses of both tools by Pinocchio, shape (2, m, 4, 4)."""
     model = pin.buildModelFromXML(robot.description.urdf)
     data, full = model.createData(), pin.neutral(model)
     columns = [model.joints[model.getJointId(name)].idx_q for name in joints]
@@ -79,7 +79,7 @@ def test_both_tools_are_brought_to_their_poses(robot, arms):
 
 
 def test_poses_that_share_joints_are_reached_together():
-    """The elbow and the tool of one arm: neither can be solved for without the other."""
+    """The elbow and the tool of one arm are solved for together."""
     arm = mn.load_robot("franka")["arm"]
     for q in arm.random(5, seed=2):
         wanted = {link: arm.fk(q, link) for link in ("panda_link4", "panda_hand")}
@@ -92,7 +92,7 @@ def test_poses_that_share_joints_are_reached_together():
 
 
 def test_a_tray_is_carried_level_over_a_wall(robot, arms):
-    """Judged by pinocchio at steps of 1 mm: the tilt, and the grasps' distance and rotation."""
+    """Tilt, and slip and rotation between the grasps, by Pinocchio at steps of 1 mm."""
     world = mn.World()
     world.add("wall", mn.Box(0.02, 0.6, 0.3), mn.pose(xyz=(0.48, 0.0, 0.15)))
     start = arms.ik(tray(0.35), "home", world=world, settings=PATIENT).q
@@ -114,14 +114,14 @@ def test_a_tray_is_carried_level_over_a_wall(robot, arms):
     assert np.abs(change[:, :3, 3]).max() <= SLIP + 1e-5
     angles = np.arccos(np.clip(0.5 * (np.trace(change[:, :3, :3], axis1=1, axis2=2) - 1.0), -1, 1))
     assert angles.max() <= math.sqrt(3.0) * TURN + 1e-5
-    assert left[:, 2, 3].max() > 0.3, "over the wall"
+    assert left[:, 2, 3].max() > 0.3, "the tray did not pass over the wall"
     assert left[-1] == pytest.approx(tray(0.6)[LEFT], abs=0.01)
     assert motion.limit_use(arms.limits).stretch <= 1.0 + 1e-6
     assert arms.collision_free_batch(Q[::50], world).all()
 
 
 def test_each_arm_is_an_obstacle_of_the_other(arms):
-    """Without constraints both go around each other: their tools change sides."""
+    """Unconstrained, the tools exchange sides without collisions of the arms."""
     ends = {LEFT: tray(0.6)[RIGHT], RIGHT: tray(0.4)[LEFT]}
     plan = arms.plan("home", ends, timeout=60.0)
     assert plan.success, plan.reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptions of small policies for tests."""
+"""IO descriptors of small policies for tests."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy that keeps the Go2 standing, as files: zero actions from the usual observations."""
+"""Files of a policy that keeps the Go2 standing: zero actions from the usual observations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write_standing_policy(folder: Path, *, command_gain: float = 0.0) -> Path:
 
     Args:
         folder: to write to.
-        command_gain: share of vx in every action.
+        command_gain: gain from vx to every action.
     """
     joints = list(load_robot("go2").joint_names)
     terms = [

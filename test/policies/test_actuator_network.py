@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actuator networks against NumPy: LSTM with its clips, MLP with its history and scales."""
+"""Actuator networks against NumPy: LSTM with clipping, MLP with history and scales."""
 
 from __future__ import annotations
 

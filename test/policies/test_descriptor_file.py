@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Isaac Lab's IO_descriptors.yaml: what is read, and how broken files are rejected."""
+"""Isaac Lab's IO_descriptors.yaml: reading, and rejection of broken files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX files: our writer against NumPy in ONNX Runtime; files that are no networks."""
+"""ONNX files: the writer against NumPy with ONNX Runtime; invalid network files."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Bomb:
 
 
 def checkpoint(file):
-    """Write what torch.save would: a zip file with a pickle and no code."""
+    """Write a file like that of torch.save: a zip file with a pickle, without TorchScript code."""
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr("model/data.pkl", pickle.dumps(Bomb()))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion policy check``: findings about planted mistakes, and replays of recordings."""
+"""``motion policy check``: planted mistakes are found; recordings are replayed."""
 
 from __future__ import annotations
 

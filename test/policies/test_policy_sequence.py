@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Standing up, holding, running and damping around a policy; faults, falls, late networks."""
+"""Modes around a policy: standing up, holding, running, damping; faults, falls, late networks."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_faulty_networks_hold_and_then_damp(sequence, network, action):
     assert np.isnan(reference.targets.position).all()
     network.action = np.ones(2)
     advance(sequence, 1.0, moving=True)
-    assert sequence.mode is PolicyMode.DAMPED  # Until it is told to stand up.
+    assert sequence.mode is PolicyMode.DAMPED  # Until the next request to stand up.
     standing(sequence)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy controller as a client sees it."""
+"""A ROS client of the policy controller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NODE = "/policy_controller"
 
 
 class Walker:
-    """The controller as a client sees it."""
+    """Commands the controller and listens to its topics."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

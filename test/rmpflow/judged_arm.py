@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm in MuJoCo that follows a policy in lockstep, judged by MuJoCo's contacts.
+"""An arm in MuJoCo that follows a policy in lockstep, evaluated by MuJoCo's contacts.
 
 The robot has the collision shapes of its URDF, meshes as their convex hulls, and its PD drives with
-their effort limits; objects of the scene are bodies that move as the scene says. Contacts are read
+their effort limits; objects of the scene are bodies with the scene's poses. Contacts are read
 after each physics step, clearances by ``mj_geomDistance`` after each period of the policy. The
 floor is far below the base.
 """
@@ -36,11 +36,11 @@ _ABOVE = from_xyz_rpy((0.0, 0.0, 3.0))
 
 @dataclass
 class Verdict:
-    """What MuJoCo says of one run."""
+    """Contacts, clearance and lag of one run by MuJoCo."""
 
     contacts: ContactLog = field(default_factory=ContactLog)
     clearance: float = np.inf
-    """Least distance of links that move from objects [m]; negative: penetration."""
+    """Min distance of moving links from objects [m]; negative: penetration."""
     lags: list[float] = field(default_factory=list)
     """Distance of the tool from its reference after each period [m]."""
     cpu: list[float] = field(default_factory=list)
@@ -67,20 +67,20 @@ class JudgedArm(LockstepRobot):
         self.active = self.robot.indices(policy.active_joints)
         self._watched = self.robot.indices(policy.watched_joints)
         self._geoms = (np.empty(0, int), np.empty(0, int))
-        """Indices of the geoms of links that move, and of objects."""
+        """Indices of the geoms of moving links, and of objects."""
         self._scene, self._mocap = Scene(), dict[str, int]()
         self.sent = self.robot.home[self.active]
         """Newest reference of the drives [rad]."""
         self.verdict = Verdict()
 
     def start(self, q: Array, scene: Scene) -> None:
-        """Begin a run at rest, with the fingers at home."""
+        """Start a run at rest, with the fingers at home."""
         self.verdict = Verdict()
         self.world.reset()
         self.place(q, scene)
 
     def place(self, q: Array, scene: Scene) -> None:
-        """Put the joints and the objects somewhere, at rest."""
+        """Set joint positions [rad], shape (n,), and objects, at rest."""
         world = self.world
         self._set_scene(Scene())  # the new objects may be where the arm stands now
         self._follow(q, np.zeros(len(q)))
@@ -95,9 +95,9 @@ class JudgedArm(LockstepRobot):
     def follow(
         self, follower: Follower, scene: Scene, now: float, known: Scene | None = None
     ) -> tuple[Array, Array]:
-        """Let follower and physics do a period; return the joints' measured state, (n,) each.
+        """Advance follower and physics by a period; return measured positions and velocities, (n,).
 
-        ``known`` is what the policy knows; default: the scene.
+        ``known`` is the scene that the policy receives; default: ``scene``.
         """
         q, qd = self.state(slice(None))
         active, watched = self.active, self._watched
@@ -121,13 +121,13 @@ class JudgedArm(LockstepRobot):
         return state
 
     def clearance_at_rest(self, scene: Scene) -> float:
-        """Return the distance of the arm, where it stands, from the objects of a scene [m]."""
+        """Return the distance of the arm in its present state from the objects of a scene [m]."""
         self._set_scene(scene)
         mujoco.mj_kinematics(self.world.model, self.world.data)
         return self.clearance(np.inf)
 
     def clearance(self, most: float) -> float:
-        """Return the distance of links that move from objects, at most ``most`` [m]."""
+        """Return the distance of moving links from objects, at most ``most`` [m]."""
         model, data = self.world.model, self.world.data
         links, objects = self._geoms
         p, r = data.geom_xpos, model.geom_rbound
@@ -144,7 +144,7 @@ class JudgedArm(LockstepRobot):
         self.sent = q
 
     def _set_scene(self, scene: Scene) -> None:
-        """Place the objects; other ones than before become bodies of the simulation."""
+        """Set the poses of the objects; other objects than before are added as bodies."""
         world, before = self.world, self._scene.objects
         if scene is self._scene:
             return
@@ -172,7 +172,7 @@ class JudgedArm(LockstepRobot):
 
 
 def judged(found: Sequence[Verdict]) -> dict[str, float]:
-    """Return a row's cells about some runs; the lag is that of 99 % of periods."""
+    """Return the cells of a table row about some runs; the lag is the 99th percentile."""
     lags, cpu = (np.concatenate(x) for x in ([v.lags for v in found], [v.cpu for v in found]))
     return {
         "touched": sum(v.touched() for v in found),

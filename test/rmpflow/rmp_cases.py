@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random robots' states, scenes and goals for tests of RMPflow."""
+"""Random states, scenes and goals for tests of RMPflow."""
 
 from dataclasses import dataclass
 
@@ -101,8 +101,8 @@ def surroundings(case, obstacles):
     )
 
 
-# Distances and directions of the scene's own functions, curvature from directions nearby: nothing
-# is shared with the formulas of the policy.
+# Distances and directions by the scene's functions, curvature by finite differences: independent
+# of the policy's formulas.
 STEP = 1e-5
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy never leads the robot's links into each other, and braking keeps the limits."""
+"""The braking guard prevents self-collisions and respects the limits."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 
 DT = 0.01
-# Seeds of starts from which the policy alone leads a link 2 to 10 cm into another.
+# Seeds of starts from which the policy alone moves a link 2 to 10 cm into another.
 STARTS = (2, 7, 10, 12)
 
 
@@ -105,7 +105,7 @@ def test_a_robot_in_collision_is_not_held_there(ur10e):
 
 
 def test_braking_ends_where_the_stopping_distance_says(ur10e):
-    """Closed form: v^2 / 2a along the straight line, all joints at rest together."""
+    """Closed form: v^2 / 2a along a straight line; all joints stop at the same time."""
     policy, checker = ur10e
     q = policy.default_cspace_target
     policy.reset()
@@ -125,7 +125,7 @@ def test_braking_ends_where_the_stopping_distance_says(ur10e):
 
 
 def test_joints_without_acceleration_limits_brake_evenly(ur10e):
-    """A URDF has no acceleration limits; the velocity must not jump to zero."""
+    """A URDF has no acceleration limits; the velocity must not step to zero."""
     urdf = ur10e[0].robot
     unlimited = np.full(len(urdf.limits.names), np.inf)
     robot = dataclasses.replace(

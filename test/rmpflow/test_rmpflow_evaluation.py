@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One evaluation: generated code against NumPy, NumPy against closed forms and differences."""
+"""Evaluation: generated code against NumPy, NumPy against closed forms and differences."""
 
 import dataclasses
 
@@ -54,7 +54,7 @@ def test_generated_code_is_the_formulas(name, seed):
 
 
 def test_any_number_of_obstacles_at_rest_and_moving():
-    """They are processed in pairs of two lists, those that move differently from the others."""
+    """They are processed in pairs; moving obstacles and those at rest are separate lists."""
     rng, made, case = np.random.default_rng(12), evaluator("franka"), rmp_cases.case("franka")
     for count in (1, 2, 3, 7, 8, 9, 40):
         q, qd = rmp_cases.state(rng, case)
@@ -73,7 +73,7 @@ def test_any_number_of_obstacles_at_rest_and_moving():
 
 
 def test_level_with_the_middle_of_an_obstacle():
-    """At home the Panda is in one plane with its base; a ball may be exactly in it, too."""
+    """The Panda at home is in one plane with its base; a ball may lie exactly in it."""
     made, case = evaluator("franka"), rmp_cases.case("franka")
     balls = [Sphere(0.05), Capsule(0.05, 0.1)]
     objects = [
@@ -168,7 +168,7 @@ def test_cap_holds_and_keeps_the_direction():
 
 
 def test_every_parameter_has_an_effect():
-    """In some state, each number changes what the policy does."""
+    """Each parameter but the projection tolerance changes the acceleration in some state."""
     made, case = evaluator("franka"), rmp_cases.case("franka")
     rng = np.random.default_rng(11)
     lower, upper = case.bounds.lower, case.bounds.upper
@@ -219,7 +219,7 @@ def test_without_any_metric_nothing_moves():
 
 
 def test_near_singular_system_falls_back_to_the_pseudo_inverse():
-    """With the metric of one position only, six rows are left to chance; none explodes."""
+    """With the metric of a position only, the system is nearly singular."""
     made, case = evaluator("franka"), rmp_cases.case("franka")
     off = {
         name: 0.0

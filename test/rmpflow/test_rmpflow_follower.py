@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who leads the policy, and when it speaks: to robots that do as they are told, or do not."""
+"""Inputs and messages of the follower, with ideal robots and ones that do not follow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOWN = from_xyz_rpy((0.45, 0.15, 0.4), (np.pi, 0.0, 0.0))
 
 
 class Robot:
-    """A robot that is where it was told to be, behind a follower."""
+    """An ideal robot that is commanded by a follower."""
 
     def __init__(self, q=HOME, **settings):
         POLICY.reset()
@@ -35,7 +35,7 @@ class Robot:
         self.follower = Follower(POLICY, FollowerSettings(**settings))
         self.q, self.qd, self.now = np.array(q), np.zeros(len(q)), 0.0
         self.told = []
-        """Times at which it was told something."""
+        """Times of the received commands [s]."""
         self.speeds, self.led = [], None
         self.blocked = False
 
@@ -74,11 +74,11 @@ def test_without_a_target_nothing_is_said_and_with_one_it_arrives_and_falls_sile
     assert robot.follower.errors.orientation < np.radians(1.0)
     robot.told.clear()
     robot.run(1.0)
-    assert len(robot.told) < 3, "at rest there is hardly anything to be told"
+    assert len(robot.told) < 3, "too many messages at rest"
 
 
 def test_it_begins_where_the_robot_is_led_so_that_nothing_jumps():
-    """A robot that is moved by another command goes on at its speed."""
+    """A robot that is moved by another command keeps its velocity."""
     robot = Robot()
     moving = np.full(len(HOME), 0.2)
     robot.led = (HOME + 0.01, moving)
@@ -135,7 +135,7 @@ def test_a_twist_is_kept_while_it_is_renewed_and_ends_by_itself(twist):
     before = robot.tool
     assert robot.run(1.0) is Phase.IDLE
     assert robot.speeds[-1] == 0.0
-    assert np.linalg.norm(robot.tool[:3, 3] - before[:3, 3]) < 0.035, "0.2 s and a short stop"
+    assert np.linalg.norm(robot.tool[:3, 3] - before[:3, 3]) < 0.035, "it stopped late"
 
 
 def test_jogged_joints_move_at_their_speeds_and_the_others_stay():
@@ -174,7 +174,7 @@ def test_a_twist_into_a_wall_stops_before_it():
     back = (-0.1, 0, 0, 0, 0, 0)
     x = robot.tool[0, 3]
     robot.run(1.0, lambda now: robot.follower.follow_twist(back, now))
-    assert robot.tool[0, 3] < x - 0.07, "what was held up must not have added up"
+    assert robot.tool[0, 3] < x - 0.07, "the held-up motion accumulated"
 
 
 def test_a_target_that_moves_is_followed_without_lag():
@@ -202,7 +202,7 @@ def test_the_newest_input_leads():
     robot.run(0.5)
     robot.run(0.3, lambda now: follower.follow_twist((0, 0, 0.1, 0, 0, 0), now))
     assert robot.tool_speed[2] > 0.05
-    assert robot.run(1.0) is Phase.IDLE, "the target before the twist is not gone back to"
+    assert robot.run(1.0) is Phase.IDLE, "it returned to the target before the twist"
     follower.follow_posture(HOME, robot.now)
     assert robot.run(5.0) is Phase.ARRIVED
     assert robot.q == pytest.approx(HOME, abs=0.01)
@@ -333,14 +333,14 @@ def test_the_end_is_told_in_one_message_that_can_be_reached():
     moved = np.sign(speed) * (q - before)
     fast = np.abs(speed) > 0.05
     assert fast.any()
-    assert (moved[fast] > 0.0).all(), "forward, as long as the stop takes"
+    assert (moved[fast] > 0.0).all(), "not forward over the stopping distance"
     assert (moved < 0.3).all()
     assert robot.follower.rest_at(DT) is None
     assert robot.follower.phase is Phase.IDLE
 
 
 def trapped(robot):
-    """A robot whose target lies behind a U of walls that opens towards it."""
+    """Put the robot's target behind a U of walls that opens towards the robot."""
     walls = {
         "back": ((0.02, 0.5, 0.5), (0.62, 0.0, 0.5)),
         "left": ((0.25, 0.02, 0.5), (0.5, 0.25, 0.5)),
@@ -374,7 +374,7 @@ def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():
     assert robot.speeds[-1] == 0.0
     told = len(robot.told)
     robot.run(0.5)
-    assert len(robot.told) == told, "while the planner moves the robot nothing else is said"
+    assert len(robot.told) == told, "commands were sent while the planner moved the robot"
     follower.hand_back(robot.now, "no way")
     assert robot.run(3.0) in (Phase.STUCK, Phase.STOPPING, Phase.ESCAPING)
     while follower.escape_target is None:
@@ -386,7 +386,7 @@ def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():
 
 
 def escaping(robot, within=8.0):
-    """Run until a planner is to move the robot."""
+    """Run until the follower requests a planner."""
     end = robot.now + within
     while robot.follower.escape_target is None:
         robot.run(0.05)
@@ -422,7 +422,7 @@ def test_a_target_out_of_reach_is_reported_and_not_tried_again():
     assert tries == 0
     assert robot.follower.phase is Phase.STUCK
     assert "in collision" in robot.follower.text
-    # Another scene may let it through, and a target that has moved in small steps is another.
+    # A new scene, or a target that has moved in small steps, is tried again.
     follower.scene_changed(robot.now)
     escaping(robot)
     follower.hand_back(robot.now, "the target is in collision: words", impossible=True)

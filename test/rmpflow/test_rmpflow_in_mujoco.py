@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMPflow leads arms with PD drives in MuJoCo: it follows, and a ball in its way is not touched."""
+"""RMPflow with PD-driven arms in MuJoCo: tracking, and avoidance of a ball."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ def with_ball(place):
 
 
 class Cell:
-    """A robot at its posture "ready", led by a follower."""
+    """A robot in its state "ready", commanded by a follower."""
 
     def __init__(self, name, own=True, scene=None):
         self.policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=own)
@@ -36,7 +36,7 @@ class Cell:
         self.follower.follow_posture(ready, 0.0)
 
     def step(self, target, scene=None):
-        """Pass a period; return how far the tool is from the target."""
+        """Advance by a period; return the distance of the tool from the target [m]."""
         self.X[:3, 3] = target
         self.follower.follow_pose(self.X.copy(), self.now)
         q, _ = self.arm.follow(self.follower, scene or Scene(), self.now)
@@ -46,7 +46,7 @@ class Cell:
 
 @pytest.mark.parametrize(("name", "own"), [("franka", True), ("ur10e", False)])
 def test_a_target_at_a_tenth_of_a_metre_per_second_is_followed(name, own):
-    """By its own state, and by that of a robot that sags and lags under its drives."""
+    """Integrated from the policy's own state, or from that of a robot that sags and lags."""
     cell = Cell(name, own)
     begin, lags = cell.X[:3, 3].copy(), []
     for k in range(1000):
@@ -68,7 +68,7 @@ def test_a_ball_that_comes_is_not_touched_and_the_target_found_again():
 
 
 def test_the_ball_would_be_felt():
-    """The check of contacts above is no empty one."""
+    """Negative control of the contact check above."""
     cell = Cell("franka", scene=with_ball(FAR))
     place = cell.X[:3, 3].copy()
     for side in np.linspace(0.4, 0.0, 40):  # faster than any arm escapes

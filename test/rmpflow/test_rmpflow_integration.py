@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits hold for any wish; steps have the right number; time scaling bounds jumps."""
+"""Integration: limits for any desired acceleration, substeps, smoothing."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def at_rest():
 @pytest.mark.parametrize("dt", [0.001, 0.00334, 0.01])
 @pytest.mark.parametrize("kind", ["up", "random", "bang"])
 def test_no_wish_breaks_a_limit(kind, dt):
-    """Position, velocity, acceleration and jerk hold at every step, exactly."""
+    """Position, velocity, acceleration and jerk limits hold at every step, up to rounding."""
     given_limits, rng = limits(), np.random.default_rng(4)
     integrator = Integrator(given_limits, 50.0, bounded_jerk=True)
     state, farthest = at_rest(), np.full(3, -np.inf)
@@ -80,7 +80,7 @@ def test_generated_steps_are_those_of_numpy(rows):
     state = JointMotion(q, qd, last)
     Integrator(joints, 50.0, bounded_jerk=True).step(state, desired, 0.002)
     a = np.asarray(affordable(NUMPY, dict(zip(INPUTS, inputs.T, strict=True))))
-    # A halving that falls the other way by rounding moves the result by the last interval.
+    # A bisection step that differs by rounding changes the result by the last interval.
     free = state.qd == pytest.approx(qd + 0.002 * a, abs=1e-7)
     stopped = (np.abs(q + 0.002 * qd) > 1.0) & (state.qd == 0.0)
     assert free or (stopped | (np.abs(state.qd - qd - 0.002 * a) < 1e-7)).all()
@@ -121,7 +121,7 @@ def test_durations_that_are_none_are_refused(duration):
 
 
 def test_time_scaling_is_the_same_path_driven_slower():
-    """A spring with damping at speed s passes the same states, 1/s times later."""
+    """A damped spring at speed s passes the same states, 1/s times later."""
 
     def policy(q):
         return lambda qd: -4.0 * q - 2.0 * qd

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves against golden values of the Franka's parameters."""
+"""The RMPs against golden values for the Franka's parameters."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ObstacleArrays that are packed anew only where something changed, and how they move."""
+"""Incremental packing of obstacle arrays, and estimation and prediction of their motion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scene_of(objects, allowed: AllowedCollisions | None = None) -> Scene:
 
 
 def rows(packed: ObstacleArrays) -> np.ndarray:
-    """Return rotations, places and motions of all rows, of every shape."""
+    """Return rotations, positions and twists of all rows, of every shape."""
     return np.concatenate([np.column_stack((t[:, :12], t[:, -6:])) for t in packed.rows.values()])
 
 
@@ -58,7 +58,7 @@ def test_a_packer_that_follows_packs_like_one_that_begins():
 
 
 def test_each_row_moves_as_the_object_does():
-    """Places and rotations a moment before and after tell the velocities that are packed."""
+    """Packed velocities equal the differences of poses shortly before and after."""
     rng = np.random.default_rng(4)
     objects = rmp_cases.scene(rng, 17)
     twists = {item.name: 0.5 * rng.normal(size=6) for item in objects}
@@ -72,7 +72,7 @@ def test_each_row_moves_as_the_object_does():
         for t in (-h, 0.0, h)
     )
     velocity = (after[:, 9:12] - before[:, 9:12]) / (2.0 * h)
-    # A half space is a box whose middle lies a kilometre below; it turns with the object, too.
+    # A half space is a box with its centre a kilometre below; it turns with the object.
     np.testing.assert_allclose(velocity, now[:, 12:15], atol=2e-5)
     spin = (after[:, :9] - before[:, :9]).reshape(-1, 3, 3) / (2.0 * h)
     R = now[:, :9].reshape(-1, 3, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policy as a whole: targets, obstacles, modes, limits under bad tuning, traps."""
+"""The policy: targets, obstacles, modes, limits under bad tuning, traps."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ def policy_of(name="franka", **options):
 
 
 def run(policy, seconds, start=None, dt=0.02, watch=None):
-    """Roll the policy's own state forward; return its last targets."""
+    """Integrate the policy's own state; return its last targets."""
     q = policy.default_cspace_target if start is None else start
     if start is not None:
         policy.set_internal_robot_joint_states(q, np.zeros(len(q)))
@@ -144,7 +144,7 @@ def test_moving_ball_is_avoided_and_disabled_one_is_not():
 
 
 def test_what_all_links_may_touch_is_no_obstacle():
-    """And what only some may touch is one still."""
+    """An object that only some links may touch is an obstacle."""
     policy = policy_of()
     policy.set_end_effector_target(POSE, DOWN)
     run(policy, 0.02)
@@ -264,7 +264,7 @@ def test_arrays_of_the_caller_stay_as_they_were():
 
 @pytest.mark.parametrize("scale", [50.0, 1e4])
 def test_limits_hold_with_absurd_parameters(scale):
-    """Gains far too high, damping and limit leaves off: no joint leaves its limits."""
+    """With excessive gains and without damping and limit RMPs no joint exceeds its limits."""
     policy = policy_of()
     policy.set_parameters(
         {

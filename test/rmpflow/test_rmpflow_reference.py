@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References for drives that sag or lag; the way back to the posture; where that is."""
+"""References for drives that sag or lag; retreat to the default posture; its choice."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ DT = 0.02
 FRANKA = load_robot("franka")
 PLACE = (0.5, 0.15, 0.45)
 BEHIND_ITSELF = (2.87, 0.33, 2.87, -2.26, -0.23, 2.3, -0.09)
-"""Two joints at their upper limits, on the way to a target in front: the short way is barred."""
+"""Two joints at their upper limits, which bar the shorter way to a target in front."""
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def policy():
 
 
 def lead(policy, seconds, robot, way=None):
-    """Lead a robot, a function of the reference before; return where it is then."""
+    """Command a robot, a function from reference to measured positions; return the last ones."""
     q = policy.default_cspace_target
     reference, still = q, np.zeros(len(q))
     for _ in range(round(seconds / DT)):
@@ -52,7 +52,7 @@ def test_joints_that_sag_arrive_all_the_same(policy):
     policy.reset()
     policy.set_end_effector_target(PLACE)
     fallen = lead(policy, 5.0, lambda reference: reference + sag, policy.compute_joint_targets)
-    assert miss(policy, fallen) > 0.1, "from the measured state alone it sinks"
+    assert miss(policy, fallen) > 0.1, "it does not sag from the measured state alone"
 
 
 def test_measurements_that_come_late_make_nothing_swing(policy):
@@ -64,7 +64,7 @@ def test_measurements_that_come_late_make_nothing_swing(policy):
 
     q = lead(policy, 5.0, robot)
     assert miss(policy, q) < 1e-3
-    assert np.ptp(late[-25:], axis=0).max() < 1e-3, "at rest"
+    assert np.ptp(late[-25:], axis=0).max() < 1e-3, "it oscillates"
 
 
 def test_a_robot_that_follows_is_led_as_by_the_policys_own_state(policy):
@@ -88,7 +88,7 @@ def test_a_robot_that_is_held_is_led_no_further_ahead_and_one_that_is_moved_take
 
 
 def run(follower, q, seconds):
-    """Run a follower with a robot that is where it is led; return the phases it was in."""
+    """Run a follower with an ideal robot; return its phases."""
     q, qd, none = np.array(q), np.zeros(len(q)), np.zeros(2)
     words = [follower.text]
     for k in range(round(seconds / DT)):

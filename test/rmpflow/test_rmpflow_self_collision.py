@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that keep away from each other: generated code against formulas, and its effect."""
+"""Self-collision avoidance: generated code against formulas, and its effect."""
 
 import dataclasses
 
@@ -67,7 +67,7 @@ def test_off_in_files_without_it_on_in_ours():
 
 
 def test_targets_at_the_own_body_are_left_alone():
-    """Without the leaf the hand is led into the arm; with it, it stays out."""
+    """Without the RMP the hand moves into the arm; with it, it does not."""
     robot = load_robot("franka")
     checker = CollisionChecker(robot, "arm")
     least = {}

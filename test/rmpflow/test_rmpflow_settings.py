@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files: as they are used elsewhere, and broken in all ways."""
+"""Configuration files: those of Isaac Sim, and invalid ones."""
 
 import copy
 import logging

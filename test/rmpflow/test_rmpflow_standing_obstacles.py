@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy never leads the robot into an obstacle at rest, and is not held inside one."""
+"""A policy never moves the robot into an obstacle at rest, and is not held inside one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def boxed_target(policy: RmpflowPolicy, seed: int) -> tuple[Scene, np.ndarray]:
 
 
 def followed(policy: RmpflowPolicy, scene: Scene, X: np.ndarray) -> np.ndarray:
-    """Return the references on the way to a pose, shape (k, n)."""
+    """Return the references on the path to a pose [rad], shape (k, n)."""
     policy.reset()
     policy.set_scene(scene)
     follower, q = Follower(policy), policy.default_cspace_target

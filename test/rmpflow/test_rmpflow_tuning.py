@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials and the walk through the tuning order, on few tasks."""
+"""Trials, and the tuning order on few tasks."""
 
 import dataclasses
 

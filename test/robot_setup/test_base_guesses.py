@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels and bases guessed from URDFs, against what the shipped robots' files say."""
+"""Wheels and bases guessed from URDFs, against the files of the shipped robots."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from motion_nodes.sim.robot_trial import effective_separation, try_robot
 
 
 def base_of(name: str) -> BaseGuess:
-    """Return the base that is guessed from the URDF of a shipped robot."""
+    """Return the guessed base of a shipped robot's URDF."""
     shipped = load_robot(name)
     geometries = {
         link: geometry
@@ -65,7 +65,7 @@ def test_omni_wheels_are_found() -> None:
     radii = {wheel.joint: wheel.radius for wheel in told.wheels}
     for wheel in found.block["wheels"]:
         assert wheel["radius"] == pytest.approx(radii[wheel["joint"]], rel=0.03)
-    # The rollers leave something of a wheel whose stated inertia is small.
+    # The rollers take only a part of the inertia of a wheel whose stated inertia is small.
     tree = load_robot("kaya").tree
     inertia = 1e-5 * np.eye(3)
     small = {
@@ -120,7 +120,7 @@ def guessed(text: str, ask: Ask = take_guess) -> BaseGuess:
 
 
 def test_wheels_with_boxes_for_collisions_roll_on_their_visual_geometry(tmp_path: Path) -> None:
-    """As in the files of Stretch; a drum of an unstated effort limit and much friction."""
+    """As in the files of Stretch: drums without an effort limit and with high friction."""
     shape = "<{}><geometry>{}</geometry></{}>"
     box, drum = '<box size="0.1 0.1 0.03"/>', '<cylinder radius="0.05" length="0.03"/>'
     hub = '<origin xyz="0 0 {}"/><geometry><cylinder radius="0.01" length="0.06"/></geometry>'
@@ -162,7 +162,7 @@ def test_rollers_of_a_mecanum_base_are_measured(sign: float, angles: list[float]
 
 
 def test_mecanum_wheels_known_by_name_turn_the_base_and_slide_it_as_usual() -> None:
-    """docs/holonomic_bases.md: front left and rear right 45 degrees, the others 135."""
+    """docs/holonomic_bases.md: 45 degrees front left and rear right, 135 degrees the others."""
     found = guessed(mecanum_base(1.0, 0, "mecanum_"))
     assert [wheel["roller_angle_deg"] for wheel in found.block["wheels"]] == [45, 135, 135, 45]
 

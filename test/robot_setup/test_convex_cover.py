@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convex pieces contain their meshes, keep their tolerance, and are few."""
+"""Convex pieces contain their meshes within a tolerance, with few faces and pieces."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from motion_nodes.scene.shapes import triangle_mesh
 
 
 def cloud(seed: int) -> Array:
-    """Return the corners of a round thing with a long side [m]."""
+    """Return the points of an elongated round cloud [m], shape (n, 3)."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(80, 3))
     return points / np.linalg.norm(points, axis=1)[:, None] * (0.06, 0.05, 0.2)
 
 
 def coal_excess(piece: ConvexPiece, points: Array) -> float:
-    """Return how far the piece's vertices are from the hull of points as coal sees it [m]."""
+    """Return the max distance of a piece's vertices from the hull of points, by coal [m]."""
     hull = triangle_mesh(points, [[0, 1, 2]], convex=True)
     distances = []
     for vertex in piece.vertices:
@@ -50,7 +50,7 @@ def test_a_polytope_contains_its_points_and_keeps_the_tolerance(tolerance: float
     assert sticks_out([piece], points) == 0.0
     assert piece.excess <= tolerance
     assert piece.excess == pytest.approx(coal_excess(piece, points), abs=1e-5)
-    # Each vertex fulfils all planes, and each plane has vertices on it.
+    # Each vertex satisfies all planes, and each plane has vertices on it.
     height = piece.vertices @ piece.planes[:, :3].T - piece.planes[:, 3]
     assert height.max() < 1e-5  # vertices are rounded
     assert (np.abs(height) < 1e-5).sum(axis=0).min() >= 3
@@ -77,7 +77,7 @@ def test_a_mesh_with_a_notch_becomes_two_pieces() -> None:
     parts = convex_pieces(corners, 0.001, max_pieces=3)
     assert len(whole) == 1
     assert len(parts) == 2
-    # The notch is a cube with an edge of 0.1 m: its middle is 0.05 m from the mesh.
+    # The notch is a cube with an edge of 0.1 m: its centre is 0.05 m from the mesh.
     assert reach_beyond(whole, mesh) > 0.04
     assert reach_beyond(parts, mesh) < 0.001
     rng = np.random.default_rng(3)

@@ -24,7 +24,7 @@ from motion_nodes.sim.robot_trial import try_robot
 
 
 def test_inertia_and_load_of_one_bar() -> None:
-    """A bar of 2 kg whose centre is 0.1 m from a level axis."""
+    """A bar of 2 kg whose centre is 0.1 m from a horizontal axis."""
     text = robot(link("a"), link("b"), joint("j", "a", "b", axis="0 1 0"))
     tree = read_urdf(text)
     masses = masses_of(tree, {}, Notes())
@@ -62,7 +62,7 @@ def test_guessed_efforts_hold_what_joints_carry_and_stated_drives_that_sag_are_n
 
 
 def test_spheres_that_overlap_at_a_stance_do_not_change_it(tmp_path: Path) -> None:
-    """A block swings beside a box, 14 mm from it at home; their spheres overlap there."""
+    """A block swings beside a box, 14 mm apart at home, where their spheres overlap."""
     box = '<collision><origin xyz="{}"/><geometry><box size="{}"/></geometry></collision>'
     parts = [
         link("base", box.format("0 0 0", "0.2 0.2 0.2")),
@@ -100,7 +100,7 @@ def test_a_base_that_falls_through_the_floor_fails_its_trial() -> None:
 
 
 def test_home_is_held_by_weak_drives(tmp_path: Path) -> None:
-    """Stretched out at zero, the arm is too heavy for its shoulder."""
+    """Outstretched at zero, the arm is too heavy for its shoulder."""
     bar = BAR.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0" rpy="0 1.5708 0"')
     level = INERTIAL.replace('xyz="0 0 0.1"', 'xyz="0.1 0 0"') + bar
     weak = '<limit lower="-2.5" upper="2.5" velocity="2" effort="15"/>'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups and drives guessed from URDFs, against what the shipped robots' files say."""
+"""Groups and limits guessed from URDFs, against the files of the shipped robots."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_two_arms_and_a_neck_are_three_chains() -> None:
                 joint(f"{side}_arm_joint_{k}", above, f"{side}_arm_{k}"),
             ]
             above = f"{side}_arm_{k}"
-    # Listed first, but not the robot's main group.
+    # The neck is listed first, but is not the main group.
     parts[:0] = [link("head"), joint("neck_pan", "torso", "head")]
     groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
     assert groups.groups[0] is groups.main
@@ -113,7 +113,7 @@ def test_a_flange_without_a_body_is_the_tip_and_a_sensor_is_not() -> None:
 
 
 def three_links(*ends: str) -> KinematicTree:
-    """An arm whose last link carries frames without bodies."""
+    """Return an arm whose last link carries frames without geometry."""
     parts = [link(f"link_{k}") for k in range(4)]
     parts += [joint(f"joint_{k}", f"link_{k - 1}", f"link_{k}") for k in range(1, 4)]
     for end in ends:

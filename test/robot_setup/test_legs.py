@@ -43,7 +43,7 @@ def quadruped(knee: float = -1.0) -> str:
 
 
 def test_a_body_on_four_legs_floats_and_stands(tmp_path: Path) -> None:
-    """Its file has visual geometry only."""
+    """The URDF has visual geometry only."""
     file = tmp_path / "quad.urdf"
     file.write_text(quadruped().replace("collision", "visual"))
     made = new_robot(file, output=tmp_path / "quad", unique_name=False, spheres_accuracy=0.03)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mecanum wheels are recognized by rollers on their surface, diagonal friction, and words."""
+"""Mecanum wheels are recognized by rollers on their surface, friction directions and names."""
 
 import math
 
@@ -15,7 +15,7 @@ from motion_nodes.robot_setup.mecanum_signs import mecanum_evidence, roller_angl
 
 
 def cylinder(radius: float, length: float, count: int = 24) -> Array:
-    """Return the mantle of a cylinder about z, shape (t, 3, 3)."""
+    """Return the lateral surface of a cylinder about z as triangles, shape (t, 3, 3)."""
     corners = []
     for k in range(count):
         a, b = (2.0 * math.pi * (k + j) / count for j in (0, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed loops, springs and friction of an MJCF in the suite's simulation, against MuJoCo's own."""
+"""Closed loops, springs and friction of an MJCF in the suite's simulation, against MuJoCo."""
 
 from pathlib import Path
 
@@ -59,7 +59,7 @@ def test_a_four_bar_linkage_rests_where_mujoco_has_it(tmp_path: Path) -> None:
     found = dict(zip(robot.joint_names, world.state("robot").position, strict=True))
     for joint in ("crank", "coupler", "rocker"):
         assert abs(found[joint] - float(data.joint(joint).qpos[0])) < 5e-3
-    # Without the spring the crank is nearly where it is commanded.
+    # The spring deflects the linkage from its commanded position.
     assert abs(found["rocker"]) > 0.02
 
 

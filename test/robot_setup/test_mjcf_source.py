@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MJCF as a URDF: kinematics, limits, masses and drives against MuJoCo itself."""
+"""Conversion of MJCF to URDF: kinematics, limits, masses and drives against MuJoCo."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_every_frame_is_where_mujoco_has_it(arm) -> None:
         for body in ("upper", "lower", "left", "right"):
             X, wanted = mine[body], base @ pose(data, body)
             np.testing.assert_allclose(X[:3, :3], wanted[:3, :3], atol=1e-8)
-            # The link's frame is at the joint, the body's need not be.
+            # The link frame is at the joint; the frame of the MuJoCo body need not be.
             joint = {"upper": "pan"}.get(body)
             place = data.joint(joint).xanchor if joint else data.body(body).xpos
             np.testing.assert_allclose(X[:3, 3], (base @ [*place, 1.0])[:3], atol=1e-8)

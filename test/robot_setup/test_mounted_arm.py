@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A base and an arm as one robot: every number is that of one of the two."""
+"""A base and an arm combined into one robot, with the values of both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ XYZ, RPY = (-0.03, 0.0, 0.2), (0.0, 0.0, 0.4)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """An OpenMANIPULATOR-X on a TurtleBot3."""
+    """Return the folder of an OpenMANIPULATOR-X on a TurtleBot3."""
     made = tmp_path_factory.mktemp("robots") / "both"
     mount_arm("turtlebot3_burger", "open_manipulator_x", ArmMount(XYZ, RPY), output=made)
     return made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF to a robot that plans and reacts; nothing is left behind where that fails."""
+"""Robots from URDFs: they plan and follow targets; failures leave no files behind."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_states_are_free_and_within_limits(made: NewRobot) -> None:
 
 
 def test_pairs_that_never_meet_do_not_meet_elsewhere(made: NewRobot) -> None:
-    """Other configurations than those tried: none of the pairs comes near itself."""
+    """The pairs never touch in configurations other than the samples."""
     never = made.self_collisions.of("never")
     assert never
     rng = np.random.default_rng(99)

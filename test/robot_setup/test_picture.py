@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture of a robot and its spheres: read by another library, sizes by closed forms."""
+"""The picture of a robot and its spheres: areas in closed form, PNG by another library."""
 
 import io
 
@@ -23,7 +23,7 @@ def test_spheres_are_seen_around_the_body_with_the_right_areas() -> None:
     left, right = image[:, : image.shape[0]], image[:, image.shape[0] :]
     body = float((left != 255).any(axis=2).sum())
     disc = float((right != 255).any(axis=2).sum())
-    # A cube's shadow: the sum of its faces' areas times their cosines to the viewer.
+    # Projected area of a cube: the sum of its faces' areas times their cosines to the viewer.
     towards = np.array([1.0, 0.75, 0.6]) / np.linalg.norm([1.0, 0.75, 0.6])
     shadow = edge**2 * towards.sum()
     assert disc / body == pytest.approx(np.pi * radius**2 / shadow, rel=0.03)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sets of spheres: fitted ones hold the geometry, edits return new sets, files come back equal."""
+"""Sets of spheres: fitted ones cover the geometry, edits return new sets, files round-trip."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
 ) -> None:
     geometry = geometry_of(solid)
     spheres = fit_spheres(geometry, accuracy)
-    # Judged by points that the fit has not seen.
+    # Checked at points that the fit did not use.
     points = dense_points(geometry.corners[::5], 0.004)
     assert (outside(spheres, points) <= 1e-4).mean() > 0.995
     assert outside(spheres, points).max() < 0.1 * accuracy
@@ -71,7 +71,7 @@ def test_points_of_any_triangle_are_dense() -> None:
 
 
 def test_slivers_take_few_points() -> None:
-    """CAD meshes have thousands: squared lengths of them once took ten minutes."""
+    """CAD meshes have thousands of them; sampling by squared length took ten minutes."""
     sliver = np.array([[[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.4, 1e-4, 0.0]]])
     assert len(dense_points(sliver, 1e-3)) < 5000
 
@@ -97,7 +97,7 @@ def test_measured_figures_are_those_of_a_ball_around_a_ball() -> None:
     assert found.excess_volume == pytest.approx(1.2**3 - 1.0, rel=0.1)
     assert found.reach == pytest.approx(0.02, abs=0.003)
     half = measure(np.array([[0.1, -0.2, 0.4, 0.1]]), geometry)
-    # Two unit balls a radius apart: a cap of height 1/2 each, 5/16 of a ball.
+    # Two equal balls a radius apart overlap in two caps of half a radius, 5/16 of a ball.
     assert half.volume == pytest.approx(5.0 / 16.0, abs=0.04)
     assert half.gap == pytest.approx(0.1, abs=0.005)
 
@@ -119,7 +119,7 @@ def test_an_open_tube_counts_as_solid() -> None:
 
 
 def test_spheres_know_the_open_end_of_a_cover() -> None:
-    """Where a cover is open there is no surface; spheres are not to bulge out of it."""
+    """Spheres do not bulge out of an open side, where there is no surface."""
     closed = geometry_of(Box((0.3, 0.3, 0.15)))
     middle = closed.corners.mean(axis=1)
     opened = LinkGeometry(closed.corners[middle[:, 2] > middle[:, 2].min() + 1e-9])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URDFs that lack something, or say it wrongly: mended and told, or refused in words."""
+"""URDFs with missing or invalid content are repaired with a note, or rejected."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ FILE = Path("robot.urdf")
 
 
 def mended(text: str) -> tuple[KinematicTree, list[str]]:
-    """Return the tree after a repair, and what was told."""
+    """Return the tree after a repair, and the notes."""
     root = etree.fromstring(text)
     findings = Notes()
     repair(root, FILE, findings)
@@ -40,7 +40,7 @@ def test_a_joint_can_move_within_its_effort_limit() -> None:
     assert 0.0 < moved.friction + moved.damping * moved.velocity <= 0.5
     assert len(told) == 1
     assert mended(two_links(inside=stuck.format("none")))[1] == []
-    # An effort limit that is a guess is not stated to be enough for the damping.
+    # Damping is limited with a guessed effort limit, too.
     tree, _ = mended(two_links(inside='<limit velocity="9"/><dynamics damping="20"/>'))
     (moved,) = (tree.joints[name] for name in tree.joint_names)
     assert 0.0 < moved.damping * 9.0 <= 0.501 * moved.effort
@@ -109,7 +109,7 @@ def test_masses_that_no_body_has() -> None:
     assert tree.links["a"].inertial is None
     inertial = tree.links["b"].inertial
     assert inertial is not None
-    # A ball of water: 2/5 m r^2.
+    # A ball with the density of water: 2/5 m r^2.
     radius = (3.0 * 2.0 / (4.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
     np.testing.assert_allclose(inertial.inertia, np.eye(3) * 0.4 * 2.0 * radius**2, rtol=1e-3)
     assert len(told) == 2
@@ -221,7 +221,7 @@ def test_meshes_are_found_by_package_path_and_beside_the_urdf(
     assert search.find("meshes/m.stl") == tmp_path / "here/meshes/m.stl"
     assert search.find("package://my_robot/meshes/m.stl").parts[-4] == "share"
     assert search.find("package://other/meshes/m.stl") == tmp_path / "ros/share/other/meshes/m.stl"
-    # A checkout of the package under another name: the folders above the URDF are tried.
+    # A checkout of the package under another name: the folders above the URDF are searched.
     assert search.find("package://renamed/meshes/m.stl") == tmp_path / "here/meshes/m.stl"
     with pytest.raises(InvalidDescription):
         search.find("package://gone/x.stl")

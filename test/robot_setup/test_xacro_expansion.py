@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""xacro files with packages that are not installed, arguments, and faults."""
+"""xacro files: packages that are not installed, arguments, faults."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOP = f"""<?xml version="1.0"?>
 
 
 def package(folder: Path, name: str) -> Path:
-    """Make a package's folder, whose name may be another."""
+    """Create the folder of a package, under any folder name."""
     (folder / "urdf").mkdir(parents=True)
     (folder / "package.xml").write_text(f"<package><name>{name}</name></package>")
     return folder
@@ -48,7 +48,7 @@ def package(folder: Path, name: str) -> Path:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace with two packages, neither of them installed."""
+    """Return a workspace with two packages that are not installed."""
     parts = package(tmp_path / "src" / "vendor" / "arm_parts", "arm_parts")
     (parts / "urdf" / "arm.xacro").write_text(MACRO)
     robot = package(tmp_path / "src" / "robot_description", "robot_description")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small robots as URDF text, for tests that make robots of them."""
+"""Small robots as URDF text, for tests of robot setup."""
 
 from __future__ import annotations
 

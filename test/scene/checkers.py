@@ -11,7 +11,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
 NEAR = 1e-5
-"""What float32 may decide either way [m]."""
+"""Distances below this one may be judged either way in float32 [m]."""
 
 
 def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[CollisionChecker]:

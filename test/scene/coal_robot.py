@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a robot's true shapes are from what they must not touch, by coal."""
+"""Distances of a robot's exact shapes from each other and from obstacles, by coal."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 
 NEAR = 0.05
-"""Greater distances are not told from this one [m]."""
+"""Greater distances are reported as this one [m]."""
 Shapes = list[tuple[coal.CollisionGeometry, Array]]
 """Shapes of a link, with their poses in it."""
 
 
 class Touch(NamedTuple):
-    """A link that is in another link or an object."""
+    """A link in contact with another link or an object."""
 
     first: str
     second: str
     depth: float
-    """[m]"""
+    """Penetration depth [m]."""
 
 
 class Placed(NamedTuple):
@@ -55,7 +55,7 @@ class Placed(NamedTuple):
         return float(np.linalg.norm(self.centre - other.centre)) - self.radius - other.radius
 
     def distance(self, other: Placed) -> float:
-        """Return the distance [m]; negative by the depth."""
+        """Return the signed distance [m]; negative: penetration depth."""
         request, result = coal.DistanceRequest(), coal.DistanceResult()
         request.enable_signed_distance = True
         return float(coal.distance(self.shape, self.X, other.shape, other.X, request, result))
@@ -80,9 +80,9 @@ class CoalRobot:
         """Read the shapes.
 
         Args:
-            checker: its scene is the one at the time of each check.
-            shapes: other ones than those of the robot's file, by link; other links have none.
-            pairs: other ones than the checker's.
+            checker: provides robot and pairs, and its present scene at each check.
+            shapes: shapes by link instead of the robot's; links without an entry have none.
+            pairs: pairs of links instead of the checker's.
         """
         robot = checker.robot
         self._checker, self._pairs = checker, checker.pairs if pairs is None else pairs
@@ -141,7 +141,7 @@ class CoalRobot:
         return any(a.touches(b) for _, a, b in self._all_pairs(q))
 
     def deepest(self, q: Array) -> Touch:
-        """Return the pair that is deepest in each other; depth -inf where none touches."""
+        """Return the pair with the max penetration depth; depth -inf without contact."""
         best = Touch("", "", -math.inf)
         for _, a, b in self._all_pairs(q):
             if a.touches(b) and -a.distance(b) > best.depth:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems of MotionBenchMaker for the Franka Panda, as vamp's files have them."""
+"""Problems of MotionBenchMaker for the Franka Panda, in the format of vamp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import Solid
 
 FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
-"""Where the reference's model has them [m]."""
+"""Finger positions of the reference model [m]."""
 
 
 def scene_of(

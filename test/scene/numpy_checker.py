@@ -51,7 +51,7 @@ class NumpyChecker(CollisionChecker):
         count = edge_step_count(end - start, self.resolution)
         if count is None:
             return False
-        # From coarse to fine: obstacles in the middle are found early.
+        # From coarse to fine, which finds obstacles in the middle early.
         order = sorted(range(1, count + 1), key=lambda k: (k & -k, k), reverse=True)
         return all(self.is_free(start + (k / count) * (end - start)) for k in order)
 

@@ -32,7 +32,7 @@ def random_pose(rng: np.random.Generator, low: float = 0.0, high: float = 1.0) -
 
 
 def random_solid(rng: np.random.Generator, kind: str, size: float = 0.1) -> Solid:
-    """Return a solid of a kind, some ``size`` to three times that large [m]."""
+    """Return a solid of a kind with dimensions of ``size`` to 3 ``size`` [m]."""
     a, b, c = (float(x) for x in rng.uniform(0.5, 1.5, 3) * size)
     if kind == "sphere":
         return Sphere(a)
@@ -59,7 +59,7 @@ def l_shaped_mesh(size: float) -> TriangleMesh:
     outline = np.array([[0, 0], [size, 0], [size, half], [half, half], [half, size], [0, size]])
     bottom = np.column_stack((outline, np.zeros(6)))
     top = bottom + np.array([0.0, 0.0, size])
-    # The outline as seen from above; the corner inside the L belongs to all its triangles.
+    # The outline from above; all its triangles share the inner corner.
     caps = [(3, 4, 5), (3, 5, 0), (3, 0, 1), (3, 1, 2)]
     faces = [(a, c, b) for a, b, c in caps] + [(a + 6, b + 6, c + 6) for a, b, c in caps]
     for k in range(6):
@@ -89,7 +89,7 @@ def random_scene(
 
 @functools.cache
 def coal_shape(solid: Solid) -> coal.CollisionGeometry:
-    """Return a solid as coal knows it."""
+    """Return the coal geometry of a solid."""
     if isinstance(solid, Sphere):
         return coal.Sphere(solid.radius)
     if isinstance(solid, Box):
@@ -126,7 +126,7 @@ def is_closed_and_convex(mesh: TriangleMesh) -> bool:
 
 
 def coal_collides(a: Solid, X_A: Array, b: Solid, X_B: Array) -> bool:
-    """Return whether two solids touch as coal sees it."""
+    """Return whether two solids touch, by coal."""
     placed = [coal.Transform3s(X[:3, :3], X[:3, 3]) for X in (X_A, X_B)]
     result = coal.CollisionResult()
     shapes = coal_shape(a), coal_shape(b)
@@ -135,7 +135,7 @@ def coal_collides(a: Solid, X_A: Array, b: Solid, X_B: Array) -> bool:
 
 
 def coal_distance(a: Solid, X_A: Array, b: Solid, X_B: Array) -> float:
-    """Return the distance of two solids as coal sees it [m]; negative by their depth."""
+    """Return the signed distance of two solids by coal [m]; negative: penetration depth."""
     placed = [coal.Transform3s(X[:3, :3], X[:3, 3]) for X in (X_A, X_B)]
     result = coal.DistanceResult()
     request = coal.DistanceRequest()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot that slides in a plane and has whatever collision geometry a test gives it."""
+"""A robot that slides in a plane, with any collision geometry."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def slider_robot(folder: Path, geometry: str, radius: float | None = None) -> Ro
     """Return a robot whose link ``point`` moves along ``x`` and ``y`` from -10 to 10 m.
 
     Args:
-        folder: for its files.
-        geometry: of the link, what stands in the URDF's <geometry>.
-        radius: of its collision sphere [m]; None: its geometry is covered.
+        folder: folder of its files.
+        geometry: content of the URDF's <geometry>.
+        radius: radius of its collision sphere [m]; None: spheres cover its geometry.
     """
     joints = "".join(
         f'<joint name="{axis}" type="prismatic"><parent link="{parent}"/><child link="{child}"/>'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collision checker: generated code against plain NumPy and coal, and what it promises."""
+"""The collision checker: generated code against plain NumPy and coal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def franka() -> Robot:
 
 
 def assert_same_verdicts(fast: CollisionChecker, slow: CollisionChecker, Q: Array) -> int:
-    """Compare verdicts away from the border; return how many configurations are free."""
+    """Compare verdicts away from the boundary; return the number of free configurations."""
     verdicts = fast.are_free(Q)
     for q, free in zip(Q, verdicts, strict=True):
         gap = slow.distance(q).value
@@ -94,13 +94,13 @@ def test_distances_of_spheres_are_those_of_coal(franka: Robot) -> None:
                 for item in scene.objects.values()
                 for part in item.parts
             ]
-            if distances.distance[s] > -sphere[3]:  # to coal a mesh has no inside
+            if distances.distance[s] > -sphere[3]:  # in coal a mesh has no inside
                 assert distances.distance[s] == pytest.approx(min(gaps), abs=5e-6)
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e", "covered_franka"])
 def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Robot) -> None:
-    """The shapes of the URDF against the world by coal: no miss, no caution.
+    """The shapes of the URDF against the world by coal: no misses, no false alarms.
 
     Spheres that cover the shapes of a link without spheres of its own miss nothing either.
     """
@@ -133,7 +133,7 @@ def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Rob
 
 
 def test_generated_distances_are_the_plain_ones(franka: Robot) -> None:
-    """Distance, direction and name of each sphere's nearest object; a carried body, too."""
+    """Distance, direction and name of the nearest object of each sphere, also of carried bodies."""
     kinds = (*(kind for kind in KINDS if kind != "mesh"), "ground")
     tool = AttachedBody(
         "tool", "panda_hand", from_xyz_rpy((0, 0, 0.2)), (Part(Sphere(0.03), np.eye(4)),)
@@ -148,13 +148,13 @@ def test_generated_distances_are_the_plain_ones(franka: Robot) -> None:
             found, wanted = fast.sphere_distances(q), slow.sphere_distances(q)
             np.testing.assert_allclose(found.distance, wanted.distance, atol=3e-6)
             np.testing.assert_allclose(found.position, wanted.position, atol=1e-6)
-            assert np.isinf(found.distance[0])  # of the link that may touch everything
+            assert np.isinf(found.distance[0])  # the link that may touch everything
             assert found.obstacle[0] == ""
             clear = np.abs(wanted.distance + slow.sphere_positions(q)[:, 3]) > 1e-3
             same = np.array(found.obstacle) == np.array(wanted.obstacle)
-            assert same.mean() > 0.95  # of two that are equally near either may be named
+            assert same.mean() > 0.95  # of two equally near objects either may be named
             agree = np.abs(found.direction - wanted.direction).max(axis=1) < 1e-3
-            assert (agree | ~same | ~clear).mean() > 0.97  # on edges inside, two ways out are one
+            assert (agree | ~same | ~clear).mean() > 0.97  # either way near edges
         assert len(fast.sphere_bodies) == len(found.distance)
 
 
@@ -175,7 +175,7 @@ def test_generated_distances_to_a_mesh_have_the_right_sign(franka: Robot) -> Non
 
 
 def test_problems_of_motion_bench_maker(franka: Robot) -> None:
-    """Starts and goals of published problems are free in their worlds; the arm is in some others.
+    """Starts and goals of published problems are free if and only if the problem is valid.
 
     The reference model has its fingers at 65 mm, so the verdicts are for fingers there.
     """
@@ -283,7 +283,7 @@ def test_edges_agree_with_their_configurations(franka: Robot) -> None:
         way = a + np.arange(1, count + 1)[:, None] / count * (end - a)
         free = fast.edge_free(a, end)
         if free != fast.are_free(way).all():
-            # The same configurations, rounded otherwise: only what just touches may differ.
+            # The configurations differ by rounding: only grazing ones may differ.
             assert min(abs(slow.distance(q).value) for q in way) < NEAR
         verdicts.append(free)
     assert 10 < sum(verdicts) < len(verdicts) - 10

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the collision checker minds: clearance, exceptions, carried bodies; and its reasons."""
+"""Rules of the collision checker: clearance, exceptions, carried bodies; and its reasons."""
 
 from __future__ import annotations
 

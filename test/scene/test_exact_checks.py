@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of true shapes against coal: whole robots, paths, carried bodies, meshes, reports."""
+"""Exact collision checks against coal: robots, paths, carried bodies, meshes, reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.world import World
 
 DEEP = 1e-4
-"""Deeper than this nothing may be passed [m]."""
+"""Max penetration depth of states that pass [m]."""
 
 
 def checker_of(name: str, objects: int, seed: int, clearance: float = 0.0) -> CollisionChecker:
@@ -107,7 +107,7 @@ def test_a_path_that_passes_touches_nothing_by_coal(name: str, objects: int) -> 
 
 
 def test_thin_plates_between_configurations_are_found() -> None:
-    """Coarse edges of spheres jump over a plate a tenth of a millimetre thick."""
+    """Sphere checks at the steps of an edge miss a plate of 0.1 mm."""
     robot = load_robot("franka")
     world = World()
     X = np.eye(4)
@@ -176,7 +176,7 @@ def test_depths_are_those_of_coal() -> None:
         if expected > 1e-3:
             compared += 1
             assert found.depth == pytest.approx(expected, abs=2e-3)
-            # Moved along the normal by the depth, the shapes only just touch.
+            # Moved along the normal by the depth, the shapes just touch.
             X[0, :3, 3] += (found.depth + 1e-5) * found.normal
             assert coal_distance(a, X[0], b, X[1]) > -1e-4
     assert compared > 30
@@ -227,7 +227,7 @@ def test_shrinking_moves_no_surface_farther_than_asked() -> None:
 
 
 def test_a_robot_with_a_mesh_that_is_not_convex_is_its_mesh(tmp_path: Path) -> None:
-    """Between the arms of an L there is room, which neither its hull nor coarse spheres leave."""
+    """The notch of an L is free, unlike that of its hull or coarse spheres."""
     mesh = l_shaped_mesh(0.3)
     lines = [f"v {x} {y} {z}" for x, y, z in mesh.vertices]
     lines += [f"f {a + 1} {b + 1} {c + 1}" for a, b, c in mesh.triangles]

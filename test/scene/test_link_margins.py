@@ -24,7 +24,7 @@ HAND = "panda_hand"
 
 
 def distance_of(checker, name=HAND):
-    """The largest clearance at which a link is still free of the world, by bisection."""
+    """Return the distance of a link from the world [m]: the max free clearance, by bisection."""
     low, high = 0.0, 1.0
     while high - low > 1e-4:
         middle = 0.5 * (low + high)
@@ -37,7 +37,7 @@ def distance_of(checker, name=HAND):
 
 @pytest.fixture(scope="module")
 def placed():
-    """The robot at home with a small ball below its fingers; only the hand may touch it."""
+    """Return the robot at home with a small ball below its fingers, checked for the hand only."""
     checker = CollisionChecker(FRANKA, "arm")
     X = checker._poses(HOME)[HAND] @ from_xyz_rpy((0.0, 0.25, 0.03))
     world = World()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a group of joints cannot change does not count for it."""
+"""Pairs that a group of joints cannot move relative to each other are not checked for it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def full(**moved):
 @pytest.mark.parametrize("name", ["franka", "ur10e"])
 @pytest.mark.parametrize("seed", range(4))
 def test_links_of_one_carrier_stand_still_against_each_other(name, seed):
-    """By kinematics: relative poses change with random joints exactly where carriers differ."""
+    """Relative poses change with random joints exactly where the carriers differ."""
     rng = np.random.default_rng(seed)
     robot = load_robot(name)
     joints = [j for j in robot.joint_names if rng.random() < 0.5]
@@ -59,12 +59,12 @@ def test_the_floor_under_the_base_and_closed_fingers_do_not_block_the_arm():
     assert ("panda_link0", "floor") in told
     arm = CollisionChecker(FRANKA, scene=scene_for(FRANKA, ARM, world.scene))
     assert arm.is_free(closed)
-    # What the arm itself does counts.
+    # Collisions of the arm itself count.
     low = full(panda_joint2=1.7, panda_joint4=-0.5)
     assert "floor" in {c.pair[1] for c in arm.explain(low)}
     gripper = CollisionChecker(FRANKA, scene=scene_for(FRANKA, FINGERS, world.scene))
     told = {c.pair[0] for c in gripper.explain(low)}
-    assert told == {"panda_leftfinger", "panda_rightfinger"}, "the hand's motion is not theirs"
+    assert told == {"panda_leftfinger", "panda_rightfinger"}, "the hand was checked, too"
 
 
 def test_what_is_carried_counts_with_its_carrier():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is derived from meshes is computed once: for equal meshes, and for other processes."""
+"""Data derived from meshes is shared by equal meshes and, on disk, between processes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The floor and other robots' fixed parts: where they stand, and what may touch them."""
+"""The floor and other robots' fixed parts: poses, and allowed collisions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DRIVING = [name for name, robot in SHIPPED.items() if robot.base is not None]
 
 
 class Heights:
-    """How high the spheres of links are over the root link: an oracle without the checker."""
+    """Heights of the spheres of links above the root link: an oracle without the checker."""
 
     def __init__(self, robot: Robot) -> None:
         self.kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
@@ -111,7 +111,7 @@ def test_fixed_parts_of_another_arm_stand_where_it_stands() -> None:
         ur.home, "base_link_inertia"
     )
     np.testing.assert_allclose(place.X_WR @ item.X_WO, X_WL, atol=1e-12)
-    # The Franka's hand goes down on it, and is refused.
+    # The Franka's hand collides with it.
     X = item.X_WO[:3, 3]
     q = franka.home.copy()
     q[0] = np.arctan2(X[1], X[0])

@@ -24,7 +24,7 @@ def test_distances_are_those_of_coal(kind: str) -> None:
         distance = signed_distance(solid, local[None])[0][0] - 0.02
         other = coal_distance(Sphere(0.02), at, solid, X)
         if kind == "mesh" and distance < 0.0:
-            continue  # to coal a mesh is a surface without an inside
+            continue  # in coal a mesh is a surface without an inside
         assert distance == pytest.approx(other, abs=3e-6)
 
 
@@ -38,7 +38,7 @@ def test_distance_grows_by_one_along_its_direction(kind: str) -> None:
     step = 1e-7
     ahead = signed_distance(solid, points + step * direction)[0]
     steepness = (ahead - distance) / step
-    # Where two ways out are equally short, a step may change which is taken.
+    # Where two directions are equally short, a step may change the nearest one.
     assert np.mean(np.abs(steepness - 1.0) < 1e-4) > 0.98
     assert (steepness < 1.0 + 1e-6).all()
 
@@ -73,7 +73,7 @@ def test_the_inside_of_a_grid_is_that_of_its_points(turned: bool) -> None:
     corners = mesh.vertices @ random_pose(rng)[:3, :3].T if turned else mesh.vertices
     surface = surface_of(triangle_mesh(corners, mesh.triangles))
     low, high = corners.min(axis=0), corners.max(axis=0)
-    # Lines of the grid go along edges where nothing is turned.
+    # Unrotated, the grid lines run along edges.
     axes = [np.linspace(a, b, 13 + 4 * k) for k, (a, b) in enumerate(zip(low, high, strict=True))]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     apart = np.linalg.norm(surface.nearest(points)[0] - points, axis=1) > 1e-6

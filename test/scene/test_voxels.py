@@ -68,7 +68,7 @@ def test_checks_equal_those_of_single_boxes():
     checkers = [CollisionChecker(robot, "arm", scene=world.scene) for world in (one, many)]
     Q = configurations(checkers[0], 400, seed=3)
     free = [checker.are_free(Q) for checker in checkers]
-    # A sphere between two boxes may touch their common face by rounding only.
+    # On the common face of two boxes, verdicts may differ by rounding.
     assert (free[0] != free[1]).sum() <= 1
     assert 0.02 < free[0].mean() < 0.98
     for q in Q[:40]:
@@ -99,7 +99,7 @@ def test_distances_and_surface():
 
 
 def leaves_of(data: bytes) -> dict[tuple[int, int, int, int], int]:
-    """Read the binary format by recursion: (keys, depth) -> mark of each leaf."""
+    """Read the binary format recursively: (keys, depth) -> mark of each leaf."""
     found = {}
 
     def node(at: int, depth: int, key: tuple[int, ...]) -> int:

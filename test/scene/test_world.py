@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world as it changes: revisions, differences, attaching, and refusals that change nothing."""
+"""Changes of a world: revisions, differences, attached objects, errors without side effects."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small robots made for the simulation's tests, written as files and loaded like any other."""
+"""Small robots for the tests of the simulation, written to files."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ sources: {base: made up for a test, drives: made up for a test}
 
 
 def _write(folder: Path, name: str, urdf: str, yaml: str) -> Robot:
-    """Write a robot's two files and load it."""
+    """Write a robot's two files; return the loaded robot."""
     folder.mkdir()
     (folder / f"{name}.urdf").write_text(urdf)
     (folder / "robot.yaml").write_text(yaml)
@@ -197,7 +197,7 @@ def rover(make_rover: MakeRobot) -> Robot:
 
 @pytest.fixture
 def write_robot(tmp_path: Path) -> MakeRobot:
-    """Return a maker of an arm from the inside of its URDF; all joints given get one drive."""
+    """Return a maker of an arm from the content of its URDF; ``joints`` share one drive."""
 
     def make(inside: str, joints: str, name: str = "thing") -> Robot:
         urdf = f'<?xml version="1.0"?>\n<robot name="{name}">{inside}</robot>'

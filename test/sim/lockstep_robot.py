@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots in a simulation, in lockstep with what commands them."""
+"""Simulated robots in lockstep with their controllers."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from motion_nodes.sim.backend import RobotBackend
 from motion_nodes.sim.drive_targets import JointTargets
 
 NAME = "robot"
-"""Of the robot in its world."""
+"""Name of the robot in its world."""
 
 
 class LockstepRobot:
-    """Joints by their indices in the order of the robot."""
+    """A simulated robot; joints are indices in the robot's order."""
 
     def __init__(self, robot: Robot, world: RobotBackend) -> None:
         self.robot, self.world = robot, world
 
     def state(self, joints: Sequence[int] | np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions and velocities of some joints [rad or m, per s], shape (n,) each."""
+        """Return positions [rad or m] and velocities [rad/s or m/s] of joints, shape (n,) each."""
         state = self.world.state(NAME)
         return np.asarray(state.position)[joints], np.asarray(state.velocity)[joints]
 
     def command(self, positions: Mapping[int, float], velocities: Mapping[int, float]) -> None:
-        """Set the commands of the drives, by joint; others have none."""
+        """Set positions [rad or m] and velocities [rad/s or m/s] of drives, by joint."""
         targets = np.full((2, len(self.robot.joint_names)), np.nan)
         for row, values in zip(targets, (positions, velocities), strict=True):
             row[list(values)] = list(values.values())
         self.world.command(NAME, JointTargets(*targets))
 
     def step(self, seconds: float) -> None:
-        """Advance the physics."""
+        """Advance the physics by a duration [s]."""
         self.world.step(round(seconds / self.world.time_step))
 
 
@@ -54,11 +54,11 @@ class WheeledRobot(LockstepRobot):
         )
 
     def measure(self, dt: float) -> None:
-        """Update the odometry."""
+        """Update the odometry after a period [s]."""
         self.controller.measure(self.state(self._wheels)[0], dt, self.state(self._steering)[0])
 
     def drive(self, dt: float) -> BaseCommand:
-        """Send the commands of the next period; return them."""
+        """Send the command of the next period [s]; return it."""
         command = self.controller.step(self.world.time, dt)
         self.command(dict(zip(self._steering, command.steering, strict=False)),
                      dict(zip(self._wheels, command.wheels, strict=True)))  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shipped bases in MuJoCo, led by their controller: wheel odometry against the truth."""
+"""The shipped bases in MuJoCo with their controller: wheel odometry against ground truth."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _RAMP = BodyAxisLimits(max_acceleration=1.0)
 CONFIG = BaseControllerConfig(
     limits=BaseLimits(x=_RAMP, y=_RAMP, yaw=BodyAxisLimits(max_acceleration=2.0))
 )
-"""Speeds are ramped gently."""
+"""Low acceleration limits."""
 
 
 def drive(
     world: RobotBackend, robot: Robot, program: Callable[[float], Twist2], seconds: float
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Drive a program of twists over time.
+    """Drive a base by a program of twists over time.
 
     Returns:
-        Where odometry says the base is and where it is, (x, y, yaw) from its start, and how far
-        it went [m].
+        Poses by odometry and in the world, (x, y, yaw) from the start, and the travelled
+        distance [m].
     """
     cell = WheeledRobot(robot, world, CONFIG)
     start = world.base_pose(NAME)
@@ -65,7 +65,7 @@ def drive(
 
 
 def program_of(robot: Robot) -> Callable[[float], Twist2]:
-    """Return bends to both sides, back and forth, and sideways where the base can."""
+    """Return turns to both sides, forward and backward, and sideways if the base can."""
     base = robot.base
     assert base is not None
     v, w = 0.5 * base.linear.x.max_velocity, 0.4 * base.angular.z.max_velocity
@@ -89,7 +89,7 @@ def test_wheel_odometry_is_within_a_percent_of_the_truth(name: str) -> None:
     assert way > 0.8
     assert math.dist(believed[:2], true[:2]) < 0.01 * way
     assert abs(math.remainder(believed[2] - true[2], math.tau)) < 0.02
-    # It stands again, on all its wheels.
+    # It is at rest and upright.
     assert np.abs(world.base_twist(NAME)).max() < 0.01
     assert world.base_pose(NAME)[2, 2] > 0.9999
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated depth cameras against exact ray casts, and their words."""
+"""Simulated depth cameras against exact ray casts, and parsing of their descriptions."""
 
 from __future__ import annotations
 

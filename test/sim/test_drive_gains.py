@@ -88,7 +88,7 @@ def test_accelerometer_is_the_derivative_of_the_velocity(world):
         world.step()
         R1 = world.base_pose("go2")[:3, :3]
         v1 = R1 @ world.base_twist("go2")[:3]
-        # The orientation changes within the step, by its length times the angular velocity.
+        # Within a step the orientation changes by the angular velocity times its duration.
         measured = R1 @ world.base_acceleration("go2") - [0.0, 0.0, 9.80665]
         np.testing.assert_allclose(measured * world.time_step, v1 - v0, atol=2e-4)
         checked += np.abs(v1 - v0).max() > 1e-3
@@ -102,7 +102,7 @@ def test_streams_to_drives_with_set_gains_act_at_once(world):
         world.stream("go2", JointTargets(target), stamp_ns)
         return np.array_equal(world.targets("go2").position, target)
 
-    # A stream is delayed by the latency, unless a controller closes a loop over the drives.
+    # A stream is delayed by the latency, unless the gains of drives are set.
     assert not sent(5_000_000)
     world.set_gains("go2", np.full(12, 20.0), NAN)
     assert sent(10_000_000)

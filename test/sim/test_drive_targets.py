@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merging of commands into targets: modes, NaN, whole rejection, watchdog."""
+"""Merging of commands into targets: modes, NaN, atomic rejection, watchdog."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def accept(targets: DriveTargets, command: JointTargets, time: float) -> bool:
 
 
 def snapshot(targets: DriveTargets) -> bytes:
-    """Return every bit of the state of the targets."""
+    """Return the bytes of the state of the targets."""
     arrays = (targets.position, targets.velocity, targets.effort, targets.mode, targets._stamp)
     return b"".join(array.tobytes() for array in arrays)
 

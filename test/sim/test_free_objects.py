@@ -27,7 +27,7 @@ def world_of(*words: str) -> MujocoWorld:
 
 @pytest.fixture
 def ring(tmp_path: Path) -> Path:
-    """A ring in millimetres, beside the origin of its file."""
+    """Return a mesh file of a ring in millimetres, off the origin."""
     made = trimesh.creation.torus(30.0, 10.0, major_sections=32, minor_sections=16)
     made.apply_transform(from_xyz_rpy((50.0, 20.0, 10.0), (0.3, 0.0, 0.0)))
     made.export(tmp_path / "ring.stl")
@@ -66,7 +66,7 @@ def test_a_force_accelerates_an_object_for_its_time(ring: Path) -> None:
     world.push_object("puck", np.array((2.0, 0.0, 0.5 * 9.81, 0.0, 0.0, 0.0)), 0.1)
     for _ in range(200):
         world.step()
-    # Steps of the physics that begin before the end.
+    # Number of physics steps that begin before the end.
     time = world.time_step * np.ceil(0.1 / world.time_step - 1e-9)
     speed = world.data.joint("object:puck").qvel[:3]
     np.testing.assert_allclose(speed[0], 2.0 / 0.5 * time, rtol=1e-6)

@@ -39,7 +39,7 @@ def world():
 
 
 def test_scans_equal_exact_ray_casts(world):
-    """The scanner's link is seen through; what is lower than the scanner is not seen."""
+    """The scanner's own link is transparent; objects below the scan plane are not seen."""
     body = world.data.body("r/base_scan")
     x, y, _ = body.xpos
     angles = 0.4 + np.linspace(LDS.angle_min, LDS.angle_max, 360)

@@ -28,7 +28,7 @@ MakeRobot = Callable[..., Robot]
 
 
 def slow_poses(tree: KinematicTree, values: dict[str, float]) -> dict[str, np.ndarray]:
-    """Return X_RL of every link, joint by joint: an oracle that shares nothing with the build."""
+    """Return X_RL of every link, joint by joint: an oracle that is independent of the build."""
     poses = {tree.root: np.eye(4)}
     for link in tree.frame_names[1:]:
         joint = tree.parent_joint[link]
@@ -180,7 +180,7 @@ def test_links_that_are_apart_at_home_do_collide(write_robot: MakeRobot) -> None
 
 
 def test_links_on_the_two_sides_of_a_joint_never_collide(write_robot: MakeRobot) -> None:
-    # Apart at home; the base, being bolted to the world, is spared by MuJoCo's own rule.
+    # Apart at home; MuJoCo's own filter excludes the fixed base.
     arm = _SIBLING.format(name="left", y=0.06, reach=0.2, mimic="")
     bump = '<collision><origin xyz="0.2 -0.06 0.5"/><geometry><sphere radius="0.05"/></geometry>'
     inside = f'<link name="base">{bump}</collision></link>{arm}'

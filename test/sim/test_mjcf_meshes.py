@@ -28,7 +28,7 @@ _PROFILE = (
     (-0.1, 0.2),
 )  # fmt: skip
 _CAP = ((0, 1, 4), (0, 4, 5), (1, 2, 3), (1, 3, 4), (0, 5, 6), (0, 6, 7))
-"""Triangles of the profile: the floor of a U and its two walls, 40 mm thick, 160 mm high."""
+"""Triangles of a U-shaped profile: its floor and two walls, 40 mm thick, 160 mm high."""
 
 
 def u_corners() -> np.ndarray:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physics of the MuJoCo world against closed forms, ideal kinematics and itself."""
+"""Physics of the MuJoCo world against closed forms and ideal kinematics; determinism."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from motion_nodes.trajectory.time_parameterization import retime
 MakeRobot = Callable[..., Robot]
 nan = np.nan
 INERTIA = 0.04 + 0.06
-"""Of the spinner about its axis: rotor and armature [kg m^2]."""
+"""Inertia of the spinner about its axis: rotor and armature [kg m^2]."""
 
 
 def world_of(robot: Robot, name: str = "r") -> MujocoWorld:
@@ -87,7 +87,7 @@ def test_at_rest_the_drives_of_the_franka_bear_gravity(franka: Robot) -> None:
     world = world_of(franka)
     world.step(1500)
     mujoco.mj_forward(world.model, world.data)
-    # Without the fingers, which lean on their stops at home.
+    # Without the fingers, which rest on their stops at home.
     arm = franka.group("arm")
     dofs = [int(world.model.joint(f"r/{name}").dofadr[0]) for name in arm.joints]
     effort = world.state("r").effort[arm.indices]
@@ -246,7 +246,7 @@ def test_twist_is_the_rate_of_the_pose(make_rover: MakeRobot, ahead: float) -> N
     world.step(400)
     X0 = world.base_pose("r")
     world.step()
-    # The engine moves by the new velocity, so the difference belongs to the newer twist.
+    # The engine integrates with the new velocity, so the difference is that of the newer twist.
     twist, X1 = world.base_twist("r"), world.base_pose("r")
     rate = (X1 - X0) / world.time_step
     W = X1[:3, :3].T @ rate[:3, :3]
@@ -290,7 +290,7 @@ def test_robots_in_one_world_do_not_disturb_each_other(franka: Robot, jetbot: Ro
     for world in (together, alone):
         world.command("a", wheel_targets(jetbot, 0.2, 0.5))
         world.step(500)
-    # An arm's drives divide the steps, which changes the slip of wheels a little.
+    # An arm's drives need substeps, which slightly changes the slip of wheels.
     np.testing.assert_allclose(together.base_pose("a"), alone.base_pose("a"), atol=2e-3)
     np.testing.assert_allclose(together.base_pose("b")[:2, 3], [1.0, 1.0], atol=1e-5)
     assert together.joint_names("a") == together.joint_names("b") == jetbot.joint_names
@@ -420,7 +420,7 @@ def test_a_saturated_drive_presses_without_chatter(franka: Robot) -> None:
 
 
 def test_a_motion_at_the_effort_limits_is_followed(franka: Robot) -> None:
-    """Planned motions respect effort limits, so that drives follow them at full speed."""
+    """Planned motions respect the effort limits, so that drives follow them at full speed."""
     joints = franka.group("arm").joints
     rng, limits = np.random.default_rng(5), franka.limits.select(joints)
     efforts = PathEfforts(franka, joints, franka.home)
@@ -445,11 +445,11 @@ def test_a_motion_at_the_effort_limits_is_followed(franka: Robot) -> None:
             np.testing.assert_allclose(state.position, q, atol=0.008)
             assert (np.abs(state.velocity[:7]) <= 1.03 * limits.velocity).all()
             used = max(used, float((np.abs(state.effort[:7]) / max_effort).max()))
-    assert used > 0.8, "otherwise this shows nothing"
+    assert used > 0.8, "the motions do not reach the effort limits"
 
 
 def test_a_change_of_modes_is_not_interpolated(franka: Robot) -> None:
-    """Stiffness times position is not an effort of the next mode."""
+    """After a change of mode the drive has the effort of the new mode only."""
     world = MujocoWorld([RobotPlacement(franka, "r")])
     world.command("r", JointTargets(franka.home))
     world.step(200)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casters and other joints without a drive in both simulations."""
+"""Passive joints, such as those of casters, in both simulations."""
 
 from __future__ import annotations
 

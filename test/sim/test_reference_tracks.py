@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stamped streams lead simulated joints smoothly; what has no stamp acts at once."""
+"""Stamped streams are interpolated; commands without a stamp act at once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from motion_nodes.sim.placement import RobotPlacement
 both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])
 PERIOD, LATENCY = 0.004, 0.008  # [s]
 ARM = 7
-"""How many joints are streamed; the fingers are left alone."""
+"""Number of streamed joints; the fingers have no command."""
 
 
 def ns(t: float) -> int:
@@ -46,7 +46,7 @@ def sine(t: float) -> tuple[np.ndarray, np.ndarray]:
 def stream(
     world: RobotBackend, home: np.ndarray, ticks: int, arrives: Callable[[int], int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Stream a sine; message k comes in tick ``arrives(k)``. Return times and arm positions."""
+    """Stream a sine; message k arrives in tick ``arrives(k)``. Return times and arm positions."""
     times, positions, sent = [], [], 0
     for tick in range(ticks):
         while sent <= tick and arrives(sent) <= tick:
@@ -71,7 +71,7 @@ def test_every_step_has_its_own_reference(backend: type[RobotBackend], franka: R
 
 @both
 def test_late_bunches_are_not_seen(backend: type[RobotBackend], franka: Robot) -> None:
-    """Messages that come two at a time are in time for the latency."""
+    """Messages that arrive in pairs are within the latency."""
     _, even = stream(arm(backend, franka), franka.home, 100, lambda k: k)
     _, bunched = stream(arm(backend, franka), franka.home, 100, lambda k: k + k % 2)
     np.testing.assert_allclose(even[10:], bunched[10:], atol=1e-9)
@@ -105,14 +105,14 @@ def test_efforts_cover_the_latency(franka: Robot) -> None:
     world = arm(MockWorld, franka)
     efforts = JointTargets(effort=np.ones(9))
     world.stream("arm", efforts, ns(0.0))
-    assert world.covered_ns() is None, "their period is unknown"
+    assert world.covered_ns() is None, "a covered time although the period is unknown"
     world.stream("arm", efforts, ns(PERIOD))
     assert world.covered_ns() == ns(PERIOD + LATENCY)
     world.stream("arm", efforts, ns(0.1))
-    assert world.covered_ns() is None, "their period exceeds the latency"
+    assert world.covered_ns() is None, "a covered time although the period exceeds the latency"
     world.stream("arm", efforts, ns(0.1 + PERIOD))
     world.command("arm", JointTargets(position=np.zeros(9)))
-    assert world.covered_ns() is None, "they have lost their joints"
+    assert world.covered_ns() is None, "a covered time although the stream has no joints"
 
 
 def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
@@ -125,7 +125,7 @@ def test_late_streams_end_until_their_next_sample(franka: Robot) -> None:
         covered = world.covered_ns()
         assert covered == ns(3 * PERIOD + LATENCY)
         world.end_late_streams(covered - 1, resting=resting)
-        assert world.covered_ns() == covered, "it is not late"
+        assert world.covered_ns() == covered, "it counted as late"
         world.end_late_streams(covered, resting=True)
         assert world.covered_ns() == (None if resting else covered)
         world.end_late_streams(covered, resting=False)
@@ -147,7 +147,7 @@ def test_a_command_takes_joints_from_their_stream(
     world.advance(4, ns(world.time))
     after = world.targets("arm").position
     assert after[0] == 0.3
-    assert np.all(after[1:ARM] != before[1:ARM]), "the others go on"
+    assert np.all(after[1:ARM] != before[1:ARM]), "the others stopped"
 
 
 @both
@@ -210,7 +210,7 @@ def test_time_may_run_faster_than_the_stamps(backend: type[RobotBackend], franka
         world.stream(
             "arm", JointTargets(only_arm(franka.home[:ARM] + q), only_arm(v)), ns(k * PERIOD)
         )
-    # Twenty steps of 2 ms are 20 ms of the stamps' clock.
+    # Twenty steps of 2 ms correspond to 20 ms of the stamps' clock.
     world.advance(20, 0, pace=2.0)
     q = world.targets("arm").position[:ARM] - franka.home[:ARM]
     np.testing.assert_allclose(q, sine(0.020 - LATENCY)[0], atol=1e-6)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollers of omni and mecanum wheels: their shape, their masses, and how a robot moves on them."""
+"""Rollers of omni and mecanum wheels: shape, masses, and motion of a robot on them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def ring(angle: float, count: int = 10, radius: float = 0.009) -> RollerRing:
 
 
 def outline(wheel: RollerRing, directions: int = 720) -> np.ndarray:
-    """Return how far the wheel reaches in directions across its axis: its support function."""
+    """Return the support function of the wheel in directions perpendicular to its axis [m]."""
     across = np.linalg.svd(wheel.axis[None])[2][1:]
     turn = np.linspace(0.0, 2.0 * np.pi, directions, endpoint=False)
     rays = np.cos(turn)[:, None] * across[0] + np.sin(turn)[:, None] * across[1]
@@ -107,7 +107,7 @@ def test_the_outline_of_a_wheel_is_round(angle: float, count: int) -> None:
 
 @pytest.mark.parametrize("angle", [90.0, 45.0, 120.0])
 def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle: float) -> None:
-    """Counter-clockwise from the wheel's axis, seen from above, as :class:`RollerWheel` says."""
+    """Counter-clockwise from the wheel's axis, seen from above; see :class:`RollerWheel`."""
     wheel = ring(angle)
     for middle, rotation in wheel.placements():
         up = -middle / np.linalg.norm(middle)
@@ -138,7 +138,7 @@ def test_only_rollers_touch_the_floor_and_no_part_of_the_robot(kaya: Robot) -> N
 
 
 def drive(robot: Robot, twist: Twist2, seconds: float = 3.0) -> np.ndarray:
-    """Drive with wheel speeds for a twist; return the twist that comes of it."""
+    """Drive with the wheel speeds of a twist; return the resulting twist."""
     world = MujocoWorld([RobotPlacement(robot, "r")])
     speeds = base_of(robot).wheels_from_twist(twist)
     steps = int(seconds / world.time_step)
@@ -164,7 +164,7 @@ def test_a_base_moves_as_its_kinematics_say(
 
 
 def test_rolling_is_smooth(kaya: Robot) -> None:
-    """The floor is not left, and the height of the robot changes by less than 0.2 mm."""
+    """The height of the robot changes by less than 0.2 mm."""
     world = MujocoWorld([RobotPlacement(kaya, "r")])
     heights = []
     for k in range(1500):
@@ -177,7 +177,7 @@ def test_rolling_is_smooth(kaya: Robot) -> None:
 
 
 def test_rollers_give_way_along_their_own_direction_only(kaya: Robot) -> None:
-    """On a slope the drives hold the robot, but for their give; one wheel alone does not."""
+    """On a slope the drives hold the robot but for their creep; a wheel along it does not."""
     slope = np.radians(5.0)
     world = MujocoWorld(
         [RobotPlacement(kaya, "r")],
@@ -185,13 +185,13 @@ def test_rollers_give_way_along_their_own_direction_only(kaya: Robot) -> None:
     )
     world.command("r", JointTargets(velocity=[0.0, 0.0, 0.0]))
     world.step(1000)
-    # Three axes at 120 degrees hold with 3/2 of one wheel's damping, felt at the rim.
+    # Three axes at 120 degrees hold with 3/2 of one wheel's damping at the rim.
     mass = world.model.body("r/base_link").subtreemass[0]
     damping = 1.5 * kaya.drive("axle_0_joint").damping / 0.04**2
     creep = mass * 9.81 * np.sin(slope) / damping * world.time
     held = world.base_pose("r")[:2, 3]
     np.testing.assert_allclose(held, (creep, 0.0), atol=0.1 * creep)
-    # The back wheel's rollers run along the slope: without the other two it holds nothing.
+    # The rollers of the rear wheel roll along the slope: alone, it does not hold.
     world.command("r", JointTargets(effort=[np.nan, 0.0, 0.0]))
     world.step(500)
     moved = world.base_pose("r")[:2, 3] - held

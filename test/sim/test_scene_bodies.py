@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of a planning scene as bodies of the physics, and who touches whom."""
+"""Objects of a planning scene as bodies of the simulation, and their contacts."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ CUBE_FACES = [
 
 
 def torus(major: float, minor: float) -> TriangleMesh:
-    """A ring of 1024 triangles, flat on its frame's x-y plane [m]."""
+    """Return a torus of 1024 triangles in the x-y plane of its frame; radii [m]."""
     made = trimesh.creation.torus(major, minor, major_sections=32, minor_sections=16)
     return triangle_mesh(made.vertices, made.faces)
 
 
 def top_at(start: np.ndarray, corners: np.ndarray) -> float:
-    """The height of the highest triangle below a point; -inf: there is none."""
+    """Return the height of the highest triangle below a point [m]; -inf: none."""
     a, b, c = (corners[:, k, :2] - start[:2] for k in range(3))
     areas = np.array([u[:, 0] * v[:, 1] - u[:, 1] * v[:, 0] for u, v in ((b, c), (c, a), (a, b))])
     total = areas.sum(axis=0)
@@ -56,7 +56,7 @@ def franka() -> Robot:
 
 
 class Cell:
-    """A Franka in physics, and its planning scene."""
+    """A simulated Franka with its planning scene."""
 
     def __init__(self, robot: Robot, X_WR: np.ndarray | None = None) -> None:
         self.placement = RobotPlacement(robot, "f", np.eye(4) if X_WR is None else X_WR)
@@ -71,7 +71,7 @@ class Cell:
         self.update()
 
     def go(self, q: np.ndarray, seconds: float) -> ContactLog:
-        """Have the joints go somewhere; return the contacts on the way."""
+        """Command joint positions for a duration [s]; return the contacts meanwhile."""
         log = ContactLog()
         self.physics.command("f", JointTargets(q))
         for _ in range(round(seconds / self.physics.time_step)):
@@ -80,13 +80,13 @@ class Cell:
         return log
 
     def lower(self, seconds: float = 1.0) -> ContactLog:
-        """Have the shoulder lower the hand below what a table is."""
+        """Lower the hand by the shoulder to below the height of the table; return the contacts."""
         q = self.placement.robot.home.copy()
         q[1] += 0.8
         return self.go(q, seconds)
 
     def ray(self, start: np.ndarray, direction: np.ndarray) -> float:
-        """Return the height at which a ray meets a body; 0 or less: the floor, or nothing."""
+        """Return the height at which a ray hits a body [m]; 0 or less: the floor, or no hit."""
         model, data = self.physics.model, self.physics.data
         distance = mujoco.mj_ray(model, data, start, direction, None, 1, -1, np.zeros(1, np.int32))
         return float(start[2] - distance) if distance >= 0.0 else 0.0
@@ -106,7 +106,7 @@ def table(top: float):
 
 
 def turned(robot: Robot) -> np.ndarray:
-    """A goal far enough from home to keep the joints moving."""
+    """Return a goal that is far enough from home to keep the joints moving."""
     q = robot.home.copy()
     q[0] += 1.0
     q[3] += 0.4
@@ -114,7 +114,7 @@ def turned(robot: Robot) -> np.ndarray:
 
 
 def test_bodies_that_nobody_touches_change_nothing_of_the_motion(franka: Robot) -> None:
-    """The state is carried over to the last bit, whatever kind of shape comes, moves and goes."""
+    """The state is kept bit by bit when bodies of any shape are added, moved and removed."""
     shapes = [
         Box((0.1, 0.2, 0.3)), Sphere(0.1), Cylinder(0.1, 0.2), Capsule(0.1, 0.2), Cone(0.1, 0.2),
         triangle_mesh(CUBE, CUBE_FACES),
@@ -165,7 +165,7 @@ def test_an_arm_meets_a_body_and_passes_where_it_was(franka: Robot) -> None:
 
 
 def test_depth_and_force_of_a_contact_are_those_of_statics(franka: Robot) -> None:
-    """The sum over its points is that of MuJoCo's own force vectors; the arm lies on the table."""
+    """The sum over the points equals that of MuJoCo's forces; the arm rests on the table."""
     cell = Cell(franka)
     cell.add(table(0.35))
     cell.lower(2.0)
@@ -237,7 +237,7 @@ def test_what_is_attached_moves_along_and_spares_its_touch_links(franka: Robot) 
     assert not any(
         "scene/rod" in pair and f"f/{f}" in pair for pair in log.records for f in fingers
     )
-    # Put down, it stands in the world.
+    # When it is detached, it is a body of the world.
     cell.world.detach("rod", from_xyz_rpy((0.0, 2.0, 1.0)))
     cell.update()
     assert cell.physics.model.body("scene/rod").mocapid[0] >= 0
@@ -305,7 +305,7 @@ def test_scenery_and_what_the_whole_robot_may_touch_are_no_bodies(franka: Robot)
     ],
 )
 def test_a_mesh_in_physics_is_where_its_surface_is(cell: Cell, mesh: TriangleMesh) -> None:
-    """Rays from above hit it at the height of the mesh, and pass where it has a hole."""
+    """Rays from above hit it at the height of the mesh, and pass through its hole."""
     X_WO = from_xyz_rpy((-2.0, 0.0, 1.0), (0.0, 0.0, 0.4))
     cell.add(world_object("item", mesh, X_WO))
     assert cell.physics.body_faults == {}
@@ -362,7 +362,7 @@ def test_a_grasp_and_what_the_scene_allows_are_expected(franka: Robot) -> None:
         log = cell.go(closed, 1.0)
         touching = [c for c in cell.physics.contacts() if c.pair[1] == "scene/part"]
         assert touching
-        assert all(c.expected for c in touching), "held by both, or allowed"
+        assert all(c.expected for c in touching), "an unexpected contact"
         if allowed:
             assert not log.records
 
@@ -394,7 +394,7 @@ def test_an_arm_that_is_sent_into_the_floor_is_seen_there(cell: Cell, franka: Ro
 
 
 def test_the_floor_has_the_height_that_is_wanted(franka: Robot) -> None:
-    """A base is placed on it by the one who places it; an arm's root stays at its place."""
+    """The floor's height does not change the placements of robots."""
     physics = MujocoWorld([RobotPlacement(franka, "f")], WorldConfig(floor_height=-0.4))
     assert physics.model.geom("floor").pos[2] == -0.4
     low = franka.home.copy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every backend must do, and what the mock does in particular."""
+"""Common behaviour of all backends, and details of the mock."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cell(backend: type[RobotBackend], franka: Robot, rover: Robot) -> RobotBacke
 
 
 def everything(world: RobotBackend) -> list[np.ndarray]:
-    """Return all that can be read from a cell."""
+    """Return all state of a cell."""
     return [
         np.array([world.time]),
         *(array for name in world.names for array in world.state(name)),
@@ -244,7 +244,7 @@ def test_the_mock_base_runs_on_an_arc(left: float, right: float, count: int) -> 
     world.step(count)
     vx = spec.wheel_radius * (right + left) / 2
     wz = spec.wheel_radius * (right - left) / spec.wheel_separation
-    # Closed form by a finely divided integral, not by the arc formula.
+    # Oracle: a fine numerical integral instead of the arc formula.
     t = (np.arange(4000) + 0.5) * world.time / 4000
     end = np.array([1.0, 2.0]) + vx * world.time * np.array(
         [np.cos(0.5 + wz * t).mean(), np.sin(0.5 + wz * t).mean()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Surface grippers: they hold what is within reach, and let go exactly at their limits."""
+"""Surface grippers: they grip objects within reach, and release at their force limits."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from motion_nodes.sim.surface_gripper import (
 ROBOT = load_robot("ur10e")
 Q = np.array([0.0, -1.2, 1.6, -1.97, -1.57, 0.0])
 TOOL = Kinematics(ROBOT.tree, ROBOT.joint_names, base=ROBOT.base_frame).pose(Q, "tool0")
-"""About 0.4 m above the floor, its z axis downwards."""
+"""Configuration with the tool about 0.4 m above the floor, z axis downwards."""
 LOAD = InverseDynamics(ROBOT.tree, armature=[d.armature for d in ROBOT.drives])
 G = 9.80665
 BOX = Box((0.1, 0.1, 0.05))
 
 
 class Cell:
-    """An arm that holds still, and a box below its tool."""
+    """An arm at rest, and a box below its tool."""
 
     def __init__(self, mass=1.0, gap=0.005, points=((0.0, 0.0, 0.0),), boxes=1,
                  shape=BOX, aside=0.0, rpy=(0.0, 0.0, 0.0), **settings):  # fmt: skip
@@ -64,7 +64,7 @@ class Cell:
         self.world.act({"cup": 1.0})
 
     def pull(self, force):
-        """Pull at the box with a force in the world [N]."""
+        """Apply a force in the world frame to the box [N]."""
         self.world.data.body("object:box0").xfrc_applied[:3] = force
 
     @property
@@ -87,7 +87,7 @@ def test_it_holds_what_is_within_reach_until_it_opens(mass):
     assert shear < 0.02 * mass * G
     assert not [c for c in cell.world.contacts() if not c.expected]
     cell.world.act({"cup": 0.0})
-    assert cell.gripper.gripped == ("box0",), "between the bounds nothing changes"
+    assert cell.gripper.gripped == ("box0",), "a command between the bounds changed the grip"
     cell.world.act({"cup": -1.0})
     assert (cell.gripper.state, cell.gripper.gripped) == (GripState.OPEN, ())
     cell.world.step(500)
@@ -103,7 +103,7 @@ def test_what_is_out_of_reach_is_not_gripped():
     assert cell.fallen
     cell.close()
     cell.world.step(1)
-    assert cell.gripper.gripped == (), "neither the floor nor the arm itself"
+    assert cell.gripper.gripped == (), "it gripped the floor or the arm itself"
 
 
 def test_it_grips_what_it_is_pressed_into():
@@ -117,10 +117,10 @@ def test_it_grips_what_it_is_pressed_into():
     ({"aside": 0.029}, True), ({"aside": 0.032}, False),
     # The distances along the rim differ by 2 r tan(angle).
     ({"rpy": (0.0, 0.07, 0.0)}, True), ({"rpy": (0.0, 0.08, 0.0)}, False),
-    # Of a lying cylinder by R - sqrt(R^2 - r^2).
+    # Those on a lying cylinder differ by R - sqrt(R^2 - r^2).
     ({"shape": Cylinder(0.075, 0.3), "rpy": (0.0, np.pi / 2, 0.0), "gap": 0.055}, True),
     ({"shape": Cylinder(0.06, 0.3), "rpy": (0.0, np.pi / 2, 0.0), "gap": 0.04}, False),
-    # The rim on a ball is a circle; a ball of its own radius is too small.
+    # The rim on a ball is a circle; a ball of the pad's radius is too small.
     ({"shape": Sphere(0.04), "gap": 0.016}, True), ({"shape": Sphere(0.019), "gap": 0.0}, False),
     ({"shape": Sphere(0.04), "gap": 0.016, "aside": 0.004}, False),
 ])  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_pad_holds_only_where_its_whole_rim_lies_on_an_object(case, seals):
     ((0.7, 0.0, -0.7), 0.01),
 ])  # fmt: skip
 def test_a_pad_lets_go_at_the_limits_of_vacuum_rim_and_friction(direction, lever):
-    """The load that breaks it, in closed form: a force at a lever about the pad's centre."""
+    """The max load is known in closed form: a force with a lever about the pad's centre."""
     r, mass, low = 0.02, 1.0, 0.025 + 0.005
     cell = Cell(mass, pad_radius=r, vacuum=4e4, pad_friction=0.6)
     cell.close()
@@ -227,7 +227,7 @@ def test_several_attachments_share_the_load_and_hold_several_objects():
     two.close()
     two.world.step(5)
     assert two.gripper.gripped == ("box0", "box1")
-    assert two.gripper.state is GripState.CLOSED, "one of three found nothing"
+    assert two.gripper.state is GripState.CLOSED, "a free point prevented the grip"
 
 
 def test_a_planning_scene_that_changes_keeps_the_grip():

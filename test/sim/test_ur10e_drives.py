@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drives of the UR10e in MuJoCo: they hold, they do not oscillate, they follow a stream."""
+"""The drives of the UR10e in MuJoCo: holding, step responses, tracking of a stream."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_bare_step_of_any_joint_does_not_overshoot(ur10e: Robot, size: float) 
 
 
 def test_a_smooth_stream_is_followed_far_from_the_torque_limits(ur10e: Robot) -> None:
-    """Positions and speeds every 4 ms, as the articulation controller sends them."""
+    """Positions and velocities every 4 ms, as sent by the joint controller."""
     world = MujocoWorld([RobotPlacement(ur10e, "r")])
     start = ur10e.named_state("ready")
     goal = start + np.array((1.0, 0.5, -0.7, 0.8, -0.9, 1.5))

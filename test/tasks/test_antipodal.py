@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Antipodal grasps of meshes: the condition itself, and shapes whose grasps are known."""
+"""Antipodal grasps of meshes: the antipodal condition, and shapes with known grasps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPEN = 0.08
 
 
 def l_shape() -> trimesh.Trimesh:
-    """Two legs of 12 and 8 cm, 3 cm wide and 4 cm high; its box is 12 x 8 cm."""
+    """Return an L with legs of 12 and 8 cm, 3 cm wide and 4 cm high."""
     corners = np.array(((0, 0), (0.12, 0), (0.12, 0.03), (0.03, 0.03), (0.03, 0.08), (0, 0.08)))
     top = [(0, 1, 2), (0, 2, 3), (0, 3, 4), (0, 4, 5)]
     V = np.array([(*c, z) for z in (0.0, 0.04) for c in corners])

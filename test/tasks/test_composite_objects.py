@@ -61,7 +61,7 @@ def test_the_object_comes_back_where_its_box_is() -> None:
 
 
 def test_places_are_beside_the_parts_not_within_the_bounding_box() -> None:
-    """Two walls at an angle enclose room that their bounding box takes."""
+    """Two walls at an angle leave space inside their bounding box."""
     heading = (0.0, 0.0, 0.7)
     walls = world_object(
         "walls", (Box((1.0, 0.02, 1.0)), Cylinder(0.02, 1.0)), np.eye(4),

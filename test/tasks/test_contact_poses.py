@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strokes over surfaces and grasps of handles, against their definitions."""
+"""Strokes over surfaces and grasps of handles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_strokes_wipe_a_box_and_stay_on_it(heading: float) -> None:
     world = np.einsum("nij,kj->nki", poses[:, :3, :3], corners) + poses[:, None, :3, 3]
     local = (world - board.X_WO[:3, 3]) @ board.X_WO[:3, :3]
     assert (np.abs(local[..., :2]) <= 0.5 * size[:2] + 1e-9).all()
-    # Each point that a sponge inside the board can reach is under it at one of the poses.
+    # Each point that a sponge inside the board can reach is covered at one of the poses.
     free = 0.5 * size[:2] - np.abs(local[..., :2] - (poses[:, None, :3, 3] - board.X_WO[:3, 3])
                                    @ board.X_WO[:3, :2]).max(axis=(0, 1))  # fmt: skip
     points = RNG.uniform(-free, free, (300, 2))
@@ -89,8 +89,8 @@ def test_handles_are_grasped_from_the_base_across_their_length(
             R = grasp.X_WG[:3, :3]
             np.testing.assert_allclose(R.T @ R, np.eye(3), atol=1e-12)
             assert np.linalg.det(R) == pytest.approx(1.0)
-            assert R[:, 2] @ at > 0.59, "the approach leads away from the base"
-            assert abs(R[:, 1] @ X[:3, 1]) < 1e-9, "the fingers close across the length"
+            assert R[:, 2] @ at > 0.59, "the approach is not away from the base"
+            assert abs(R[:, 1] @ X[:3, 1]) < 1e-9, "the fingers do not close across the length"
             assert grasp.width == pytest.approx(0.016)
             nearer = backed(grasp.X_WG, 0.2)[:3, 3]
             assert np.linalg.norm(nearer[:2]) == pytest.approx(0.4)

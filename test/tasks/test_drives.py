@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives that plans of mobile manipulators get."""
+"""Drives that are inserted into plans of mobile manipulators."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def told(sentence: str, state: WorldState = STATE) -> list[str]:
             "bring the red cube to the table",
             ["navigate(red_cube)", "pick(red_cube)", "navigate(table)", "place(red_cube, table)"],
         ),
-        # What is close to the target of a drive is reached, too.
+        # Objects close to the target of a drive are within reach.
         (
             "put the red cube on the blue cube",
             ["navigate(red_cube)", "pick(red_cube)", "place(red_cube, blue_cube)"],
@@ -49,7 +49,7 @@ def told(sentence: str, state: WorldState = STATE) -> list[str]:
             "go to the red cube and pick it",
             ["navigate(red_cube)", "pick(red_cube)"],
         ),
-        # Where the base is after a drive to a place is not known.
+        # The pose of the base after a drive to a location is unknown.
         (
             "go to the kitchen and pick the cup",
             ["navigate(kitchen)", "navigate(cup)", "pick(cup)"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grasps and places: geometry on random objects."""
+"""Geometry of grasps and placements."""
 
 from __future__ import annotations
 

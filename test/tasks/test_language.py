@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences in English and Chinese to plans, by rules."""
+"""Rule-based parsing of English and Chinese sentences to plans."""
 
 from __future__ import annotations
 

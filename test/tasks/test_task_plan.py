@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as data: what is refused, and the schema that says the same."""
+"""Plans as data: validation, and the JSON schema."""
 
 from __future__ import annotations
 

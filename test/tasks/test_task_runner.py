@@ -97,7 +97,7 @@ def test_dropped_object_is_picked_again() -> None:
     robot = ScriptedRobot("", "lost")
     runner = run(robot)
     assert runner.state is TaskStatus.SUCCEEDED
-    # The second attempt to place finds its precondition not met, so the task is planned anew.
+    # At the second attempt to place the precondition fails, so the task is replanned.
     assert robot.started == ["pick", "place", "pick", "place"]
 
 

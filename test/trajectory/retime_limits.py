@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits for tests of timing, and the dense check that all of them share."""
+"""Limits for tests of timing, and a dense check of limits."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ JERK = np.array([7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0])
 
 
 def limits_of(velocity, acceleration, jerk=np.inf, span=10.0):
-    """Return limits of as many joints as there are velocities."""
+    """Return limits of one joint per velocity."""
     velocity = np.atleast_1d(np.asarray(velocity, dtype=float))
     n = len(velocity)
     one = np.ones(n)
@@ -28,14 +28,14 @@ def limits_of(velocity, acceleration, jerk=np.inf, span=10.0):
 
 
 def arm_limits(jerk=np.inf):
-    """Return limits like those of a seven-jointed arm."""
+    """Return limits like those of an arm with seven joints."""
     return limits_of(VELOCITY, ACCELERATION, jerk)
 
 
 def random_path(seed, with_jerk, most=25):
-    """Return points, limits and blending of a path of 1 to 8 joints, with fewer points than most.
+    """Return waypoints, limits and blending of a path of 1 to 8 joints with < ``most`` waypoints.
 
-    There are repeated waypoints and returns among them; lengths and limits span decades.
+    Some waypoints repeat, some segments turn back; lengths and limits span decades.
     """
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(1, 9)), int(rng.integers(2, most))

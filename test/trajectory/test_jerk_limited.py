@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fastest motions with jerk limits: Ruckig as oracle on lines, dense checks on paths."""
+"""Time-optimal motions with jerk limits: Ruckig as oracle on lines, dense checks on paths."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from motion_nodes.trajectory.time_parameterization import retime
 
 
 def least_time(way, velocity, acceleration, jerk):
-    """Return the time of one joint from rest to rest, as Ruckig finds it."""
+    """Return the min duration of one joint from rest to rest, by Ruckig [s]."""
     task = ruckig.InputParameter(1)
     task.current_position, task.target_position = [0.0], [way]
     task.max_velocity, task.max_acceleration, task.max_jerk = [velocity], [acceleration], [jerk]

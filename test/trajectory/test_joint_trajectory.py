@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampling a trajectory: end conditions, continuity, consistency, splicing, checks."""
+"""Joint trajectories: sampling, continuity, derivatives, splicing, validation."""
 
 import numpy as np
 import pytest

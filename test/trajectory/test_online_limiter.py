@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The online limiter alone: unlimited channels, changing steps, moving goals, no waypoints."""
+"""The online limiter: unlimited channels, varying time steps, moving goals, no waypoints."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_impossible_target_is_said_and_leaves_the_state():
 
 
 def test_ruckig_is_never_given_waypoints(monkeypatch):
-    # With waypoints Ruckig's free edition would send the motion to a server.
+    # With waypoints Ruckig's community version would send the motion to a server.
     asked = []
 
     class Watched(ruckig.Ruckig):
@@ -195,7 +195,7 @@ def test_a_goal_with_an_acceleration_is_met_and_followed_without_lag():
 
 
 def test_it_comes_to_rest_from_any_state_near_its_goal():
-    """Ruckig is off by some 1e-9 rad there; a reference that creeps for ever counts as motion."""
+    """Ruckig is off by about 1e-9 rad there; a creeping reference would count as motion."""
     limits = load_robot("xarm6").limits
     n, rng = len(limits.names), np.random.default_rng(0)
     none, rest = np.zeros(n, dtype=bool), np.zeros(n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions within effort limits, judged by pinocchio."""
+"""Motions within effort limits, by Pinocchio."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ BOTH = pytest.mark.parametrize("jerk", [False, True], ids=["acceleration", "jerk
 
 
 class Oracle:
-    """Efforts of the Franka's arm, its fingers at home, by pinocchio."""
+    """Efforts of the Franka's arm with its fingers at home, by Pinocchio."""
 
     def __init__(self):
         self.robot = load_robot("franka")
@@ -47,7 +47,7 @@ class Oracle:
         return PathEfforts(self.robot, self.joints, self.robot.home, SHARE)
 
     def use(self, motion):
-        """Max fraction of an effort limit that the motion needs."""
+        """Return the max ratio of effort to effort limit along a motion."""
         Q, V, A, _ = motion.states(np.arange(0.0, motion.duration, 5e-4))
         efforts = np.array([self.efforts(*row) for row in zip(Q, V, A, strict=True)])
         return float((np.abs(efforts) / self.max_effort).max())
@@ -59,7 +59,7 @@ def oracle():
 
 
 def test_strips_are_those_of_the_equations_of_motion(oracle):
-    """tau = A u + B x + g at any squared speed and acceleration along the path."""
+    """tau = A u + B x + g for any squared speed x and acceleration u along the path."""
     rng = np.random.default_rng(3)
     efforts = oracle.path_efforts()
     for _ in range(20):
@@ -87,8 +87,8 @@ def test_viscous_friction_is_left_out(oracle):
 @BOTH
 @pytest.mark.parametrize("seed", range(6))
 def test_motions_respect_effort_limits(oracle, seed, jerk):
-    """Where only velocities and accelerations are limited, some exceed them; stretching all of the
-    motion instead takes longer."""
+    """Some motions exceed them if only velocity and acceleration are limited; stretching the whole
+    motion would take longer."""
     rng = np.random.default_rng(seed)
     path = rng.uniform(oracle.limits.lower, oracle.limits.upper, (2 + seed % 3, 7))
     limits = oracle.limits
@@ -113,7 +113,7 @@ def test_a_motion_within_them_is_unchanged(oracle):
 
 
 def test_heavier_than_its_drives_permit(oracle):
-    """Gravity alone exceeds the limits: a tenth of them is left, and the motion is slow."""
+    """Gravity alone exceeds the limits: a tenth of them remains for the motion, which is slow."""
     weak = tuple(
         dataclasses.replace(d, max_effort=0.05 * d.max_effort) for d in oracle.robot.drives
     )

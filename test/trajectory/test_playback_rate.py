@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories that exceed limits between their points: closed forms, and their execution."""
+"""Playback rate of trajectories that exceed limits between points: closed forms, execution."""
 
 from __future__ import annotations
 

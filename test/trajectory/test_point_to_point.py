@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jerk-limited motions from state to state: closed forms, limits, refusals, no waypoints."""
+"""Jerk-limited motions from state to state: closed forms, limits, errors, no waypoints."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from motion_nodes.trajectory.trajectory import Infeasible, TrajectorySample
 
 
 def test_ruckig_is_never_given_waypoints():
-    # With waypoints the community build asks a server on the network.
+    # With waypoints the community version calls a server on the network.
     for source in Path(motion_nodes.__file__).parent.rglob("*.py"):
         text = source.read_text()
         assert "intermediate_positions" not in text, source
@@ -25,7 +25,7 @@ def test_ruckig_is_never_given_waypoints():
 
 
 def test_rest_to_rest_takes_the_closed_form():
-    # Greatest velocity and acceleration are reached: T = D/v + v/a + a/j.
+    # Max velocity and acceleration are reached: T = D/v + v/a + a/j.
     trajectory = point_to_point([0.0], [1.0], limits_of(2.175, 15.0, 7500.0))
     assert trajectory.duration == pytest.approx(1 / 2.175 + 2.175 / 15 + 15 / 7500, abs=1e-9)
     short = point_to_point([0.0], [1e-3], limits_of(2.0, 15.0, 100.0))
@@ -47,7 +47,7 @@ def test_any_state_to_any_state_within_limits(seed, jerk_limited):
     ]
     trajectory = point_to_point(*states, limits)
     for time, state in zip((0.0, trajectory.end_time), states, strict=True):
-        # Without jerk limits accelerations jump: those of start and goal then mean nothing.
+        # Without jerk limits accelerations jump, so those of start and goal have no effect.
         parts = 3 if jerk_limited else 2
         for got, wanted in list(zip(trajectory.sample(time), state, strict=True))[:parts]:
             np.testing.assert_allclose(got, wanted, atol=1e-6)

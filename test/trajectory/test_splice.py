@@ -21,7 +21,7 @@ N = len(LIMITS.names)
 
 
 def motions(seed):
-    """A running motion, the time at which it is left, and one from there to another goal."""
+    """Return a running motion, the time of the splice [s], and a motion to another goal."""
     rng = np.random.default_rng(seed)
     low, high = 0.6 * np.maximum(LIMITS.lower, -2.0), 0.6 * np.minimum(LIMITS.upper, 2.0)
     waypoints = rng.uniform(low, high, (3, N))
@@ -50,7 +50,7 @@ def test_it_is_continuous_and_within_all_limits(seed):
     assert (np.abs(v) <= 1.001 * LIMITS.velocity).all()
     assert (np.abs(a) <= 1.001 * LIMITS.acceleration).all()
     assert (np.abs(np.diff(a[:-1], axis=0)) <= 1.01 * step * LIMITS.jerk).all()
-    # What is differentiated is what is claimed.
+    # Velocities are the derivatives of positions.
     assert np.abs(np.diff(q, axis=0) / step - 0.5 * (v[1:] + v[:-1])).max() < 1e-3
     assert (q >= LIMITS.lower - 1e-6).all() and (q <= LIMITS.upper + 1e-6).all()  # noqa: PT018
 
@@ -60,7 +60,7 @@ def test_it_arrives_earlier_than_after_a_stop(seed):
     running, time, following, _ = motions(seed)
     motion = splice(running, time, following, LIMITS)
     state = running.sample(time)
-    # A lower bound of a stop: each joint needs its velocity by its acceleration limit.
+    # Lower bound of a stopping time: velocity by acceleration limit, per joint.
     stop = float(np.max(np.abs(state.velocity) / LIMITS.acceleration))
     assert motion.end_time < stop + following.end_time
     speeds = [np.abs(s.velocity).max() for t, s in motion.sequence(0.01) if t < motion.end_time / 2]
@@ -87,7 +87,7 @@ def test_a_motion_that_turns_round_and_one_to_the_position_reached():
     motion = splice(running, running.end_time / 2, back, limits)
     assert motion.sample(motion.end_time).position[0] == pytest.approx(0.0)
     positions = [s.position[0] for _, s in motion.sequence(0.01)]
-    assert max(positions) > 0.55, "it cannot turn on the spot"
+    assert max(positions) > 0.55, "it turned back at once"
 
 
 def test_bridges_in_collision_are_not_used():
@@ -108,7 +108,7 @@ def test_bridges_in_collision_are_not_used():
 
 
 class Efforts:
-    """Efforts proportional to accelerations, in place of a robot's."""
+    """Stand-in for a robot's efforts: proportional to accelerations."""
 
     def __init__(self, most):
         self.most, self.used = most, []
@@ -158,7 +158,7 @@ def test_invalid_input_is_refused():
     other = limits_of(1.0, 2.0, 50.0)
     with pytest.raises(InvalidCommand):
         splice(running, time, point_to_point([0.0], [1.0], other), LIMITS)
-    # A limit that leaves no room to brake.
+    # A position limit that is too close to brake.
     tight = point_to_point([0.0], [0.9], limits_of(1.0, 2.0, 50.0))
     walls = replace(other, lower=np.array([-1.0]), upper=np.array([0.5]))
     with pytest.raises(Infeasible):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Splines through waypoints: SciPy as oracle, closed forms, settings and limits by name."""
+"""Splines through waypoints: SciPy as oracle, closed forms, settings, limits."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ UR10_TIMES = [0.0, 5.0, 10.0, 13.0]
 
 
 def nearest_passes(trajectory, waypoints):
-    """Return how near the trajectory gets to each waypoint, in their order, and when."""
+    """Return min distance and time [s] of the trajectory at each waypoint, in order."""
     times = np.linspace(trajectory.start_time, trajectory.end_time, 20_001)
     q, *_ = trajectory.states(times)
     passes, begin = [], 0
@@ -70,7 +70,7 @@ def test_all_waypoints_are_met_within_limits(method, jerk, count):
         WAYPOINTS[:count]
     )
     passes = nearest_passes(trajectory, WAYPOINTS[:count])
-    assert passes[:, 0].max() < 1e-3  # as fine as the samples
+    assert passes[:, 0].max() < 1e-3  # limited by the sampling
     values = trajectory.path.evaluate(trajectory.path.breaks)
     np.testing.assert_allclose(values, WAYPOINTS[:count], atol=1e-9)
     assert excess(trajectory, limits) <= 1e-6

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions through waypoints by name of the method; random paths of all kinds; very long ones."""
+"""Motions through waypoints by all methods; random paths; paths that are too long."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ STOPS = CornerBlending(deviation=0.0)
 
 
 def distance_to_lines(points, waypoints):
-    """Return the distance of each point to the nearest of the lines between waypoints."""
+    """Return the distance of each point to the nearest segment between waypoints."""
     best = np.full(len(points), np.inf)
     for a, b in itertools.pairwise(waypoints):
         along = np.clip((points - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
@@ -40,7 +40,7 @@ def test_the_slowest_joint_sets_the_time_and_the_others_stay_on_the_line():
     limits = limits_of([1.0, 2.0, 0.1], [2.0, 2.0, 2.0])
     start, goal = np.zeros(3), np.array([0.5, -1.0, 0.2])
     trajectory = retime([start, goal], limits)
-    # Joint 3 needs 2 s at full speed; joint 2 lets it reach that in a quarter of a second.
+    # Joint 3 needs 2 s at max velocity, which joint 2 lets it reach in 0.25 s.
     assert trajectory.duration == pytest.approx(2.0 + 0.25, rel=1e-6)
     q, *_ = trajectory.states(np.linspace(0.0, trajectory.end_time, 500))
     np.testing.assert_allclose(q, q[:, :1] / 0.5 * goal, atol=1e-12)
@@ -100,7 +100,7 @@ def test_a_blend_that_is_not_free_shrinks_and_then_becomes_a_stop():
     limits = limits_of([1.0, 1.0], 2.0)
 
     def outside_disc(radius):
-        # An obstacle on the inner side of the corner, which touches neither line.
+        # An obstacle on the inner side of the corner, clear of both segments.
         return lambda q: np.linalg.norm(q - [0.75, 0.25], axis=1) > radius
 
     def nearest(trajectory):

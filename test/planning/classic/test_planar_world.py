@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planar world can be drawn, with trees and paths of every planner."""
+"""Pictures of the planar world with the trees and paths of the planners."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain RRT: every edge is checked, the last one too, and so are start and goal."""
+"""Plain RRT: every edge, start and goal are checked for collisions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_maze_is_solved_with_ends_exact_and_edges_free() -> None:
 
 
 def test_wall_thinner_than_a_step_is_not_jumped_over() -> None:
-    # The wall spans the square: there is no way, though start and goal are less than a step apart.
+    # The wall spans the square: no path exists, and start and goal are less than a step apart.
     world = PlanarWorld([Wall((5.0, 5.0), (0.02, 10.0))], radius=0.02, resolution=0.01)
     planner = Rrt(RrtSettings(step_size=1.0, max_iterations=3000))
     result = planner.plan(world.request((4.8, 5.0), (5.2, 5.0), timeout=30.0))
@@ -103,13 +103,13 @@ def test_arm_finds_its_way_between_barriers() -> None:
             solved += 1
             assert (result.path[0] == START).all()
             assert (result.path[-1] == GOAL).all()
-            # What the planner may miss between two configurations that it checks.
+            # Max depth between two checked configurations.
             assert max_depth(result.path, checker) < 3e-3
     assert solved >= 4
 
 
 def test_share_of_the_samples_is_drawn_near_goals() -> None:
-    # The goal is walled in, so trees only show where their samples were.
+    # The goal is walled in, so the trees show the distribution of the samples.
     walls = [
         Wall((8.0, 8.5), (1.1, 0.1)), Wall((8.0, 7.5), (1.1, 0.1)), Wall((8.5, 8.0), (0.1, 1.1)),
         Wall((7.5, 8.0), (0.1, 1.1)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configuration files of the task-space planner: all keys, old spellings, unknown ones."""
+"""Configuration files of the task-space planner: all keys, unknown keys, invalid values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_every_key_of_a_file_is_taken(tmp_path: Path) -> None:
     assert task.translation_target_final_tolerance == 1e-5
     assert task.extension_substep_target_region_scale_factor == 3.0
     assert task.max_extension_substeps_near_target == 40
-    # Nothing is left at its default: each key was taken.
+    # No value is left at its default: each key has an effect.
     default = RrtConfig()
     for name in param_names():
         block, _, leaf = name.rpartition("/")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RRT*: costs are consistent at any time, paths never get longer and come near to the shortest."""
+"""RRT*: costs are consistent, paths never get longer and approach the shortest path."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from motion_nodes.planning.tree_search import TreeSearch
 
 
 class Watched(RrtStar):
-    """Keeps what a search knew at its end."""
+    """Keeps the state of a search at its end."""
 
     def search(self, search: TreeSearch) -> object:  # type: ignore[override]
         self.kept = search
@@ -61,10 +61,10 @@ def test_first_path_is_that_of_rrt_connect_and_samples_are_those_that_can_shorte
     assert told[0] <= connect.cost + 1e-9
     tree = planner.tree()
     assert tree is not None
-    # Between two focal points: all that is drawn, and all steps towards it, for it is convex.
+    # All samples are in the ellipse, and so are all steps towards them, since it is convex.
     sums = np.linalg.norm(tree.nodes - start, axis=1) + np.linalg.norm(tree.nodes - goal, axis=1)
     assert (sums <= connect.cost + 1e-6).mean() > 0.99
-    # On both sides of the straight line, and all along it.
+    # The nodes are spread along and across the ellipse.
     assert len(np.unique(tree.nodes[:, 0].round())) >= 9
     assert (tree.nodes[:, 1] > 2.0).sum() > 100
 
@@ -82,13 +82,13 @@ def test_without_a_first_path_the_tree_begins_with_the_start_alone() -> None:
 
 @pytest.mark.parametrize("step", [0.01, 0.3, 100.0])
 def test_first_branch_is_divided_into_steps(step: float) -> None:
-    # Nothing is shorter than the straight way, so the branch stays as it is.
+    # No path is shorter than the straight line, so the branch does not change.
     world = PlanarWorld()
     planner = RrtStar(RrtStarSettings(step_size=step, max_iterations=300))
     result = planner.plan(world.request((2.0, 4.0), (8.0, 4.0), timeout=60.0))
     assert result.path is not None
     edges = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
-    # In a tree with room for some hundred nodes very small steps become longer.
+    # Very small steps are enlarged to bound the number of nodes.
     assert edges.max() <= max(step, result.cost / 100.0) + 1e-9
     assert result.cost == pytest.approx(edges.sum())
     assert max_depth(result.path, world.checker) < 1e-3
@@ -114,7 +114,7 @@ def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.Mo
         edge = np.linalg.norm(tree.nodes[node] - tree.nodes[parent])
         assert costs.cost[node] == pytest.approx(costs.cost[parent] + edge, abs=1e-9)
         moved += parent > node
-    # Nodes that came later have become parents: rewiring was at work.
+    # Later nodes have become parents of earlier ones by rewiring.
     assert moved > 10
     # Children and siblings name each node once, below its own parent.
     seen = 0
@@ -128,7 +128,7 @@ def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.Mo
 
 
 def test_shortest_way_around_a_wall_is_come_near_to() -> None:
-    # Around the end of one wall: two straight lines by its corner, as the robot's radius allows.
+    # Around the end of one wall: two straight lines past its corner, one radius away.
     world = PlanarWorld([Wall((5.0, 3.0), (0.2, 6.0))], radius=0.05)
     start, goal = np.array([2.0, 4.0]), np.array([8.0, 4.0])
     corners = np.array([[4.9, 6.05], [5.1, 6.05]])

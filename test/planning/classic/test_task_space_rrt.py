@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Task-space planner: exact at the end, valid on the way, and led by each of its settings."""
+"""Task-space planner: tolerances of the goal, validity of paths, effects of all settings."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
 
 
 def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths() -> None:
-    """What the tree alone does not find in a bounded number of iterations, RRT-Connect does."""
+    """If the tree alone finds no path in a bounded number of iterations, RRT-Connect is used."""
     checker = barrier_checker()
     counts = []
     for seed in range(4):
@@ -172,7 +172,7 @@ def with_task(**values: float) -> RrtConfig:
     ],
 )
 def test_each_setting_acts(other: RrtConfig) -> None:
-    # One target is far, so that the tree has to spread; the other is near, so that it ends there.
+    # A far target makes the tree spread; a near one ends the search at it.
     near = Kinematics(franka().tree, franka().group("arm").joints).pose(START, TIP)
     near = at(0.1, 0.3, -0.1) @ near @ from_xyz_rpy((0.0, 0.0, 0.0), (0.3, 0.5, 0.8))
     nodes: list[list[Array]] = [[], []]

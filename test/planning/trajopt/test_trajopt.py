@@ -19,7 +19,7 @@ from motion_nodes.planning.trajopt.settings import TrajOptSettings
 
 LEFT = np.array([0.9, 0.5, 0.0, -1.9, 0.0, 2.4, 0.8])
 RIGHT = LEFT * [-1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
-OPTIMIZED = PlanOptions(planner="TrajOpt", preferred_clearance=0.0)  # no short timeout
+OPTIMIZED = PlanOptions(planner="TrajOpt", preferred_clearance=0.0)  # without a short timeout
 LONG = 60.0
 """Timeout that a busy machine does not reach [s]."""
 
