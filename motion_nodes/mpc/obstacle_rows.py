@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.mpc.mpc_memory import ROW
-from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, bounding_radii
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
 
-_UNKNOWN = 1e6  # [m] bounding radius of registered shapes, whose sizes have no known meaning
 _AXIS = 1e-12
 
 
@@ -48,16 +47,8 @@ def _in_kernel(name: str, R: Array, p: Array, rows: Array) -> NDArray[np.float32
     found[..., 9:12] = -(back @ p[..., None])[..., 0]
     found[..., 12:16] = rows[:, 12:16]
     found[..., 16:19] = p
-    found[..., 19] = _bounding_radii(name, rows)
+    found[..., 19] = bounding_radii(name, rows)
     return found
-
-
-def _bounding_radii(name: str, rows: Array) -> Array:
-    """Return the radii of spheres about the shapes' frames that contain them [m]."""
-    count = {"sphere": 0, "box": 3, "cylinder": 2, "cone": 2}.get(name)
-    if count is None:
-        return np.full(len(rows), _UNKNOWN)
-    return np.asarray(np.linalg.norm(rows[:, 12 : 12 + count], axis=1) + rows[:, 15])
 
 
 def _rotations(vectors: Array) -> Array:

@@ -93,7 +93,6 @@ def work_layout(n: int) -> FieldLayout:
         next=1,
         attempts=1,
         given=1,
-        steps=1,
         iterations=1,
         grant=1,
         prefer=1,

@@ -205,13 +205,25 @@ def obstacle_bounds(shape: str, rows: Array) -> Array:
     bounds[MOVES] = 0.0
     bounds[MOVES, : len(rows)] = rows[:, 16:].any(axis=1)
     bounds[3] = -10.0 * FAR
-    count = BOUNDED_BY.get(shape)
     bounds[:3, : len(rows)] = rows[:, 9:12].T
-    bounds[3, : len(rows)] = FAR
-    if count is not None:
-        size = np.linalg.norm(rows[:, 12 : 12 + count], axis=1)
-        bounds[3, : len(rows)] = size + rows[:, 15]
+    bounds[3, : len(rows)] = bounding_radii(shape, rows)
     return bounds
+
+
+def bounding_radii(shape: str, rows: Array) -> Array:
+    """Return the radii of spheres about the positions of obstacles that contain them [m].
+
+    Args:
+        shape: name of their shape; those of registered shapes are :data:`FAR`.
+        rows: shape (k, OBSTACLE).
+
+    Returns:
+        Shape (k,).
+    """
+    count = BOUNDED_BY.get(shape)
+    if count is None:
+        return np.full(len(rows), FAR)
+    return np.asarray(np.linalg.norm(rows[:, 12 : 12 + count], axis=1) + rows[:, 15])
 
 
 def obstacle_shapes() -> dict[str, ShapeFormula]:
