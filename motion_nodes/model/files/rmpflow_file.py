@@ -129,9 +129,7 @@ def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dic
 
 def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     if name not in data:
-        raise InvalidConfig(
-            f"the list {name} is missing; write '{name}: []' for none.", field=name
-        )
+        raise InvalidConfig(f"the list {name} is missing; write '{name}: []' for none.", field=name)
     items = data[name]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InvalidConfig(f"{name} must be a list of blocks.", field=name)
