@@ -70,7 +70,7 @@ class RobotModel:
 
     @property
     def kind(self) -> str:
-        """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
+        """``arm``, ``differential``, ``holonomic``, ``ackermann`` or ``floating``."""
         return self.description.kind
 
     @property
