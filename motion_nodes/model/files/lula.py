@@ -109,7 +109,7 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
     both = next((name for name in fixed if name in joints), None)
     if both is not None:
         raise InvalidDescription(
-            f"{where}: cspace_to_urdf_rules: joint '{both}' is fixed, but also in cspace."
+            f"{where}: cspace_to_urdf_rules: joint '{both}' is fixed, and one of cspace as well."
         )
     spheres: dict[str, tuple[SphereEntry, ...]] = {}
     for block in lula.collision_spheres:

@@ -144,7 +144,7 @@ class _Reader:
         groups = [self._name(element) for element in root.findall("group")]
         twice = next((name for name in groups if groups.count(name) > 1), None)
         if twice is not None:
-            raise InvalidDescription(f"{self.where}: two groups have the name '{twice}'.")
+            raise InvalidDescription(f"{self.where}: two groups are called '{twice}'.")
         found = Srdf(
             name=root.get("name", self.tree.name),
             groups=tuple(self._group(e, groups) for e in root.findall("group")),
