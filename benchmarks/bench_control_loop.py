@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a control loop costs, and how even it is, while commands stream in at its own rate.
+"""CPU load and jitter of a control loop, with commands at its own rate.
 
 Run: ``python benchmarks/bench_control_loop.py`` (about a minute; ``--seconds 60`` for more).
 
-The articulation controller of the Franka with a reference for each tick and joint states at 250 Hz,
-all from this process, in wall time, beside the same core in a node as rclpy's tutorials write it
-(``peers/usual_controller.py``). The suite's node also keeps parameters, actions, diagnostics and
-lifecycle alive meanwhile. Periods are the differences of the moments at which ticks began, noted
-inside the process, and not of stamps, which are deadlines.
+Joint controller of the Franka with a reference per tick and joint states at 250 Hz, both from this
+process, in wall time, compared with the same core in a node as in rclpy's tutorials
+(``peers/usual_controller.py``). The suite's node also serves parameters, actions, diagnostics and
+lifecycle. Periods are differences of the times at which ticks start, recorded inside the process;
+stamps of references are deadlines.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateWriter
 
-STATE_RATE = 250.0  # [Hz] Of the joint states
-SETTLE = 2.0  # [s] From the node's start to the begin of the measurement
+STATE_RATE = 250.0  # Rate of the joint states [Hz]
+SETTLE = 2.0  # Time from the node's start to the measurement [s]
 
 
 @contextlib.contextmanager
 def feeding(node: Any, rate: float) -> Iterator[None]:
-    """Stream references and joint states over the Franka's joints, from a loop of its own."""
+    """Stream references and joint states of the Franka's joints from a separate loop."""
     robot, ticks = load_robot("franka"), itertools.count()
     reference, state = (
         JointStateWriter(node.create_publisher(JointState, topic, qos.STREAM), robot.joint_names,
@@ -83,7 +83,7 @@ def measure(command: list[str], rate: float, seconds: float) -> dict[str, Any]:
 @benchmark("Control loop: CPU and period", ros=True, rates=[250.0, 500.0, 1000.0],
            seconds=(3.0, "of each measurement"))  # fmt: skip
 def main(report: Report, options: Any) -> None:
-    """Measure both ways at all rates."""
+    """Measure both nodes at all rates."""
     node, rows = rclpy.create_node("bench_control_loop"), list[Row]()
     for rate in options.rates:
         own = ros_args(robot="franka", update_rate=rate)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drivers of real robots in a suite, against the fake controllers of the tests.
+"""Drivers of real robots in a suite, with the fake controllers of the tests.
 
 Run: ``python benchmarks/bench_drivers.py`` (``--drivers ur xarm``, ``--goals N``). For each driver
-a fake controller runs as a process of its own (franky-sim for Franka arms), beside it ``motion up
-ROBOT --backend DRIVER`` with the shipped defaults. From this process the arm is moved in all its
-ways (trajectory, stream, plan around an obstacle, RMPflow, stop) and sent to random goals of
-``move_action``. Reported are the loop of the driver's node (``/diagnostics``), its CPU, and the
-latency from the stamp of a reference to the bus. Exit code 1 if something failed.
+a fake controller runs in a separate process (franky-sim for Franka arms), and ``motion up ROBOT
+--backend DRIVER`` with the shipped defaults. This process tests all types of motion (trajectory,
+stream, plan around an obstacle, RMPflow, stop) and sends random goals to ``move_action``. Reported
+are rate and lateness of the driver's loop (``/diagnostics``), its CPU load, and the latency from
+the stamp of a reference to the bus. Exit code 1: a failure.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.ros.joint_topics import stamp_ns
 
 NEAR = {"feetech": 0.01, "dynamixel": 0.01, "franka": 0.02}
-"""[rad] Distance at which joints have arrived; others 5 mrad."""
+"""Position tolerance of arrival [rad], by driver; default: 5 mrad."""
 SPEED = {"franka": 0.3}
-"""Fraction of the limits of planned motions; others 1. Beside a suite on two cores franky-sim runs
-at 0.3 to 1 of real time, in which its arm cannot follow fast references."""
+"""Velocity scaling of planned motions, by driver; default: 1. With a suite on two cores franky-sim
+runs at 0.3 to 1 of real time, and its arm cannot follow fast references."""
 SPREAD = 0.4
-"""[rad] Distance of random goals from home, in each joint."""
+"""Max distance of random goals from home, per joint [rad]."""
 
 
 def latencies(journey: DriverJourney, fake: FakeProcess) -> np.ndarray:
-    """Return times from the stamps of positions to their arrival at the bus [s].
+    """Return the latencies from the stamps of references to the bus [s].
 
-    The first joint moves monotonically, so positions tell which references arrived.
+    The first joint moves monotonically, so positions identify references.
     """
     arm, first = journey.arm, journey.first
     journey.trajectory(0.05)
@@ -57,13 +57,13 @@ def latencies(journey: DriverJourney, fake: FakeProcess) -> np.ndarray:
     taken = taken[: int(np.argmax(taken[:, 1])) + 1] if len(taken) else taken
     rows = sent if sent[-1, 1] > sent[0, 1] else sent[::-1]
     low, high = rows[:, 1].min(), rows[:, 1].max()
-    margin = 0.2 * (high - low)  # Near its ends a motion is too slow to tell times by positions.
+    margin = 0.2 * (high - low)  # Near its ends the motion is too slow for this.
     inside = taken[(taken[:, 1] > low + margin) & (taken[:, 1] < high - margin)]
     return np.asarray(inside[:, 0] - np.interp(inside[:, 1], rows[:, 1], rows[:, 0]))
 
 
 def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list[str]:
-    """Send valid random goals to move_action; return what went wrong."""
+    """Send valid random goals to move_action; return the failures."""
     wrong, sent = list[str](), 0
     limits = journey.robot.limits.select(tuple(journey.home))
     while sent < count:
@@ -80,13 +80,13 @@ def random_goals(journey: DriverJourney, count: int, rng: random.Random) -> list
 
 
 def measure(driver: str, options: Any) -> tuple[Row, list[str]]:
-    """Return a row of the table, and what went wrong."""
+    """Return a row of the table, and the failures."""
     host = f"127.0.{os.getpid() >> 8 & 255}.{max(2, os.getpid() & 255)}"
     wrong, times = list[str](), np.array([np.nan])
     share, values = float("nan"), dict[str, str]()
     fake, client = FakeProcess(driver, host), RosClient("bench_drivers")
     with tempfile.TemporaryDirectory() as folder:
-        # The robot is a copy of its folder where the fake has ports of its own.
+        # The robot is a copy of its folder if the fake uses other ports.
         name = ROBOTS[driver]
         if fake.controller.settings:
             name = str(robot_folder(driver, fake.controller, Path(folder)))

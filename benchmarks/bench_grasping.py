@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random objects gripped by force and carried along plans in MuJoCo: success, drops, notices.
+"""Grasps of random objects by force control in MuJoCo: success, drops, detected drops.
 
 Run: ``python benchmarks/bench_grasping.py`` (eight minutes; the physics does not depend on the load
-of the machine). A Franka grips an object of random mass, size, shape and friction on a post, lifts
-it and carries it along a plan to a random pose. The judge is the physics: an object is dropped if
-it is no longer between the fingers at the end. A drop is noticed if the grasp was reported as lost
-or overloaded. Once with forces that follow load and slips, and once with a constant force.
+of the machine). A Franka grasps an object of random mass, size, shape and friction on a post, lifts
+it and carries it along a plan to a random pose. An object is dropped if it is not between the
+fingers at the end, by the physics. A drop is detected if the grasp was reported as lost or
+overloaded. Measured with grasp forces that follow load and slip, and with a constant force.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from motion_nodes.control.gripper import GripStatus
 from motion_nodes.planning.pipeline import PlanOptions
 
 FORCE = 5.0
-"""With which objects are gripped [N]."""
+"""Grasp force [N]."""
 SPEED = 0.3
 """Scaling of velocity and acceleration of the carried motion."""
 MODES = {
@@ -32,7 +32,7 @@ MODES = {
 
 
 class Carried(NamedTuple):
-    """What became of one object."""
+    """Result for one object."""
 
     gripped: bool
     dropped: bool
@@ -42,7 +42,7 @@ class Carried(NamedTuple):
 
 
 def random_item(rng: np.random.Generator) -> Item:
-    """Return an object that fits into the hand."""
+    """Return a random object that fits into the hand."""
     return Item(
         width=float(rng.uniform(0.02, 0.07)), height=float(rng.uniform(0.04, 0.07)),
         mass=float(rng.uniform(0.05, 1.2)), friction=float(rng.uniform(0.2, 1.0)),
@@ -51,7 +51,7 @@ def random_item(rng: np.random.Generator) -> Item:
 
 
 def world_around(hand: GraspingArm) -> mn.World:
-    """Return the planner's world: post and floor, and the item in the hand."""
+    """Return the planner's world: post, floor, and the attached object."""
     world, half = mn.World(), 0.5 * hand.item.height
     world.add("post", mn.Box(POST), mn.pose(xyz=(*PLACE[:2], 0.5 * PLACE[2])))
     world.add("floor", mn.Box((3.0, 3.0, 0.02)), mn.pose(xyz=(0.0, 0.0, -0.03)))
@@ -63,7 +63,7 @@ def world_around(hand: GraspingArm) -> mn.World:
 
 
 def carry(item: Item, settings: GraspSettings, max_effort: float, seed: int) -> Carried:
-    """Grip, lift and carry an object."""
+    """Grasp, lift and carry an object."""
     hand = GraspingArm(item, settings, max_effort)
     gripped = hand.grip() is GripStatus.STALLED
     world = world_around(hand)

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics beside other solvers: success, time, and time to a proof of infeasibility.
+"""Inverse kinematics compared with other solvers: success rate, time, time to infeasibility.
 
 Run: ``python benchmarks/bench_ik.py`` (ten minutes, one without peers; ``--poses N``). Peers are
-used where they can be imported: ``pip install roboticstoolbox-python pytracik pin``.
+used if installed: ``pip install roboticstoolbox-python pytracik pin``.
 
-Poses come from joint values drawn within the limits, so all can be reached; solvers know nothing of
-those values. A solution counts if pinocchio finds the tip within 1e-6 m and 1e-6 rad (and a tenth
-more, since peers bound other norms), all joints are inside their limits, and it came within 10 ms.
-Solvers take turns in rounds of 50 poses, so that a busy machine slows all of them alike; times are
-of single calls from Python, first calls left out. Of batches among boxes the least times count on a
-busy machine; ``--poses 0`` measures them only.
+Poses are computed from random joint positions within the limits, which solvers do not know, so all
+poses are reachable. A solution counts if pinocchio's pose of the tip is within 1e-6 m and 1e-6 rad
+(plus a tenth, as peers bound other norms), all joints are within limits, and it took at most 10 ms.
+Solvers take turns in rounds of 50 poses, so a busy machine slows all alike; times are those of
+single calls from Python, without first calls. For batches among boxes the min times are meaningful
+on a busy machine; ``--poses 0`` measures only them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ ROUND = 50
 
 
 class Judge:
-    """Where tips are, according to pinocchio."""
+    """Forward kinematics by pinocchio, which judges solutions."""
 
     def __init__(self, robot: Robot, chain: IkChain) -> None:
-        """Build the robot there."""
+        """Build the robot in pinocchio."""
         self.model = pin.buildModelFromXML(robot.urdf)
         self.data = self.model.createData()
         self.chain = chain
@@ -45,14 +45,14 @@ class Judge:
         self.base, self.tip = (self.model.getFrameId(f) for f in (chain.base, chain.tip))
 
     def pose(self, q: np.ndarray) -> np.ndarray:
-        """Return the pose of the tip in the base."""
+        """Return the pose of the tip in the base, shape (4, 4)."""
         whole = pin.neutral(self.model)
         whole[self.places] = q
         pin.framesForwardKinematics(self.model, self.data, whole)
         return self.data.oMf[self.base].actInv(self.data.oMf[self.tip]).homogeneous
 
     def accepts(self, q: np.ndarray | None, X: np.ndarray) -> bool:
-        """Return whether joint values are a solution."""
+        """Return whether joint positions are a solution."""
         if q is None or not ((self.chain.lower <= q) & (q <= self.chain.upper)).all():
             return False
         error = inverse(X) @ self.pose(q)
@@ -63,7 +63,7 @@ class Judge:
 def rows(
     solvers: dict[str, Solve], targets: np.ndarray, seed: np.ndarray | None, judge: Judge | None
 ) -> list[Row]:
-    """Return the table's lines: how many poses are solved, and the times."""
+    """Return the rows of the table: success rates and times."""
     times = {name: np.empty(len(targets)) for name in solvers}
     solved = {name: np.zeros(len(targets), dtype=bool) for name in solvers}
     for first in range(0, len(targets), ROUND):
@@ -72,7 +72,7 @@ def rows(
             answers = []
             gc.collect()
             gc.disable()
-            solve(part[-1], seed)  # what others left in the caches is not its fault
+            solve(part[-1], seed)  # warms the caches after other solvers
             for i, X in enumerate(part, first):
                 begin = time.perf_counter()
                 answers.append(solve(X, seed))
@@ -94,7 +94,7 @@ def rows(
 
 
 def single(report: Report, name: str, count: int) -> None:
-    """Measure poses that can be reached, and poses that cannot."""
+    """Measure reachable and unreachable poses."""
     robot = load_robot(name)
     chain = IkChain.of_group(robot, "arm")
     judge, solvers = Judge(robot, chain), available(CONTENDERS, robot, chain)

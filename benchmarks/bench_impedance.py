@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cartesian impedance control in MuJoCo: deflections, passivity, holding still, and its cost.
+"""Cartesian impedance control in MuJoCo: deflection, passivity, drift, and computing time.
 
-Run: ``python benchmarks/bench_impedance.py`` (a quarter of an hour on two cores). The judge is
-MuJoCo's physics, in steps of 1 ms; wrenches act at the tool. Deflections are compared with force
-over stiffness; pushes in random directions with the energy that is left after them. The cost of a
-step is beside that of the same law written with pinocchio's crba, rnea and frame Jacobian.
+Run: ``python benchmarks/bench_impedance.py`` (a quarter of an hour on two cores). The physics has
+time steps of 1 ms; wrenches act at the tool. Deflections are compared with force over stiffness,
+the energy of pushes in random directions with the energy after them. The time of a step is compared
+with the same law in pinocchio (crba, rnea, frame Jacobian).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from harness import Report, Row, Spread, benchmark, progress, take_turns
 
 STIFFNESS = (600.0, 40.0)
 ROBOTS = (("franka", 0.0), ("fr3", 0.1), ("xarm7", 0.3), ("ur10e", 0.8), ("ur5e", 0.8))
-"""Robots, and what is added to the joints of their home states [rad]: away from singularities."""
+"""Robots, and offsets of joints from home [rad], away from singularities."""
 
 
 def deflections(name: str, bend: float, count: int) -> Spread:
-    """Return the errors of static deflections, as shares of them [%]."""
+    """Return the relative errors of static deflections [%]."""
     rng, found = np.random.default_rng(1), []
     arm = CompliantArm(name, bend=bend, stiffness=STIFFNESS, frame="base")
     X, stiffness = arm.pose, np.repeat(STIFFNESS, 3)
@@ -36,7 +36,7 @@ def deflections(name: str, bend: float, count: int) -> Spread:
 
 
 def pushes(name: str, bend: float, count: int) -> tuple[int, float]:
-    """Return how many pushes left more energy than they gave, and the largest excess [J]."""
+    """Return the number of pushes after which energy exceeds the input, and the max excess [J]."""
     rng, active, worst = np.random.default_rng(2), 0, -np.inf
     arm = CompliantArm(name, bend=bend, stiffness=STIFFNESS, nullspace_stiffness=0.0)
     arm.run(0.3)
@@ -49,7 +49,7 @@ def pushes(name: str, bend: float, count: int) -> tuple[int, float]:
 
 
 def drift(name: str, bend: float, seconds: float) -> float:
-    """Return how far a free arm drifts without any stiffness [mm per minute]."""
+    """Return the drift of a free arm without stiffness [mm/min]."""
     arm = CompliantArm(name, bend=bend, stiffness=(0.0, 0.0), nullspace_stiffness=0.0)
     arm.run(0.5)
     X = arm.pose
@@ -58,7 +58,7 @@ def drift(name: str, bend: float, seconds: float) -> float:
 
 
 def with_pinocchio(arm: CompliantArm) -> Callable[[], object]:
-    """Return a step of the same law with pinocchio's dynamics."""
+    """Return a step of the same law with pinocchio."""
     model = pinocchio.buildModelFromXML(arm.robot.urdf)
     data = model.createData()
     columns = [model.joints[model.getJointId(joint)].idx_v for joint in arm.law.joint_names]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinematics and inverse dynamics of the Franka beside pinocchio, from Python.
+"""Kinematics and inverse dynamics of the Franka compared with pinocchio, from Python.
 
 Run: ``python benchmarks/bench_kinematics.py`` (half a minute; needs ``pin``).
 
-Contenders take turns in short rounds on one core, so that a busy machine slows all of them alike;
-medians over the rounds are shown. Results are compared before anything is timed. Pinocchio has
-no batches in Python, so it loops there.
+Contenders take turns in short rounds on one core, so a busy machine slows all alike; reported are
+medians over the rounds. Results are compared before timing. Pinocchio has no batches in Python, so
+it is called in a loop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Call = Callable[[], object]
 
 
 def contenders(batch: int) -> dict[str, tuple[Call, Call]]:
-    """Return our call and pinocchio's by what is computed; their results agree."""
+    """Return our call and pinocchio's, by quantity; checks that their results agree."""
     robot = load_robot("franka")
     ours, dynamics = Kinematics(robot.tree), InverseDynamics(robot.tree)
     model = pin.buildModelFromXML(robot.urdf)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reactive MPC beside RMPflow: arrivals, traps, moving obstacles, time per step.
+"""Reactive MPC compared with RMPflow: arrivals, traps, moving obstacles, time per step.
 
 Run: ``python benchmarks/bench_mpc.py --starts 50 --scenes 50`` (fifteen minutes; one core).
-Arrivals and moving scenes are those of ``bench_rmpflow_runs.py``, with the same seeds and the same
-judge, MuJoCo's contacts; each policy alone, without an escape. A trap is a wall, box or U between
-hand and target, slightly moved from run to run; the target is a position. A policy has 12 s. Steps
-of 10 ms among 50 boxes at rest and 50 that move, with a new target each second, are timed by the
-processor time of the thread.
+Arrivals and moving scenes are those of ``bench_rmpflow_runs.py``, with the same seeds and MuJoCo's
+contacts; without escape. A trap is a wall, box or U between hand and target position, with small
+random displacements; the timeout is 12 s. Time per step: CPU time of the thread for steps of 10 ms
+among 50 resting and 50 moving boxes, with a new target each second.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ TRAPS = {
     "wall in front": ({"wall": ((0.02, 0.6, 0.3), (0.5, 0.0, 0.3))}, (0.65, 0.0, 0.3)),
     "box in front": ({"box": ((0.12, 0.5, 0.3), (0.42, 0.0, 0.3))}, (0.62, 0.0, 0.25)),
 }  # fmt: skip
-"""Boxes (sizes, places) and the target's place of each trap [m]."""
+"""Boxes (sizes and positions) and target position of each trap [m]."""
 LONGEST = 12.0  # [s]
 
 
 def trapped(runs: Runs, name: str, seed: int) -> Run:
-    """Return how one run ended; walls and target are moved by up to 2 cm."""
+    """Return the result of one run; walls and target are displaced by up to 2 cm."""
     policy, rng = runs.policy, np.random.default_rng(seed)
     walls, target = TRAPS[name]
     shift = rng.uniform(-0.02, 0.02, 3)
@@ -58,7 +57,7 @@ def trapped(runs: Runs, name: str, seed: int) -> Run:
 
 
 def step_times(runs: Runs, *, moving: bool, seconds: int = 10) -> list[float]:
-    """Return the durations of steps among 50 boxes [s]."""
+    """Return the CPU times of steps among 50 boxes [s]."""
     rng, policy, times = np.random.default_rng(0), runs.policy, []
     policy.reset()
     places = rng.uniform((-0.8, -0.8, 0.0), (0.8, 0.8, 1.0), (150, 3))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy maps: time for an image, false and missed obstacles, distance fields, collision checks.
+"""Occupancy maps: time per image, false and missed obstacles, distance fields, collision checks.
 
-Run: ``python benchmarks/bench_perception.py`` (half a minute), and with ``--lockstep N`` or
-``--latency N`` (minutes) crates before cameras, see ``camera_latency.py``. Times are processor
-times of one thread. The recording is made here: exact ray casts of boxes from a moving camera, with
-noise, wrong and missing pixels; what is mapped is compared with the boxes after each image.
+Run: ``python benchmarks/bench_perception.py`` (half a minute); ``--lockstep N`` or ``--latency N``
+(minutes) measure reactions to crates, see ``camera_latency.py``. Times are CPU times of one thread.
+Recordings are generated: exact ray casts of boxes from a moving camera, with noise, wrong and
+missing pixels; the map is compared with the boxes after each image.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ SEEDS = 2
 
 
 def boxes_on_table(rng: np.random.Generator, count: int = 8) -> np.ndarray:
-    """Return a table and boxes on it."""
+    """Return a table with boxes."""
     low = np.column_stack((rng.uniform((0.2, -0.5), (0.9, 0.4), (count, 2)), np.zeros(count)))
     high = low + rng.uniform(0.06, 0.2, (count, 3))
     return np.concatenate([TABLE[None], np.stack((low, high), 1)])
 
 
 def time_per_image(report: Report) -> None:
-    """Time an image from depth to message."""
+    """Time the processing of an image, from depth to message."""
     progress("time per image")
     rng = np.random.default_rng(0)
     boxes, pinhole = boxes_on_table(rng), camera(640, 480)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of plan_kinematic_path for clients in other processes, with jerk limits and verification.
 
-Run: ``python benchmarks/bench_plan_service.py`` (about two minutes on a quiet machine).
+Run: ``python benchmarks/bench_plan_service.py`` (about two minutes on an idle machine).
 
-A Franka among 40 and 1000 boxes; start and goal are random valid states, the same for all runs. One
-client, and four that send their requests at the same time. "planning" is the planning_time of the
-response, "bare" a round trip of get_planner_params, which only costs rclpy and DDS. Requests that
-fail are counted and not timed.
+A Franka among 40 and 1000 boxes; start and goal are random valid states, equal in all runs. One
+client, and four concurrent ones. "planning" is the planning_time of the response, "bare" a round
+trip of get_planner_params, the overhead of rclpy and DDS. Failed requests are counted, not timed.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
 
 ROBOT, GROUP = load_robot("franka"), "arm"
-WARM_UP = 5  # requests before those that are timed
+WARM_UP = 5  # number of requests before the timed ones
 Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]
-"""Sizes and places [m]."""
+"""Sizes and positions [m]."""
 
 
 def boxes(count: int) -> Boxes:
-    """Return boxes around the robot, smaller where there are more, none close to its base."""
+    """Return boxes around the robot, none close to its base; more boxes are smaller."""
     rng, found = np.random.default_rng(count), Boxes()
     size = 0.12 * (40.0 / count) ** (1.0 / 3.0)
     while len(found) < count:
@@ -51,7 +50,7 @@ def boxes(count: int) -> Boxes:
 
 
 def valid_states(objects: Boxes, count: int) -> list[dict[str, float]]:
-    """Return random states of the arm that the exact geometry permits."""
+    """Return random states of the arm that are collision-free by the exact geometry."""
     world, group = World(), ROBOT.group(GROUP)
     for k, (size, xyz) in enumerate(objects):
         world.add(world_object(f"box{k}", Box(size), from_xyz_rpy(xyz)))
@@ -65,11 +64,11 @@ def valid_states(objects: Boxes, count: int) -> list[dict[str, float]]:
 
 
 def run_client(objects: int, plans: int) -> dict[str, list[float]]:
-    """Be a client: send requests one after the other; return their times [ms]."""
+    """Run a client: send requests sequentially and return their times [ms]."""
     states = valid_states(boxes(objects), plans + WARM_UP + 1)
     rclpy.init(args=[])
     client = RosClient("plan_latency_client")
-    for _ in range(10):  # first responses are lost if discovery is not complete
+    for _ in range(10):  # responses are lost until discovery is complete
         with contextlib.suppress(AssertionError):
             client.call(GetPlannerParams, "get_planner_params", within=3.0)
             break
@@ -98,7 +97,7 @@ def run_client(objects: int, plans: int) -> dict[str, list[float]]:
 
 
 def measure(count: int, clients: int, plans: int) -> Row:
-    """Return a row of the table: clients in processes of their own."""
+    """Return a row of the table; clients run in separate processes."""
     progress(f"{count} boxes, {clients} clients")
     with ProcessPoolExecutor(clients, multiprocessing.get_context("spawn")) as pool:
         outputs = list(pool.map(run_client, [count] * clients, [plans] * clients))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning on the MotionBenchMaker problems: RRT-Connect and shortening beside vamp.
+"""Planning on the MotionBenchMaker problems: RRT-Connect and shortening compared with vamp.
 
 Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute), or with the folder in
 MOTION_BENCH_MAKER; ``planning_problems.py`` documents its contents. vamp runs in this Python if it
 can be imported, else in that of ``--vamp-python``.
 
-Both planners have the same spheres, pairs, shapes and steps along edges; cylinders are capsules, in
-the family ``box`` boxes, as for vamp. Search is the time of the tree search alone, by the planner's
-own clock; end to end is one call to plan and one to shorten from Python, with our checks of start
-and goals. Creating the world and the first call of each process are not counted. ``--verify``
-verifies the short path of each problem's first seed by the URDF's geometry. ``--classic`` gives RRT
-and RRT* a second each for 35 of the problems with shelves; RRT* uses it up. ``--shipped`` measures
-the shipped robot instead, with its own spheres and shapes, cylinders, and the whole pipeline with
+Both planners use the same spheres, pairs, shapes and steps along edges; cylinders are capsules, in
+the family ``box`` boxes, as for vamp. Search is the time of the tree search by the planner's clock;
+end to end is one call to plan and one to shorten from Python, including our checks of start and
+goals. Creation of the world and the first call of each process are not timed. ``--verify`` verifies
+the short path of each problem's first seed with the URDF's geometry. ``--classic`` runs RRT and
+RRT* on 35 problems with shelves for one second each, which RRT* always uses. ``--shipped`` measures
+the shipped robot instead, with its spheres and shapes, cylinders, and the whole pipeline including
 verification. ``--trajopt`` compares the durations of motions of TrajOpt and RRTConnect.
 """
 
@@ -39,9 +39,9 @@ from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.shortcut import shorten_path
 
-LIMIT = 1.0  # [s] Later answers do not count
-CLASSIC = 35  # Problems of the classic planners
-UNHURRIED = 100.0  # [s] Where iterations are limited
+LIMIT = 1.0  # Timeout of a planner [s]
+CLASSIC = 35  # Number of problems for the classic planners
+UNHURRIED = 100.0  # Timeout if iterations are limited [s]
 
 
 class Answer(NamedTuple):
@@ -59,7 +59,7 @@ class Answer(NamedTuple):
 
 
 def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRequest:
-    """Return a problem as a request, its scene packed, as the peers' worlds are."""
+    """Return a problem as a request with a packed scene, like the peers' worlds."""
     checker = problems.checker(problem)
     checker.kernel()
     goals = tuple(JointGoal(goal) for goal in problem.goals)
@@ -67,12 +67,12 @@ def request_of(problems: ProblemSet, problem: Problem, timeout: float) -> PlanRe
 
 
 def families(names: Iterable[str]) -> list[str]:
-    """Return the families, then all together."""
+    """Return the families, and the name of all together."""
     return [*dict.fromkeys(names), "all"]
 
 
 def ours(problems: ProblemSet, step: int, rounds: int, verify: bool) -> list[Answer]:
-    """Plan and shorten every `step`-th problem."""
+    """Plan and shorten every ``step``-th problem."""
     planner, answers = RrtConnect(), list[Answer]()
     for number, problem in enumerate(problems.problems[::step]):
         request = request_of(problems, problem, LIMIT)
@@ -108,7 +108,7 @@ def vamp(python: str, problems: ProblemSet, step: int, rounds: int) -> list[Answ
 
 
 def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
-    """Return lines about families and all together."""
+    """Return the rows of the families and of all together."""
     rows: list[Row] = []
     for family in families(answer.family for answer in mine):
         a, b = (figures([x for x in part if family in (x.family, "all")])
@@ -123,7 +123,7 @@ def rows_beside(mine: Sequence[Answer], theirs: Sequence[Answer]) -> list[Row]:
 
 
 def figures(answers: Sequence[Answer]) -> dict[str, float]:
-    """Return solved ones, times of search and end to end, mean lengths."""
+    """Return the number of solved problems, search and end-to-end times, and mean lengths."""
     solved = [x for x in answers if x.solved]
     search, walls = (Spread.of(1e6 * getattr(x, name) for x in solved)
                      for name in ("search", "wall"))  # fmt: skip
@@ -136,7 +136,7 @@ def figures(answers: Sequence[Answer]) -> dict[str, float]:
 
 
 def notes(mine: Sequence[Answer], theirs: Sequence[Answer]) -> str:
-    """Return what verification rejected, and whether vamp's seeds led to different paths."""
+    """Return the results of verification, and whether vamp's seeds give different paths."""
     checked = [x.valid for x in mine if x.valid is not None]
     text = "Verification was not run (--verify)."
     if checked:
@@ -153,7 +153,7 @@ def notes(mine: Sequence[Answer], theirs: Sequence[Answer]) -> str:
 
 
 def classic(report: Report, problems: ProblemSet) -> None:
-    """Show how many problems with shelves the classic planners solve within a second."""
+    """Measure the success rate of the classic planners within a second, for shelves."""
     shelves = [p for p in problems.problems if p.family.startswith("bookshelf")]
     places = np.linspace(0, len(shelves) - 1, CLASSIC).round().astype(int)
     rows: list[Row] = []
@@ -171,7 +171,7 @@ def classic(report: Report, problems: ProblemSet) -> None:
 
 
 def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> None:
-    """Show what the pipeline makes of the problems with the shipped spheres and shapes."""
+    """Measure the whole pipeline with the shipped spheres and shapes."""
     answers: list[tuple[str, bool, MotionPlan]] = []
     for problem in problems.problems[::step]:
         checker = problems.shipped_checker(problem)
@@ -213,7 +213,7 @@ def shipped(report: Report, problems: ProblemSet, rounds: int, step: int) -> Non
 
 
 def trajopt(report: Report, problems: ProblemSet, step: int) -> None:
-    """Compare the motions of RRTConnect and TrajOpt; their iterations are limited, not times."""
+    """Compare motions of RRTConnect and TrajOpt, with limited iterations instead of time."""
     found: list[tuple[str, list[float]]] = []
     for number, problem in enumerate((problems.problems[0], *problems.problems[::step])):
         request, row = request_of(problems, problem, UNHURRIED), list[float]()

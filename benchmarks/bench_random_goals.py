@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random valid joint goals through ``move_action``, judged by the contacts of MuJoCo.
+"""Random valid joint goals through ``move_action``, checked by MuJoCo's contacts.
 
 Run: ``python benchmarks/bench_random_goals.py`` (``--goals N``, ``--robots franka ur10e``). For
 each robot ``motion up ROBOT`` runs without page and with the shipped defaults. Goals are uniform
-within the joint limits and valid by ``check_state_validity``; they are sent one after the other. A
-goal that the floor separates from home is counted and not sent (see ``Separation``). Reported are
-the action's results, unexpected contacts (``/diagnostics`` of the simulation), and peak joint
-speeds (``joint_states``) relative to their limits. 500 goals take about 40 minutes for each robot.
-Exit code 1 if a goal was not executed or there was a contact.
+within the joint limits, valid by ``check_state_validity``, and sent sequentially. Goals that the
+floor separates from home are counted, but not sent (see ``Separation``). Reported are the action's
+results, unexpected contacts (``/diagnostics`` of the simulation), and peak joint speeds
+(``joint_states``) relative to their limits. 500 goals take about 40 minutes per robot. Exit code 1:
+a goal was not executed, or a contact occurred.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from motion_nodes.model.robot import Group, Robot
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scenery import floor_of
 
-GOAL = 120.0  # [s] How long a goal may take
+GOAL = 120.0  # Timeout of a goal [s]
 OTHERS, VALUES = 24, 181
-"""Random values of the other joints, and values of the joint that is checked."""
+"""Number of random values of the other joints, and of values of the checked joint."""
 
 
 class GoalCell:
-    """Sends goals to one robot, and counts what became of them."""
+    """Sends goals to one robot and counts the results."""
 
     def __init__(self, robot: Robot, group: Group) -> None:
         """Wait until the planner plans and the simulation reports."""
@@ -49,11 +49,11 @@ class GoalCell:
         self.client.wait(lambda: self.client.diagnostics("/mujoco_sim"), "the simulation")
 
     def reported(self, key: str) -> float:
-        """Return the last value that the simulation reported; NaN where it did not."""
+        """Return the last value reported by the simulation; NaN: none."""
         return float(values_of(self.client.diagnostics("/mujoco_sim")).get(key, "nan"))
 
     def valid(self, q: np.ndarray) -> bool:
-        """Return whether the planner reports a configuration of the group as valid."""
+        """Return whether a configuration of the group is valid according to the planner."""
         goal = dict(zip(self.group.joints, q.tolist(), strict=True))
         request = GetStateValidity.Request(group_name=self.group.name, robot_state=state(goal))
         return bool(self.client.call(GetStateValidity, "check_state_validity", request).valid)
@@ -75,7 +75,7 @@ class GoalCell:
         self.measure_speeds()
 
     def measure_speeds(self) -> None:
-        """Read the joint states that came since the last call."""
+        """Process the joint states received since the last call."""
         arm, limits = self.planner.arm, self.robot.limits
         for message in arm.states.messages:
             for name, speed in zip(message.name, message.velocity, strict=True):
@@ -96,7 +96,7 @@ class GoalCell:
         }  # fmt: skip
 
     def notes(self) -> str:
-        """Return what the table has no room for."""
+        """Return the notes below the table."""
         pairs = values_of(self.client.diagnostics("/mujoco_sim")).get("contact pairs")
         notes = [*(f"{count} x {reason}" for reason, count in self.refused.most_common()),
                  *self.failed, f"contacts: {pairs or 'none'}"]  # fmt: skip
@@ -104,16 +104,16 @@ class GoalCell:
 
 
 def bounds(group: Group) -> tuple[np.ndarray, np.ndarray]:
-    """Return the limits of a group's joints, half a turn where they are endless, shape (n,)."""
+    """Return the joint limits of a group [rad or m], shape (n,); +-pi for continuous joints."""
     lower, upper = group.limits.lower, group.limits.upper
     return np.where(np.isfinite(lower), lower, -np.pi), np.where(np.isfinite(upper), upper, np.pi)
 
 
 class Separation:
-    """Values of single joints at which the floor is in collision whatever the other joints do.
+    """Values of single joints that are in collision with the floor for all values of the others.
 
-    A joint cannot pass such a value, so a goal on its other side is valid and cannot be reached:
-    the shoulder of a UR10e turns by a turn to either side, and its upper arm never passes below.
+    A joint cannot pass such a value, so goals beyond it are valid but unreachable: the shoulder of
+    a UR10e has a range of a turn to either side, and the upper arm cannot pass below the floor.
     """
 
     def __init__(self, robot: Robot, group: Group) -> None:
@@ -126,7 +126,7 @@ class Separation:
         for index, *range_ in zip(group.indices, low, high, strict=True):
             blocked = []
             for value in np.linspace(*range_, VALUES):
-                always = set(robot.tree.links)  # those in the floor, whatever the others do
+                always = set(robot.tree.links)  # links in the floor for all values of the others
                 for q in others.copy():
                     q[index] = value
                     always &= {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
@@ -136,7 +136,7 @@ class Separation:
             self._blocked.append(np.array(blocked))
 
     def separates(self, q: np.ndarray) -> bool:
-        """Return whether the floor is between home and a configuration of the group."""
+        """Return whether the floor separates a configuration of the group from home."""
         return any(
             bool(((min(a, b) < blocked) & (blocked < max(a, b))).any())
             for a, b, blocked in zip(self._home, q, self._blocked, strict=True)
@@ -163,7 +163,7 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
                 progress(f"{cell.sent} sent, {cell.executed} executed, {dict(cell.refused)}, "
                          f"{cell.reported('contacts'):g} contacts, peak {cell.peak}")  # fmt: skip
         seconds = time.monotonic() - begin
-        cell.client.spin(2.2)  # two more reports of the simulation
+        cell.client.spin(2.2)  # receive two more reports of the simulation
         cell.planner.arm.close()
         cell.client.close()
     return cell.row(seconds), cell.notes()
@@ -172,7 +172,7 @@ def measure(name: str, options: Any) -> tuple[Row, str]:
 @benchmark("Random valid goals through move_action", ros=True, goals=(60, "for each robot"),
            robots=["franka", "ur10e"], seed=(1, "of the goals"))  # fmt: skip
 def main(report: Report, options: Any) -> bool:
-    """Send goals to each robot, and print what became of them."""
+    """Send goals to each robot and print the results."""
     found = []
     for robot in options.robots:
         progress(f"{options.goals} goals of {robot}")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing of paths: time for each waypoint, and limits at 1 kHz of random paths.
+"""Time parameterization of paths: time per waypoint, and limits of random paths at 1 kHz.
 
-Run: ``python benchmarks/bench_retiming.py`` (a minute). Lines with rounded corners of a seven-joint
-arm, as planners pass them on; two waypoints are a straight line. Then random paths of all kinds go
-through :func:`retime`, and each is sampled at 1 kHz: how far beyond a limit it gets, and which ones
-fail.
+Run: ``python benchmarks/bench_retiming.py`` (a minute). First, lines with rounded corners of a
+seven-joint arm, as from planners; two waypoints are a straight line. Then random paths of all kinds
+are time-parameterized by :func:`retime` and sampled at 1 kHz; reported are the max excess over
+limits and the failures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PATHS = 5
 
 
 def by_length(report: Report) -> None:
-    """Measure what lines with rounded corners cost, as planners pass them on."""
+    """Measure lines with rounded corners, as from planners."""
     progress("paths of 2 to 60 waypoints")
     limits, corners = arm_limits(JERK), CornerBlending(0.05)
     rows: list[Row] = []
@@ -45,7 +45,7 @@ def by_length(report: Report) -> None:
 
 
 def timed(seed: int, with_jerk: bool) -> tuple[str, float]:
-    """Time a random path; return what is wrong, empty if nothing, and the max excess."""
+    """Time-parameterize a random path; return the failure (empty: none) and the max excess."""
     points, limits, blending = random_path(seed, with_jerk)
     try:
         if seed % 3:
@@ -66,7 +66,7 @@ def timed(seed: int, with_jerk: bool) -> tuple[str, float]:
 
 
 def random_paths(report: Report, count: int) -> None:
-    """Time random paths of all kinds and look for failures."""
+    """Time-parameterize random paths of all kinds and count failures."""
     rows: list[Row] = []
     for with_jerk, name in ((False, "velocity and acceleration"), (True, "with jerk limits")):
         progress(f"{count} random paths, {name}")

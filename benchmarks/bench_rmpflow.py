@@ -3,15 +3,15 @@
 
 Run: ``python benchmarks/bench_rmpflow.py`` (three minutes, on a quiet machine).
 
-An evaluation is one call from Python with obstacles that are boxes, cylinders, cones, capsules and
-spheres in turn, or spheres alone. The leaf that keeps links apart is off, but for one column. A
-step of 10 ms is one of the policy from its home, with three substeps and all that surrounds them.
+An evaluation is one call from Python, with boxes, cylinders, cones, capsules and spheres in turn as
+obstacles, or only spheres. The self-collision RMP is off, except in one column. A step of 10 ms is
+one of the policy from home, including three substeps and all overhead.
 
-Lag: the target stands where the tool is in the named state "ready" until the arm is there, then
-goes around a circle at 0.1 m/s. Its pose is given 50 or 10 times a second to the follower of the
-node ``rmpflow_policy``, without ROS, so that nothing is late but what has to be. The policy works
-at 250 Hz and leads PD drives. Lag is the distance of the tool, by the joints of MuJoCo, from where
-the target is at that time; the first two seconds of its motion do not count.
+Lag: the target rests at the tool pose of the named state "ready" until the arm arrives, then moves
+on a circle at 0.1 m/s. Its pose is passed at 50 or 10 Hz to the target follower of the node
+``rmpflow_policy``, without ROS and its latency. The policy runs at 250 Hz and commands PD drives.
+Lag is the distance of the tool, by the joints in MuJoCo, from the current target; the first two
+seconds of motion are not counted.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ MIXED = (Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.
          Capsule(0.04, 0.2))  # fmt: skip
 KINDS = ("spheres", "of all shapes")
 OBSTACLES = ((0, True), (10, True), (50, False), (50, True), (200, True))
-"""How many, and whether of all shapes."""
+"""Number of obstacles, and whether of all shapes."""
 PERIOD = 0.004  # [s]
 APPROACH, SETTLING = 10.0, 2.0  # [s]
 SPEED, RADIUS = 0.1, 0.12  # [m/s], [m]
 
 
 def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Scene:
-    """Return obstacles around a robot, all within reach of some link."""
+    """Return obstacles around a robot, all within reach of a link."""
     items = {}
     for k in range(count):
         p = rng.normal(size=3)
@@ -56,7 +56,7 @@ def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Scene:
 
 
 def evaluation_rows(name: str, rounds: int) -> list[Row]:
-    """Return a row for each number of obstacles."""
+    """Return a row per number of obstacles."""
     robot = load_robot(name)
     policy = RmpflowPolicy(robot)
     settings = policy.settings.with_parameters({"self_collision_rmp.metric_scalar": 0.0})
@@ -84,7 +84,7 @@ def evaluation_rows(name: str, rounds: int) -> list[Row]:
 
 
 def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
-    """Return a row about steps of 10 ms."""
+    """Return a row for steps of 10 ms."""
     policy = RmpflowPolicy(load_robot(name))
     policy.set_scene(obstacles(np.random.default_rng(1), count, mixed))
     policy.set_end_effector_target((0.5, 0.1, 0.4), (1.0, 0.0, 0.0, 0.0))
@@ -97,7 +97,7 @@ def step_row(name: str, count: int, mixed: bool, rounds: int) -> Row:
 
 
 def lag_row(name: str, own: bool, every: float, seconds: float) -> Row:
-    """Return the lag on the circle; ``own``: the policy goes on from its own state."""
+    """Return the lag on the circle; ``own``: the policy integrates its own state."""
     policy = RmpflowPolicy(load_robot(name), ignore_robot_state_updates=own)
     arm, follower, lags = JudgedArm(policy, PERIOD), Follower(policy), []
     ready = policy.robot.named_state("ready")[arm.active]

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMPflow: arrival from random starts, and clearance while obstacles move.
+"""RMPflow: arrivals from random starts, and clearance to moving obstacles.
 
-Run: ``python benchmarks/bench_rmpflow_runs.py`` (ten minutes for ``--starts 200 --scenes 200`` on a
-quiet machine). Figures do not depend on how busy the machine is, but for planning.
+Run: ``python benchmarks/bench_rmpflow_runs.py`` (ten minutes for ``--starts 200 --scenes 200`` on
+an idle machine). Only results of planning depend on the load of the machine.
 
-A run begins at a collision-free configuration, 1 rad around the default posture or anywhere in the
-joints' range (at most half a turn), and goes to a pose that a collision-free configuration within
-0.6 rad of the posture has, or with the tool downwards to a place beside the base, reachable or not;
-seeded, each by its number. Arrived: 5 mm, 1 degree, nearly at rest.
-Runs that the policy alone does not end are repeated with what ``escape`` of the node offers: back
-to the posture once, or a planner, whose path is not simulated. A scene is a table, standing boxes
-and balls that fly through the workspace. The follower of the node leads a robot in MuJoCo, whose
-contacts are the judge: see ``test/rmpflow/judged_arm.py``. A robot that would have been hit had it
-stood still is counted, to see how often there was something to do.
+A run starts at a collision-free configuration, 1 rad around the default posture or anywhere in the
+joint range (at most half a turn). Its goal is the pose of a collision-free configuration within 0.6
+rad of the posture, or a downward tool pose beside the base, reachable or not. The seed is the run's
+number. Arrived: within 5 mm and 1 degree, nearly at rest. Runs that do not arrive are repeated with
+the options of the node's ``escape``: back to the posture once, or a planner, whose path is not
+simulated. A scene contains a table, resting boxes, and balls that fly through the workspace. The
+node's target follower commands a robot in MuJoCo, which reports contacts (see
+``test/rmpflow/judged_arm.py``). Scenes with contacts of a resting robot are counted for comparison.
 """
 
 from __future__ import annotations
@@ -38,23 +37,23 @@ from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 KINDS = ("1 rad around the posture", "whole range of the joints", "whole range, beside the base")
 BESIDE = ((0.35, -0.35, 0.3), (0.6, 0.35, 0.6))
-"""Bounds of places beside the base [m]."""
+"""Bounds of positions beside the base [m]."""
 WAYS = ("alone", "posture", "planner")
-LONGEST, ESCAPING = 15.0, 45.0  # [s] alone, and with an escape
-STANDING = 1.0  # [s] stuck and at rest, after which a run ends
-PLANNING = 5.0  # [s]
-DURATION = 8.0  # [s] of a scene
+LONGEST, ESCAPING = 15.0, 45.0  # Timeout of a run [s]: alone, with an escape
+STANDING = 1.0  # A run ends after being stuck and at rest for this time [s]
+PLANNING = 5.0  # Planning timeout [s]
+DURATION = 8.0  # Duration of a scene [s]
 BALLS, BOXES = 2, 2
-_COLUMN, _COLUMN_TOP = 0.3, 0.6  # about the base's axis, that balls stay out of [m]
+_COLUMN, _COLUMN_TOP = 0.3, 0.6  # column without balls at the base [m]
 
 
 class Run(NamedTuple):
-    """How one run ended."""
+    """Result of one run."""
 
     seconds: float | None = None
-    """Time of arrival [s]; None where it did not arrive."""
+    """Time of arrival [s]; None: not arrived."""
     stuck: bool = False
-    """Whether the policy reports it stuck."""
+    """Whether the policy reports that it is stuck."""
     verdict: Verdict | None = None
 
 
@@ -66,7 +65,7 @@ class MovingScene:
     target: np.ndarray
     standing: dict[str, WorldObject]
     flights: list[tuple[WorldObject, np.ndarray, np.ndarray]]
-    """Balls with their starts [m] and velocities [m/s]."""
+    """Balls with start positions [m] and velocities [m/s]."""
 
     def at(self, t: float) -> Scene:
         """Return the scene at a time [s]."""
@@ -114,7 +113,7 @@ def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
 def _flight(
     rng: np.random.Generator, k: int, reach: float
 ) -> tuple[WorldObject, np.ndarray, np.ndarray]:
-    """Return a ball that passes through the workspace but not near the base's column."""
+    """Return a ball that passes through the workspace outside the base's column."""
     radius = float(rng.uniform(0.04, 0.08))
     while True:
         middle, direction = _around(rng, reach), rng.normal(size=3)
@@ -127,17 +126,17 @@ def _flight(
 
 
 class Outcome(NamedTuple):
-    """What a run came to."""
+    """Result of a scene."""
 
     verdict: Verdict
     error: float
     """Distance of the measured tool from its target at the end [m]."""
     passive: float
-    """Least distance if the robot had stood still at its start [m]."""
+    """Min distance of a robot at rest at its start [m]."""
 
 
 def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
-    """Let a policy's arm move through a scene; obstacles are updated 100 times a second."""
+    """Run a policy in a scene; obstacles are updated at 100 Hz."""
     policy, q = arm.policy, scene.start
     policy.reset()
     follower = Follower(policy)
@@ -152,7 +151,7 @@ def run_scene(arm: JudgedArm, scene: MovingScene) -> Outcome:
 
 
 class Runs:
-    """One robot's policy, run from start after start."""
+    """Runs of one robot's policy."""
 
     def __init__(self, name: str, kind: type[RmpflowPolicy] = RmpflowPolicy) -> None:
         """Load the robot."""
@@ -164,7 +163,7 @@ class Runs:
         self._alone: dict[tuple[int, str], Run] = {}
 
     def arrival(self, seed: int, kind: str, way: str) -> Run:
-        """Return one run; with an escape it differs only where the policy alone did not arrive."""
+        """Return one run; with an escape it differs only if the policy alone did not arrive."""
         alone = self._alone.get((seed, kind), Run())
         if alone.seconds is not None:
             return alone
@@ -174,12 +173,12 @@ class Runs:
         return found
 
     def scene(self, seed: int) -> Outcome:
-        """Return what came of one scene."""
+        """Return the result of one scene."""
         scene = draw_scene(self.policy, self.checker, np.random.default_rng(seed))
         return run_scene(self.arm, scene)
 
     def _start(self, seed: int, kind: str) -> tuple[Array, Array]:
-        """Return a free start, and a pose of the tool."""
+        """Return a collision-free start, and a target pose of the tool."""
         rng, limits = np.random.default_rng(seed), self.checker.limits
         home = self.policy.default_cspace_target
         low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
@@ -222,7 +221,7 @@ class Runs:
         return Run(arrived, arrived is None and policy.stuck, self.arm.verdict)
 
     def _escape(self, q: Array, X_WT: Array) -> tuple[Array, float]:
-        """Return where a plan ends, and its duration [s]; 0 where there is none."""
+        """Return the end of a plan and its duration [s]; 0: no plan."""
         goal = PoseGoal(self.policy.tool, X_WT)
         found = plan(PlanRequest(self.checker, q, (goal,), PLANNING, 1))
         if found.trajectory is None:
@@ -231,7 +230,7 @@ class Runs:
 
 
 def arrival_rows(what: str, found: list[Run]) -> list[Row]:
-    """Return the table's row about some runs, none where there are none."""
+    """Return the table's row of runs; empty without runs."""
     if not found:
         return []
     took = Spread.of(run.seconds for run in found if run.seconds is not None)
@@ -244,7 +243,7 @@ def arrival_rows(what: str, found: list[Run]) -> list[Row]:
 
 
 def scene_rows(name: str, found: list[Outcome]) -> list[Row]:
-    """Return the table's row about scenes, none where there are none."""
+    """Return the table's row of scenes; empty without scenes."""
     if not found:
         return []
     clearances = [1e3 * run.verdict.clearance for run in found]

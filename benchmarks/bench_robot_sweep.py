@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that nobody here prepared: how many are accepted, stand, move and plan.
+"""Robots of other packages, unmodified: how many are accepted, stand, move and plan.
 
-Every URDF, xacro and MJCF below some folders becomes a robot (``motion new``) in a process of its
-own, is tried in MuJoCo, and its groups are compared with ``sweep_groups.yaml`` where they stand
-there:
+Every URDF, xacro and MJCF in given folders is imported (``motion new``) in a separate process and
+tested in MuJoCo; its groups are compared with ``sweep_groups.yaml``, if listed there:
 
     pip install --no-deps --target DIR -r benchmarks/sweep_packages.txt
     python benchmarks/bench_robot_sweep.py DIR [MORE DIRS] [--every 4] [--accuracy 0.05]
     python benchmarks/bench_robot_sweep.py DIR --list benchmarks/sweep_vendors.txt
 
-With ``--resume FILE`` an interrupted sweep goes on. Files in which nothing moves, parts of other
-files, and files whose meshes are not there are counted apart: they are no sound robots.
+``--resume FILE`` continues an interrupted sweep. Files without movable joints, parts of other
+files, and files with missing meshes are counted separately, as no sound robots.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from harness import Report, Row, benchmark, median, progress
 
 _PATTERNS = ("*.urdf", "*.urdf.xacro", "*.xml", "*.mjcf")
 _TIMEOUT = 600
-"""Max processor time for a robot [s]."""
+"""Max CPU time per robot [s]."""
 _UNSOUND = (
     "nothing in it has joints", "no joint of this robot moves", "was not found", "has no <link>",
     "MuJoCo cannot read it", "which does not exist", "no value", "is no robot",
@@ -41,11 +40,11 @@ _GROUPS = Path(__file__).with_name("sweep_groups.yaml")
 
 
 class Item(NamedTuple):
-    """A robot's file."""
+    """File of a robot."""
 
     file: Path
     arguments: tuple[str, ...] = ()
-    """Of a xacro, as NAME:=VALUE."""
+    """Xacro arguments, as NAME:=VALUE."""
 
     def __str__(self) -> str:
         """Return file and arguments."""
@@ -53,7 +52,7 @@ class Item(NamedTuple):
 
 
 def robots_below(folders: Sequence[Path]) -> list[Item]:
-    """Return the robots' files; XML files only if they are MJCF."""
+    """Return the robot files in folders; of XML files only MJCF."""
     found = []
     for folder in folders:
         for pattern in _PATTERNS:
@@ -67,14 +66,14 @@ def robots_below(folders: Sequence[Path]) -> list[Item]:
 
 
 def robots_listed(text: str, folder: Path) -> list[Item]:
-    """Return the robots of a list that stand below a folder."""
+    """Return the robots of a list that exist in a folder."""
     rows = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     return [Item(folder / repository.replace("/", "+") / file, tuple(arguments))
             for repository, file, *arguments in rows]  # fmt: skip
 
 
 def tried(item: Item, packages: list[str], accuracy: float) -> dict[str, Any]:
-    """Make a robot and try it, in another process; return what ``motion new --json`` prints."""
+    """Import and test a robot in another process; return the output of ``motion new --json``."""
     with tempfile.TemporaryDirectory() as folder:
         words = [str(item.file), *item.arguments, "--name", "swept", "--json"]
         words += ["--output", f"{folder}/swept"]
@@ -92,7 +91,7 @@ def tried(item: Item, packages: list[str], accuracy: float) -> dict[str, Any]:
 
 
 def verdict(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> tuple[str, str]:
-    """Return what became of a file, as a word or two, and why."""
+    """Return verdict and reason for a file."""
     if "crashed" in found:
         return "crashed", found["crashed"]
     if "refused" in found:
@@ -105,7 +104,7 @@ def verdict(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> tupl
 
 
 def other_groups(item: Item, found: dict[str, Any], expected: dict[str, Any]) -> str:
-    """Return what stands in the table and was not found, or nothing."""
+    """Return the expected groups that were not found, as text; empty: none."""
     wanted = expectation(item, expected)
     groups = found["groups"].values()
     have = {f"{len(g['joints'])} {g['tip']}" for g in groups} | {found["kind"]}
@@ -113,12 +112,12 @@ def other_groups(item: Item, found: dict[str, Any], expected: dict[str, Any]) ->
 
 
 def expectation(item: Item, expected: dict[str, Any]) -> list[str] | None:
-    """Return what the table says of a robot; None if it is not there."""
+    """Return the expected groups of a robot; None: not in the table."""
     return next((g for pattern, g in expected.items() if re.search(pattern, str(item))), None)
 
 
 def swept(items: list[Item], packages: list[str], options: Any) -> dict[str, dict[str, Any]]:
-    """Return what was found of each file; files in the log are not tried again."""
+    """Return the result of each file; files in the log are not tested again."""
     log: Path | None = options.resume
     lines = log.read_text().splitlines() if log is not None and log.exists() else []
     results = {name: found for name, found in map(json.loads, lines)}

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts of new robots' collision checks beside coal with the meshes of their files.
+"""Collision checks of imported robots compared with coal and the meshes of their files.
 
-Each URDF becomes a robot (``motion new``). Random configurations among random obstacles are judged
-by its spheres, which the planner searches with, by the exact checks, which answer
-``check_state_validity`` and verify plans, and by coal with all triangles of the file, links against
-each other and against obstacles:
+Each URDF is imported (``motion new``). Random configurations among random obstacles are checked
+with the spheres (planner search), with the exact checks (``check_state_validity``, verification of
+plans), and by coal with all triangles of the file, for self-collision and obstacles:
 
     python benchmarks/bench_spheres.py build/sweep [--only panda.urdf ur5_robot.urdf] [--count 2000]
 
-A link without collision geometry is what is seen of it. Left out are pairs of links that the
-robot's folder leaves out.
+Links without collision geometry have their visual geometry. Pairs excluded in the robot's folder
+are not checked.
 """
 
 from __future__ import annotations
@@ -38,11 +37,11 @@ ARMS = [
     "ur3e/ur3e.urdf",
 ]  # fmt: skip
 _EACH = 20
-"""Configurations in one scene."""
+"""Number of configurations per scene."""
 
 
 def meshes(checker: CollisionChecker) -> dict[str, Shapes]:
-    """Return the triangles of the links that are checked."""
+    """Return the triangles of the checked links."""
     robot, found = checker.robot, dict[str, Shapes]()
     for body in checker.bodies:
         link, model = robot.tree.link(body.link), coal.BVHModelOBBRSS()
@@ -57,7 +56,7 @@ def meshes(checker: CollisionChecker) -> dict[str, Shapes]:
 
 
 def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
-    """Return how verdicts differ on random configurations, and the number of spheres."""
+    """Return the differing verdicts on random configurations, and the number of spheres."""
     rng = np.random.default_rng(seed)
     checker = CollisionChecker(robot)
     pairs = checked_pairs(robot, checker.bodies, Scene().allowed, exact=True)
@@ -82,7 +81,7 @@ def judged(robot: Robot, count: int, seed: int) -> tuple[Counter[str], int]:
            only=(ARMS, "ends of the URDFs' paths"), count=(2000, "configurations"),
            accuracy=(float, "of spheres [m]"), seed=1)  # fmt: skip
 def main(report: Report, options: Any) -> None:
-    """Judge all arms in the folder with the packages of sweep_packages.txt."""
+    """Measure all arms in the folder with the packages of sweep_packages.txt."""
     rows, folder = list[Row](), options.folders[0]
     files = sorted(folder.rglob("*.urdf"))
     for end in options.only:

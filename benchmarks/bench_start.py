@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long each node takes from process start to active, and what importing costs.
+"""Time of each node from process start to active, and time of imports.
 
 Run: ``python benchmarks/bench_start.py`` (under a minute).
 
-Cold: with an empty folder for compiled kernels (``MOTION_NODES_CACHE_DIR``); warm: with what a
-cold start left there. Files are in the system's page cache both times. The container runs all
-nodes of ``motion up franka`` but the simulation, which has a process of its own. Measured inside
-the processes (``harness/marked_node.py``): from outside, discovery would be most of what is seen.
+Cold: with an empty cache of compiled kernels (``MOTION_NODES_CACHE_DIR``); warm: with the cache of
+a cold start. Files are in the system's page cache in both cases. The container runs all nodes of
+``motion up franka`` except the simulation, which has a separate process. Times are measured inside
+the processes (``harness/marked_node.py``); outside, discovery would dominate them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ LIBRARIES = (
     "motion_nodes.nodes.articulation_controller", "motion_nodes.nodes.mujoco_sim",
     "motion_nodes.nodes.browser_viewer",
 )  # fmt: skip
-SETTLE = 0.5  # [s] between the active state and the reading of memory
+SETTLE = 0.5  # Time between the active state and the measurement of memory [s]
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 
 
 def starts() -> dict[str, list[str]]:
-    """Return what is started: a label, and the arguments of marked_node.py."""
+    """Return the measured starts: label -> arguments of marked_node.py."""
     config = BringupConfig(placements=parse_placements(["franka"]), viewer_port=0)
     container = commands_for(nodes_for(config), composed=True)["container"]
     both = ["franka:=franka", "jetbot:=jetbot@1,0,0"]
@@ -60,7 +60,7 @@ def start(words: list[str], cache: Path) -> dict[str, float]:
     command = script_command("harness/marked_node.py", *words)
     child = Child(command, {"MOTION_NODES_CACHE_DIR": str(cache)})
     try:
-        child.wait_for("@@{", 3.0 * START)  # cold on a busy machine
+        child.wait_for("@@{", 3.0 * START)  # cold start on a busy machine
         time.sleep(SETTLE)
         child.check()
         line = next(text for text in child.output.splitlines() if text.startswith("@@"))
@@ -71,7 +71,7 @@ def start(words: list[str], cache: Path) -> dict[str, float]:
 
 
 def node_row(label: str, words: list[str], count: int) -> Row:
-    """Start a node or the container some times, cold and warm."""
+    """Start a node or the container repeatedly, cold and warm."""
     progress(f"start: {label}")
     with tempfile.TemporaryDirectory() as folder:
         cold = [start(words, Path(folder, str(i))) for i in range(count)]

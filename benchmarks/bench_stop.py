@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stop at full speed: how long each shipped robot takes to rest, and how far it goes meanwhile.
+"""Stopping time and distance of each shipped robot at full speed.
 
 Run: ``python benchmarks/bench_stop.py``.
 
-Simulated time, in MuJoCo, with the limits of the robots' descriptions and what nodes do at a stop:
-``JointArbiter.stop_all`` for the joints of an arm, ``BaseController.brake`` for a base. Arms move
-all their joints away from home at once and are stopped at 20 moments of that motion; bases are
-stopped at full speed straight on, and turning. The time is that from the stop to the begin of the
-rest, as nodes report it; the latency of a message (a period of the node's loop, and DDS) comes on
-top.
+Simulated time in MuJoCo, with the limits of the robots' descriptions and the stop functions of the
+nodes: ``JointArbiter.stop_all`` for the joints of an arm, ``BaseController.brake`` for a base. Arms
+move all joints away from home simultaneously and are stopped at 20 times during this motion; bases
+are stopped at full speed, straight and turning. The stopping time ends at rest, as reported by the
+nodes; the latency of the command (a period of the node's loop, and DDS) is not included.
 """
 
 from __future__ import annotations
@@ -32,10 +31,10 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.sim.mujoco_world import MujocoWorld
 from motion_nodes.sim.placement import RobotPlacement
 
-PERIOD = 0.004  # [s] Of the controllers
-REACH = 1.0  # [rad] How far from home the joints of arms are sent, where their limits allow it
+PERIOD = 0.004  # Period of the controllers [s]
+REACH = 1.0  # Distance of the goal from home per joint, within limits [rad]
 MOMENTS = 20
-LONGEST = 10.0  # [s] A robot that moves for longer after the stop does not come to rest
+LONGEST = 10.0  # Timeout of the stop [s]
 ARM = ("fastest joint, of its top speed [%]", "reference at rest after [s]",
        "joints at rest after [s]", "displacement of a joint after the stop [rad]")  # fmt: skip
 BASE = ("true speed at the stop [per s]", "wheel commands at rest after [s]",
@@ -43,7 +42,7 @@ BASE = ("true speed at the stop [per s]", "wheel commands at rest after [s]",
 
 
 def stopped_arm(robot: Robot, moment: float) -> tuple[float, ...]:
-    """Stop an arm at a given time after the start of its motion [s]; return figures of ``ARM``."""
+    """Stop an arm at a time after the start of its motion [s]; return the values of ``ARM``."""
     cell = LockstepRobot(robot, MujocoWorld([RobotPlacement(robot, NAME)]))
     joints = robot.indices(robot.arm_joints)
     limits = robot.limits.select(robot.arm_joints)
@@ -74,7 +73,7 @@ def stopped_arm(robot: Robot, moment: float) -> tuple[float, ...]:
 
 
 def stopped_base(robot: Robot, twist: Twist2) -> tuple[float, ...]:
-    """Stop a base that drives a twist; return figures of ``BASE``."""
+    """Stop a base that drives a twist; return the values of ``BASE``."""
     world, travel = MujocoWorld([RobotPlacement(robot, NAME)]), 0.0
     cell = WheeledRobot(robot, world, base_config(robot))
     controller = cell.controller
@@ -102,7 +101,7 @@ def stopped_base(robot: Robot, twist: Twist2) -> tuple[float, ...]:
 
 
 def rest_times(cell: LockstepRobot, step: Callable[[], tuple[bool, bool]]) -> tuple[float, float]:
-    """Return how long commands and robot take to rest [s]; NaN: longer than LONGEST."""
+    """Return the times until commands and robot are at rest [s]; NaN: beyond ``LONGEST``."""
     world, timers = cell.world, (RestTimer(), RestTimer())
     for timer in timers:
         timer.start(world.time)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running suite costs per process: processor, memory, threads, idle and moving.
+"""Resources of a running suite per process: CPU, memory, threads, idle and moving.
 
 Run: ``python benchmarks/bench_suite.py`` (about 40 seconds).
 
-Starts ``motion up`` as a user does, with the browser viewer but no page open. Moving means:
-references for the arm at 50 Hz, twists for the base at 20 Hz, from a client outside the count. A
-robot that was commanded and did not move ends the benchmark with an error.
+Starts ``motion up`` like a user, with the browser viewer but without an open page. Moving:
+references for the arm at 50 Hz and twists for the base at 20 Hz, from a client that is not counted.
+A commanded robot that does not move is an error.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ SUITES = {
     "motion up franka": ["franka"],
     "motion up franka jetbot (the demo's robots)": ["franka:=franka", "jetbot:=jetbot@0.6,-0.5,0"],
 }
-SETTLE = 2.0  # [s] Pause after the start, before the idle suite is measured
-MOVING = 0.05  # [rad/s or m/s] A joint that was commanded is faster
+SETTLE = 2.0  # Time from the start to the measurement of the idle suite [s]
+MOVING = 0.05  # Min velocity of a commanded joint [rad/s or m/s]
 
 
 def mover(node: Any, place: Placement) -> Callable[[float, int], None]:
-    """Return what moves one robot: called at 50 Hz with the time [s] and the number of the call."""
+    """Return a function that moves a robot: called at 50 Hz with time [s] and call number."""
     robot = load_robot(place.robot)
     based = robot.base is not None
     topic = f"{BASE_CONTROLLERS[robot.kind]}/cmd_vel" if based else f"{JOINT_CONTROLLER}/reference"
@@ -44,7 +44,7 @@ def mover(node: Any, place: Placement) -> Callable[[float, int], None]:
     publisher = node.create_publisher(kind, under(place.namespace, topic), qos.STREAM)
 
     def drive(t: float, tick: int) -> None:
-        if tick % 5 < 2:  # two of five at 50 Hz: 20 Hz
+        if tick % 5 < 2:  # two of five calls at 50 Hz: 20 Hz
             message = TwistStamped()
             message.twist.linear.x, message.twist.angular.z = 0.1, math.sin(t)
             publisher.publish(message)
@@ -58,7 +58,7 @@ def mover(node: Any, place: Placement) -> Callable[[float, int], None]:
 
 
 def measure(client: RosClient, robots: list[str], seconds: float) -> list[Row]:
-    """Run one suite; return its processes and their sum."""
+    """Run one suite; return rows of its processes and of their sum."""
     places = parse_placements(robots)
     topics = [under(place.namespace, "joint_states") for place in places]
     states = [client.listen(JointState, topic, BEST_EFFORT) for topic in topics]

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random tabletop scenes in MuJoCo: a sentence to the task server puts one object on another.
+"""Pick and place by the task server in random tabletop scenes in MuJoCo.
 
 Run: ``python benchmarks/bench_tasks.py`` (about a minute per scene). A Franka with 2 to 5 boxes,
-cylinders and spheres of random size at random places within reach, over real ROS from another
-process. The judge is the simulation's own pose of each object: the one that was named rests on its
-target, no other one was displaced. Objects are new every few scenes, with a new suite.
+cylinders and spheres of random size at random positions within reach; a sentence, sent over ROS
+from another process, puts one object on another. Success, by the true poses of the simulation: the
+object rests on its target, and no other object is displaced. After some scenes a new suite starts
+with new objects.
 
 ``--factory 30`` runs the four arms of ``motion demo factory`` for 30 simulated minutes.
 """
@@ -29,19 +30,19 @@ from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.tasks.world_state import ObjectState, Shape, half_extents
 
 SCENES_PER_SUITE = 5
-REACH = (0.35, 0.62)  # [m] Distances of objects from the robot's axis
-SECTOR = 1.1  # [rad] To either side
-GAP = 0.04  # [m] Between two objects, at least
-DISPLACED = 0.02  # [m] By which no other object may be displaced
-RESTS = 0.005  # [m] Between the top of the target and the object on it
-LIMIT = 300.0  # [s] How long a task may take
-SETTLE = 1.0  # [s] Until objects are at rest
+REACH = (0.35, 0.62)  # Min and max distance of objects from the robot's axis [m]
+SECTOR = 1.1  # Max angle of objects to either side [rad]
+GAP = 0.04  # Min gap between objects [m]
+DISPLACED = 0.02  # Tolerated displacement of other objects [m]
+RESTS = 0.005  # Tolerated gap between the target's top and the object [m]
+LIMIT = 300.0  # Timeout of a task [s]
+SETTLE = 1.0  # Time until objects are at rest [s]
 ENDED = ("succeeded", "failed", "canceled", "refused")
 COLOURS = ("red", "green", "blue", "yellow", "white", "black")
 
 
 class Item(NamedTuple):
-    """One object of a suite."""
+    """Object of a suite."""
 
     name: str
     shape: Shape
@@ -49,12 +50,12 @@ class Item(NamedTuple):
 
     @property
     def radius(self) -> float:
-        """Radius of its footprint [m]."""
+        """Radius of the footprint [m]."""
         x, y, _ = half_extents(self.shape)
         return float(np.hypot(x, y)) if isinstance(self.shape, Box) else float(x)
 
     def word(self, x: float, y: float, yaw: float) -> str:
-        """Return it as ``--object`` takes it, standing at a place."""
+        """Return the argument of ``--object`` for a position x, y [m] and yaw [rad]."""
         shape, z = self.shape, half_extents(self.shape)[2]
         kind, sizes = (
             ("box", shape.size) if isinstance(shape, Box)
@@ -66,10 +67,10 @@ class Item(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """Places of some objects, and what is to be done."""
+    """Poses of objects, and the task."""
 
     places: dict[str, tuple[float, float, float]]
-    """x, y, yaw by name."""
+    """Position x, y [m] and yaw [rad] by name."""
     item: Item
     target: Item
 
@@ -80,21 +81,21 @@ class Scene(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a scene."""
+    """Result of a scene."""
 
     fault: str
-    """Empty if the judge is content."""
+    """Fault of the result; empty: none."""
     reported: bool
     """Whether the task server reported success."""
     pick: float
     """Simulated time until the object was lifted [s]."""
     task: float
     repairs: int
-    """Number of failed attempts of a skill on the way."""
+    """Number of failed attempts of skills."""
 
 
 def random_items(rng: np.random.Generator) -> list[Item]:
-    """Return a tray and two to four objects that fit into the hand."""
+    """Return a tray and two to four random objects that fit into the hand."""
     colours = [str(colour) for colour in rng.permutation(COLOURS)]
     size = (*rng.uniform(0.10, 0.16, 2), rng.uniform(0.02, 0.10))
     items = [Item(f"{colours.pop()}_tray", Box(size), 2.0)]
@@ -112,7 +113,7 @@ def random_items(rng: np.random.Generator) -> list[Item]:
 
 
 def random_scene(items: Sequence[Item], rng: np.random.Generator) -> Scene:
-    """Return two to five of the objects at random places, and a pair of them."""
+    """Return two to five of the objects at random poses, and a pair of them."""
     tray, others = items[0], list(items[1:])
     rng.shuffle(others)  # type: ignore[arg-type]
     chosen = [tray, *others[: int(rng.integers(1, 5))]]
@@ -136,12 +137,12 @@ def random_scene(items: Sequence[Item], rng: np.random.Generator) -> Scene:
 
 
 def parked(items: Sequence[Item]) -> dict[str, tuple[float, float, float]]:
-    """Return places out of reach."""
+    """Return poses out of reach."""
     return {item.name: (-1.5, 0.4 * i, 0.0) for i, item in enumerate(items)}
 
 
 class Cell:
-    """The suite as a client sees it."""
+    """Client of the suite."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         """Wait for the task server and its objects."""
@@ -156,7 +157,7 @@ class Cell:
 
     @property
     def objects(self) -> dict[str, ObjectState]:
-        """The newest poses, by the simulation."""
+        """Newest poses, as reported by the simulation."""
         found = {}
         for marker in self._markers.newest.markers:
             stamp = marker.header.stamp.sec + 1e-9 * marker.header.stamp.nanosec
@@ -170,7 +171,7 @@ class Cell:
         return next(iter(self.objects.values())).stamp
 
     def arrange(self, places: dict[str, tuple[float, float, float]]) -> None:
-        """Put all objects at places, and wait until the task server knows."""
+        """Place all objects, and wait until the task server has received their poses."""
         for name, (x, y, yaw) in places.items():
             message = TransformStamped(child_frame_id=name)
             at, q = message.transform.translation, message.transform.rotation
@@ -184,7 +185,7 @@ class Cell:
         self.client.spin(SETTLE)
 
     def run(self, sentence: str) -> tuple[dict[str, Any], float]:
-        """Give a task; return its last status, and the simulated time of its first step [s]."""
+        """Run a task; return its last status, and the simulated time of its first step [s]."""
         began, first = self.time, float("nan")
         self._markers.messages[:-1] = []
 
@@ -203,7 +204,7 @@ class Cell:
 
 
 def fault_of(scene: Scene, before: dict[str, ObjectState], after: dict[str, ObjectState]) -> str:
-    """Return what is wrong with the result, by true poses; empty if nothing is."""
+    """Return the fault of the result, by true poses; empty: none."""
     item, target = after[scene.item.name], after[scene.target.name]
     for name, state in after.items():
         moved = float(np.linalg.norm(state.X_WO[:3, 3] - before[name].X_WO[:3, 3]))
@@ -219,7 +220,7 @@ def fault_of(scene: Scene, before: dict[str, ObjectState], after: dict[str, Obje
 
 
 def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
-    """Arrange a scene, give the sentence, and judge the result."""
+    """Arrange a scene, run the sentence, and check the result."""
     cell.run("go home")
     cell.arrange(parked(items) | scene.places)
     before, began = cell.objects, cell.time
@@ -236,9 +237,9 @@ def attempt(cell: Cell, scene: Scene, items: Sequence[Item]) -> Outcome:
 
 
 def factory(report: Report, minutes: float, speed: float) -> None:
-    """Repeat the rounds of the show "factory" for a simulated time; MuJoCo is the judge.
+    """Repeat the rounds of the demo "factory" for a simulated time; MuJoCo reports contacts.
 
-    A round that fails ends its suite; the next one begins with a new suite.
+    A failed round ends its suite; the next round starts with a new suite.
     """
     import rclpy
 
@@ -248,7 +249,7 @@ def factory(report: Report, minutes: float, speed: float) -> None:
     from motion_nodes.nodes.demo.shows import show_of
     from motion_nodes.ros import signals
 
-    rclpy.shutdown()  # shows initialize it themselves
+    rclpy.shutdown()  # demos initialize rclpy
     rounds: list[tuple[float, int, bool, bool]] = []
     reasons, contacts = list[str](), list[int]()
 
@@ -259,7 +260,7 @@ def factory(report: Report, minutes: float, speed: float) -> None:
         parameters = RosClient("bench_factory")
         assert parameters.set_parameters("/mujoco_sim", real_time_factor=speed).successful
         for name in client.arms:
-            # Other work keeps a shared machine from sending joint states for a second or two.
+            # On a shared machine joint states may pause for one or two seconds.
             node = f"/{name}/joint_trajectory_controller"
             assert parameters.set_parameters(node, state_timeout=5.0).successful
         parameters.close()
@@ -291,7 +292,7 @@ def factory(report: Report, minutes: float, speed: float) -> None:
 
 
 def sentences(report: Report, scenes: int, seed: int) -> None:
-    """Give a sentence in each scene, some with each suite, and judge the results."""
+    """Run a sentence in each scene, several scenes per suite, and check the results."""
     found: list[Outcome] = []
     for begin in range(0, scenes, SCENES_PER_SUITE):
         rng = np.random.default_rng((seed, begin))

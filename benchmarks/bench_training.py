@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Learning curves on a shipped task: ours, and Stable-Baselines3's PPO where it is installed.
+"""Learning curves on a shipped task: our PPO, and that of Stable-Baselines3 if installed.
 
-Run: ``python benchmarks/bench_training.py [--task reach] [--steps 200000]``. Both have the same
-environments, in one thread, and the same sizes of networks, rollouts and minibatches; after that
-both play the same episodes without exploration. SB3 needs Torch: install it in an environment of
-its own, whose site-packages PYTHONPATH names.
+Run: ``python benchmarks/bench_training.py [--task reach] [--steps 200000]``. Both use the same
+environments, in one thread, and the same sizes of networks, rollouts and minibatches; then both
+play the same episodes without exploration. SB3 needs Torch: install it in a separate environment,
+and add its site-packages to PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from motion_nodes.learning.trainer import Trainer, evaluate
 from motion_nodes.learning.training_run import single_threaded_blas
 
 Updates = Iterator[tuple[int, float, float]]
-"""Steps so far, mean return and success of the episodes that ended, after each update."""
+"""After each update: number of steps, mean return and success rate of the ended episodes."""
 Run = tuple[Updates, Callable[[np.ndarray], np.ndarray]]
-"""A training run without end, and its policy at any time."""
+"""An endless training run, and its current policy."""
 
 
 def ours(task: str, seed: int) -> Run:
@@ -50,7 +50,7 @@ def stable_baselines3(task: str, seed: int) -> Run:
 
 
 def curve(updates: Updates, steps: int) -> list[tuple[float, ...]]:
-    """Train; return steps, processor time [s], return and success after each update."""
+    """Train; return steps, CPU time [s], mean return and success rate after each update."""
     begin, seen = time.process_time(), []
     for done, mean_return, success in updates:
         seen.append((done, time.process_time() - begin, mean_return, 100.0 * success))
@@ -62,7 +62,7 @@ def curve(updates: Updates, steps: int) -> list[tuple[float, ...]]:
 @benchmark("Learning {task}", task=("reach", "", ("reach", "grasp", "drawer")), steps=200_000,
            seed=0)  # fmt: skip
 def main(report: Report, options: Any) -> None:
-    """Train by all contenders, and print their curves."""
+    """Train with all contenders and print their curves."""
     parts, final = max(1, min(10, options.steps // 8192)), list[Row]()
     table: list[Row] = [{"steps": round(options.steps * (k + 1) / parts)} for k in range(parts)]
     makers = {"ours": ours, "SB3": stable_baselines3}

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random motions among random obstacles, checked by coal against the manufacturers' meshes.
+"""Random motions among random obstacles, checked by coal with the manufacturers' meshes.
 
-Each motion is planned between two random configurations that are collision-free for the suite's
-exact checks (a client asks for no others: they are refused) with the shipped defaults
-(``planning.pipeline.plan``, nothing added), and its trajectory is checked at steps in which nothing
-of the robot moves by more than 2 mm: against the obstacles, and links against each other. The
-meshes are those of ``tools/published_meshes.py``, for ``--panda``, ``--ur10e`` or both.
+Each motion is planned between two random configurations that are collision-free by the suite's
+exact checks (others would be rejected), with the shipped defaults (``planning.pipeline.plan``). Its
+trajectory is checked for collisions with obstacles and self-collisions, in steps in which no part
+of the robot moves by more than 2 mm. The meshes are those of ``tools/published_meshes.py``, for
+``--panda``, ``--ur10e`` or both.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ sys.path.append(str(Path(__file__).parents[1] / "tools"))
 from published_meshes import finger_boxes, link_vertices
 
 STEP = 0.002
-"""No part of the robot moves farther between two configurations that are checked [m]."""
+"""Max motion of any part of the robot between two checked configurations [m]."""
 GROUPS = {"franka": ("arm", 0.85), "ur10e": ("ur_manipulator", 1.25)}
-"""Group, and reach of its obstacles [m]."""
-_TRIES = 400  # configurations that are tried for a collision-free one
-_TIMEOUT = 5.0  # [s]
+"""Group, and max distance of obstacles [m]."""
+_TRIES = 400  # max random configurations to find a collision-free one
+_TIMEOUT = 5.0  # Planning timeout [s]
 
 
 def published_shapes(robot: str, folder: Path) -> dict[str, Shapes]:
-    """Return the published meshes by link; all are convex, so each is the hull of its vertices."""
+    """Return the published meshes by link as hulls of their vertices; all are convex."""
     shapes: dict[str, Shapes] = {
         link: [(coal_shape(triangle_mesh(vertices, [[0, 1, 2]], convex=True)), np.eye(4))]
         for link, vertices in link_vertices(robot, folder).items()
@@ -53,7 +53,7 @@ def published_shapes(robot: str, folder: Path) -> dict[str, Shapes]:
 
 
 def random_obstacles(rng: np.random.Generator, count: int, reach: float) -> Scene:
-    """Return boxes, spheres and cylinders in the reach of an arm [m], none at its base."""
+    """Return boxes, spheres and cylinders within an arm's reach [m], none at its base."""
     objects = {}
     for k in range(count):
         a, b, c = (float(x) for x in rng.uniform(0.03, 0.15, 3))
@@ -67,16 +67,16 @@ def random_obstacles(rng: np.random.Generator, count: int, reach: float) -> Scen
 
 
 class Tally:
-    """What was seen of one robot."""
+    """Results of one robot."""
 
     def __init__(self, name: str) -> None:
-        """Count from zero."""
+        """Create without results."""
         self.name, self.planned, self.refused, self.configurations = name, 0, 0, 0
         self.touches: dict[bool, list[Touch]] = {False: [], True: []}
-        """Deepest contact of each motion that has one; with obstacles, and (True) of links."""
+        """Deepest contact of each motion with contacts: with obstacles (False), of links (True)."""
 
     def check(self, made: MotionPlan, checker: CollisionChecker, truth: CoalRobot) -> None:
-        """Add what the meshes say of a motion."""
+        """Add the results of a motion."""
         worst: dict[bool, Touch] = {}
         for q in samples(made, checker):
             self.configurations += 1
@@ -99,7 +99,7 @@ class Tally:
         }  # fmt: skip
 
     def by_link(self) -> list[Row]:
-        """Return a row for each link, or pair of links, that touches."""
+        """Return a row per link, or pair of links, with contacts."""
         depths: dict[str, list[float]] = {}
         for own, touches in self.touches.items():
             for t in touches:
@@ -110,7 +110,7 @@ class Tally:
 
 
 def run(name: str, folder: Path, motions: int, obstacles: int, seed: int) -> Tally:
-    """Plan random motions of a robot and check each."""
+    """Plan and check random motions of a robot."""
     rng, tally = np.random.default_rng(seed), Tally(name)
     group, reach = GROUPS[name]
     checker = CollisionChecker(load_robot(name), group)
@@ -134,7 +134,7 @@ def run(name: str, folder: Path, motions: int, obstacles: int, seed: int) -> Tal
 
 
 def free_configuration(checker: CollisionChecker, rng: np.random.Generator) -> np.ndarray | None:
-    """Return a random collision-free configuration; None if many tries find none."""
+    """Return a random collision-free configuration; None: not found."""
     lower = np.maximum(checker.limits.lower, -np.pi)
     upper = np.minimum(checker.limits.upper, np.pi)
     Q = rng.uniform(lower, upper, (_TRIES, len(lower)))
@@ -142,9 +142,9 @@ def free_configuration(checker: CollisionChecker, rng: np.random.Generator) -> n
 
 
 def samples(made: MotionPlan, checker: CollisionChecker) -> np.ndarray:
-    """Return configurations of a motion between which nothing moves by more than ``STEP``."""
+    """Return configurations of a motion, between which no part moves by more than ``STEP``."""
     assert made.motion is not None
-    steps = checker.resolution * (STEP / 0.02)  # the checker's are for 2 cm of travel
+    steps = checker.resolution * (STEP / 0.02)  # the checker's steps are for 2 cm of travel
     duration = made.motion.end_time - made.motion.start_time
     count = 64
     while True:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the browser viewer costs: processor time, messages, and loading the page.
+"""Resources of the browser viewer: CPU, messages, and loading time of the page.
 
-Run: ``python benchmarks/bench_viewer.py`` (two minutes; Debian's chromium and chromium-driver, and
-selenium, for all that concerns the page).
+Run: ``python benchmarks/bench_viewer.py`` (two minutes; measurements of the page need Debian's
+chromium and chromium-driver, and selenium).
 
-Robots move all their joints on sine waves; a feeder updates the viewer 100 times a second, as joint
-states do. The viewer has this process to itself, so its share is the time that the process used,
-less that of a feeder alone. The page is headless Chromium, which draws **in software**: when all is
-drawn, and the browser's processor time, compare robots and shadows with each other and do not
-describe a graphics card. Independent of that are the viewer's share, messages and bytes.
+All joints of the robots move on sine waves; a feeder updates the viewer at 100 Hz, like joint
+states. The viewer runs alone in this process, so its CPU share is that of the process minus that of
+a feeder alone. The page is headless Chromium, which renders **in software**: time until drawn and
+CPU of the browser only compare numbers of robots and shadows, and do not represent a GPU. CPU of
+the viewer, messages and bytes do not depend on it.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 RATES = ("messages/s", "updates/s", "kB/s")
-FEED, SIZE = 100.0, (960, 600)  # [Hz]; of the page
+FEED, SIZE = 100.0, (960, 600)  # Update rate [Hz]; size of the page [px]
 
 
 @contextlib.contextmanager
 def counted() -> Iterator[np.ndarray]:
-    """Count what viser sends while this lasts: messages of the web socket, updates of one, kB."""
+    """Count what viser sends in the meantime: web socket messages, their updates, kB."""
     from viser.infra._async_message_buffer import AsyncMessageBuffer
     from websockets.asyncio.server import ServerConnection
 
@@ -60,7 +60,7 @@ def counted() -> Iterator[np.ndarray]:
 
 @contextlib.contextmanager
 def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
-    """Move all joints of all robots on a thread of its own."""
+    """Move all joints of all robots in a separate thread."""
     home = load_robot("franka").home
 
     def move() -> None:
@@ -73,7 +73,7 @@ def feeding(viewer: BrowserViewer | None, count: int) -> Iterator[None]:
 
 
 def share(seconds: float) -> float:
-    """Return what this process uses of a core [%], while that time passes."""
+    """Return the CPU share of this process during a time [% of a core]."""
     used = CpuShare([os.getpid()])
     time.sleep(seconds)
     return sum(used.end().values())
@@ -87,7 +87,7 @@ def viewer_of(count: int, shadows: bool = False) -> BrowserViewer:
 
 
 def without_page(count: int, seconds: float) -> Row:
-    """Return the row of a viewer that nobody looks at."""
+    """Return the row of a viewer without a page."""
     with feeding(None, count):
         base = share(seconds)
     with counted() as sent, viewer_of(count) as viewer, feeding(viewer, count):
@@ -98,7 +98,7 @@ def without_page(count: int, seconds: float) -> Row:
 
 
 def with_page(count: int, seconds: float, shadows: bool) -> Row:
-    """Return the row of a viewer with one page: how it loads, and how it runs."""
+    """Return the row of a viewer with one page, loading and running."""
     from browser.chromium import chromium_page
 
     progress(f"viewer: {count} robots, a page, shadows {shadows}")

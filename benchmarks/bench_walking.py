@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published walking policies in MuJoCo: random twists on flat ground and over steps.
 
-Run: ``python benchmarks/bench_walking.py [--robot g1] [--minutes 10]``. Printed are falls, velocity
-errors by axis, and the time of the network beside its period.
+Run: ``python benchmarks/bench_walking.py [--robot g1] [--minutes 10]``. Reported are falls,
+velocity errors by axis, and the time of the network compared with its period.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TWISTS = {
 
 
 def steps(height: float) -> tuple[Obstacle, ...]:
-    """Return square rings of a height [m] around the start, one every metre up to 12 m."""
+    """Return square steps of a height [m] around the start, every metre up to 12 m."""
     bars = []
     for k in range(1, 13):
         for i in range(4):
@@ -44,7 +44,7 @@ def steps(height: float) -> tuple[Obstacle, ...]:
 
 
 def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
-    """Walk under random commands over steps of a height [m]; return the table's row."""
+    """Walk with random commands over steps of a height [m]; return the table's row."""
     ground = f"{100.0 * height:g} cm steps" if height else "flat"
     progress(ground)
     obstacles = steps(height) if height else ()
@@ -77,7 +77,7 @@ def walk(robot_name: str, height: float, minutes: float, seed: int) -> Row:
 @benchmark("{robot} walks by its published policy", robot=("go2", "", list(TWISTS)),
            minutes=(5.0, "on each ground"), seed=0)  # fmt: skip
 def main(report: Report, options: Any) -> None:
-    """Walk on all grounds, and print a table."""
+    """Walk on all grounds and print the table."""
     rows = [walk(options.robot, h, options.minutes, options.seed) for h in (0.0, 0.015, 0.03)]
     report.table(f"{options.minutes:g} minutes on each ground", rows)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a crate that appears before depth cameras to the arm's reaction, in lockstep and over ROS.
+"""Latency from a crate in view of depth cameras to the arm's reaction, in lockstep and over ROS.
 
 The scenario is that of ``crate_crossing.py``: the tool follows a target at ``SPEED`` between two
-cameras, and a crate appears in its way ``room`` seconds before the undisturbed arm would touch it.
+cameras, and a crate appears on its path ``room`` seconds before the undisturbed arm would touch it.
 The reaction is the first commanded velocity that deviates from those of undisturbed motions, over
-ROS by more than twice what these differ. Times over ROS are simulated; the crate counts from the
-last joint state before it was placed.
+ROS by more than twice their spread. Times over ROS are simulated, from the last joint state before
+the crate was placed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import REACTIVE_POLICY
 from motion_nodes.scene.checker import CollisionChecker
 
-SPEED = 0.25  # [m/s]
+SPEED = 0.25  # Velocity of the target [m/s]
 POLICIES = {"rmpflow": RmpflowPolicy, "mpc": MpcPolicy}
 UNDISTURBED = 3
-LEAST = 0.05  # [rad/s]
+LEAST = 0.05  # Min deviation of a reaction [rad/s]
 
 
 def _row(label: str, found: list[tuple[float, float, bool, float, bool]]) -> Row:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MotionBenchMaker problems of the Franka Panda, and the robot with the reference's spheres.
 
-The files are not part of this repository: ``panda_problems.json`` holds the problems of
+The files are not part of this repository: ``panda_problems.json`` contains the problems of
 ``resources/panda/problems.tar.bz2`` in https://github.com/KavrakiLab/vamp (C. Chamzas et al.,
 "MotionBenchMaker", 2022) as ``{"problems": {family: [{"box": [...], "cylinder": [...],
 "sphere": [...], "start": [...], "goals": [[...]], "valid": true}]}}``; ``panda_spheres.json``, next
@@ -28,10 +28,10 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.shapes import Capsule, Solid
 
-VARIABLE = "MOTION_BENCH_MAKER"  # Names the folder with the two files, where no option does
+VARIABLE = "MOTION_BENCH_MAKER"  # Folder with the two files, unless given by an option
 ELBOW = 0.0873
-"""The reference's upper limit of joint 4, beyond the data sheet's; three problems need it [rad]."""
-STEPS = 32.0  # Configurations that the reference checks on an edge, per radian
+"""The reference's upper limit of joint 4 [rad], above the data sheet's; for three problems."""
+STEPS = 32.0  # Configurations per radian that the reference checks on an edge
 
 
 class Problem(NamedTuple):
@@ -39,14 +39,14 @@ class Problem(NamedTuple):
 
     family: str
     data: dict[str, Any]
-    """As the file has it."""
+    """The problem as in the file."""
     start: np.ndarray
     goals: np.ndarray
 
     def scene(self, allowed: AllowedCollisions) -> Scene:
-        """Return the obstacles as the reference has them.
+        """Return the obstacles as in the reference.
 
-        Cylinders are capsules, in the family ``box``, whose goals reach into one from above, boxes.
+        Cylinders are capsules; in the family ``box``, whose goals are inside one, they are boxes.
         """
 
         def around(radius: float, length: float) -> Solid:
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 
 
 class ProblemSet:
-    """The problems, the robot, and its checker for each."""
+    """Problems, robot, and collision checkers."""
 
     def __init__(self, folder: Path) -> None:
         """Read both files."""
@@ -81,7 +81,7 @@ class ProblemSet:
         self.allowed = AllowedCollisions().with_pairs(never)
 
     def checker(self, problem: Problem) -> CollisionChecker:
-        """Return the checks of one problem, with as many per radian as the reference makes."""
+        """Return the checker of a problem, with the reference's resolution of edges."""
         checker = CollisionChecker(
             self.robot, "arm", scene=problem.scene(self.allowed),
             resolution=np.full(7, 1.0 / STEPS),
@@ -90,14 +90,14 @@ class ProblemSet:
         return checker
 
     def shipped_checker(self, problem: Problem) -> CollisionChecker:
-        """Return the checks of one problem with the shipped robot's spheres, shapes and pairs."""
+        """Return the checker of a problem with the shipped robot's spheres, shapes and pairs."""
         checker = CollisionChecker(self.shipped_robot, "arm", scene=scene_of(problem.data))
         checker.set_positions(FINGERS)
         return checker
 
 
 def find_problems(folder: Path | None) -> ProblemSet | None:
-    """Return the problems in a folder or where the environment says; None where there are none."""
+    """Return the problems in a folder, by default ``MOTION_BENCH_MAKER``; None: no problems."""
     given = folder or (Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None)
     if given is None or not (given / "panda_problems.json").exists():
         return None

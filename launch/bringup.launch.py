@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts everything for one or more robots, under one supervisor (docs/supervision.md).
+"""Starts the suite for one or more robots, under one supervisor (docs/supervision.md).
 
 ros2 launch motion_nodes bringup.launch.py robot:=franka
 ros2 launch motion_nodes bringup.launch.py robot:="a:=jetbot@0,0,0; b:=franka@1,0,0"
@@ -15,11 +15,11 @@ from motion_nodes.bringup.arguments import ARGUMENTS, config_from
 from motion_nodes.bringup.launch_file import describe
 
 STOP_TIMEOUT = "10"
-"""[s] From SIGINT to SIGTERM: the supervisor itself ends what does not stop."""
+"""Time from SIGINT to SIGTERM [s]; the supervisor itself ends processes that do not stop."""
 
 
 def start(values: Mapping[str, str]) -> list[ExecuteProcess]:
-    """Return the supervisor, which starts the suite's processes; wrong arguments raise here."""
+    """Return the supervisor, which starts the suite's processes; reject invalid arguments."""
     config_from(values)
     arguments = [f"{name}:={value}" for name, value in values.items()]
     command = [sys.executable, "-m", "motion_nodes.bringup.suite", *arguments]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RViz with MoveIt's MotionPlanning panel for an arm that runs (motion_nodes.bringup.rviz_view).
+"""RViz with MoveIt's MotionPlanning panel for a running arm (motion_nodes.bringup.rviz_view).
 
 ros2 launch motion_nodes moveit_rviz.launch.py robot:=ur10e
 ros2 launch motion_nodes moveit_rviz.launch.py robot:="left:=franka" group:=panda_arm
@@ -18,7 +18,7 @@ RVIZ_FOLDER = Path(__file__).parents[1] / "config" / "rviz"
 
 
 def start(values: Mapping[str, str]) -> list[Node]:
-    """Return what the arguments ask for."""
+    """Return RViz for the given arguments."""
     return [tool_node(tool) for tool in panel_tools(values, RVIZ_FOLDER)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several robots in one cell, each under its own namespace, and RViz with all of them if wanted.
+"""Starts several robots in one cell, each in its own namespace, optionally with RViz.
 
 ros2 launch motion_nodes multi_robot.launch.py robots:="a:=jetbot@0,0,0; b:=franka@1,0,0" rviz:=true
 """
@@ -18,13 +18,13 @@ FOLDER = Path(__file__).parent
 
 
 def include(name: str, values: Mapping[str, str]) -> IncludeLaunchDescription:
-    """Return another launch file with its arguments."""
+    """Return the inclusion of a launch file with arguments."""
     source = PythonLaunchDescriptionSource(str(FOLDER / name))
     return IncludeLaunchDescription(source, launch_arguments=values.items())
 
 
 def start(values: Mapping[str, str]) -> list[IncludeLaunchDescription]:
-    """Return what the arguments ask for."""
+    """Return the launch files for the given arguments."""
     of_suite = {**values, "robot": values["robots"]}
     of_suite = {argument.name: of_suite[argument.name] for argument in ARGUMENTS}
     config = config_from(of_suite)

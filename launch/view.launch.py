@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shows robots that run in RViz; what it shows is decided in motion_nodes.bringup.rviz_view.
+"""Shows running robots in RViz (motion_nodes.bringup.rviz_view).
 
 ros2 launch motion_nodes view.launch.py robot:=jetbot
 ros2 launch motion_nodes view.launch.py robot:="a:=jetbot@0,0,0; b:=franka@1,0,0"
@@ -18,7 +18,7 @@ RVIZ_FOLDER = Path(__file__).parents[1] / "config" / "rviz"
 
 
 def start(values: Mapping[str, str]) -> list[Node]:
-    """Return what the arguments ask for."""
+    """Return RViz for the given arguments."""
     return [tool_node(tool) for tool in view_tools(values, RVIZ_FOLDER)]
 
 

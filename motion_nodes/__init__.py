@@ -78,7 +78,7 @@ _HOME = {
     # errors
     "MotionError": "errors",
 }
-"""Module of each public name; ``__init__.pyi`` declares the same names for type checkers."""
+"""Module of each public name; ``__init__.pyi`` declares the names for type checkers."""
 
 __all__ = list(_HOME)
 

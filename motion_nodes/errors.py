@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the suite: each names what was given, what is allowed, where, and what to do."""
+"""Exceptions; each message states the input, its place, the allowed values and the remedy."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterable
 
 
 class MotionError(Exception):
-    """Root of every error that a user's input can cause."""
+    """Base class of all errors caused by input."""
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint that names the nearest allowed word and lists the allowed ones.
+    """Return a hint with the closest allowed name and a list of the allowed ones.
 
     Args:
-        given: the word that was not understood.
-        allowed: the words that would have been.
+        given: unknown name.
+        allowed: known names.
 
     Returns:
-        Text that starts with a blank, such as ``" Did you mean 'home'? Available: home, ready."``.
+        Text with a leading space, such as ``" Did you mean 'home'? Available: home, ready."``.
     """
     words = list(allowed)
     if not words:
@@ -31,7 +31,7 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
 
 
 class _UnknownName(MotionError, LookupError):
-    """A name that is not among the known ones."""
+    """Unknown name."""
 
     kind = "name"
 
@@ -45,7 +45,7 @@ class _UnknownName(MotionError, LookupError):
 
 
 class RobotNotFound(_UnknownName):
-    """No robot of that name is shipped and no file of that path exists."""
+    """No robot has this name, and no file this path."""
 
     kind = "robot"
 
@@ -75,11 +75,11 @@ class UnknownState(_UnknownName):
 
 
 class _InvalidInput(MotionError, ValueError):
-    """Input that is not allowed.
+    """Invalid input.
 
     Args:
-        text: what was given, what is allowed, and what to do.
-        field: name of the offending parameter, field or joint; empty where there is not one.
+        text: input, allowed values, and remedy.
+        field: name of the invalid parameter, field or joint; empty: none.
     """
 
     def __init__(self, text: str, *, field: str = "") -> None:
@@ -88,12 +88,12 @@ class _InvalidInput(MotionError, ValueError):
 
 
 class InvalidDescription(_InvalidInput):
-    """A robot description (YAML or URDF) that cannot be used; the text names file and field."""
+    """Invalid robot description or other file; the text names file and field."""
 
 
 class InvalidCommand(_InvalidInput):
-    """A command that was rejected whole; nothing moved."""
+    """Invalid command or argument; rejected as a whole, without effect."""
 
 
 class InvalidConfig(_InvalidInput):
-    """Settings that contradict themselves or lie outside what is allowed."""
+    """Settings that are inconsistent or out of range."""

@@ -4,8 +4,8 @@
 
     python tools/build_site.py
 
-Needs mkdocs-material and latex2mathml (requirements/docs.txt); nothing is fetched, neither here nor
-by the pages. A link or anchor without a target, or a page outside the navigation, is an error.
+Needs mkdocs-material and latex2mathml (requirements/docs.txt); neither this script nor the pages
+access the network. Links and anchors without target and pages outside the navigation are errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OTHERS = (
     "benchmarks/RESULTS.md",
     "examples/README.md",
 )
-"""Pages outside docs/, below project/ of the site."""
+"""Pages outside docs/, which go to project/ of the site."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 _CODE = re.compile(r"(^```.*?^```|^    .*?$|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
@@ -41,7 +41,7 @@ _INLINE = re.compile(r"(?<![\\$\w])\$(?!\s)([^$\n]+?)(?<!\s)\$(?![\w$])")
 
 
 def pages() -> dict[Path, Path]:
-    """Return the place in the site of each file that becomes part of it."""
+    """Return the path in the site of each file that is part of it."""
     robots = sorted(ROOT.glob("motion_nodes/robots/*/README.md"))
     found = {path: path.relative_to(DOCS) for path in DOCS.rglob("*") if path.is_file()}
     for path in (*(ROOT / name for name in OTHERS), *robots):
@@ -50,9 +50,9 @@ def pages() -> dict[Path, Path]:
 
 
 def with_links(text: str, page: Path, places: dict[Path, Path]) -> str:
-    """Return a page's text with links that lead to the places in the site.
+    """Return a page's text with links to the paths in the site.
 
-    Links to files that are not part of the site become plain text.
+    Links to other files become plain text.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -70,7 +70,7 @@ def with_links(text: str, page: Path, places: dict[Path, Path]) -> str:
 
 
 def with_mathematics(text: str) -> str:
-    """Return a page's text with formulas as MathML, which browsers show without scripts."""
+    """Return a page's text with formulas as MathML, which browsers render without scripts."""
 
     def outside_code(part: str) -> str:
         part = _DISPLAY.sub(lambda m: f"\n\n{convert(m[1].strip(), display='block')}\n\n", part)
@@ -81,7 +81,7 @@ def with_mathematics(text: str) -> str:
 
 
 def navigation(config: str, places: dict[Path, Path]) -> str:
-    """Return mkdocs.yml with the lists that are not written by hand."""
+    """Return mkdocs.yml with the generated lists."""
     named = set(re.findall(r"- (\S+\.md)", config))
     free = sorted(
         place.as_posix()

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Do what the docs say in an empty environment, and print how long each step takes.
+"""Executes the steps of the docs in an empty environment, and prints the time of each.
 
     python tools/first_hour.py [--wheel FILE] [--warm] [--timeout SECONDS]
     python tools/first_hour.py --clone [--warm] [--timeout SECONDS]
 
-Types the lines of README.md and docs/tutorials/bring_your_robot.md as they stand: install, a robot
-moves, a robot of one's own, clients of ROS 2. Builds the wheel (with the package ``build``) unless
+Runs the commands of README.md and docs/tutorials/bring_your_robot.md verbatim: installation, a
+shipped robot, your own robot, ROS 2 clients. Builds the wheel (with the package ``build``) unless
 one is given; pip installs the dependencies from its index. With ``--clone`` the committed state of
-this repository is cloned, and the demo is run twice there: it has begun when its show starts.
-Caches are empty unless ``--warm``.
+this repository is cloned and the demo is run there twice, each time until its show starts. Caches
+are empty unless ``--warm``.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ OWN_ROBOT = "docs/tutorials/bring_your_robot.md"
 INTERRUPTED = 2
 """Exit code of make after SIGINT."""
 TIMEOUT = 900.0
-"""[s] Of one line, unless another is given."""
+"""Default timeout of a command [s]."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 class StepError(Exception):
-    """A line of the docs does not do what they promise."""
+    """A command of the docs failed."""
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
-    """Return language and text of a page's code blocks."""
+    """Return language and text of the code blocks of a page."""
     return _BLOCK.findall((ROOT / page).read_text("utf-8"))
 
 
 def lines(page: str) -> list[str]:
-    """Return the commands of a page; a backslash joins two lines."""
+    """Return the commands of a page; a trailing backslash joins lines."""
     texts = [text for kind, text in blocks(page) if kind in ("sh", "bash")]
     found = [line for text in texts for line in text.replace("\\\n", " ").splitlines()]
     return [line for line in found if shlex.split(line, comments=True)]
 
 
 def line(page: str, beginning: str) -> str:
-    """Return the first command of a page with a beginning.
+    """Return the first command of a page that starts with a text.
 
     Raises:
-        StepError: the page has no such line any more.
+        StepError: the page has no such command.
     """
     for text in lines(page):
         if text.startswith(beginning):
@@ -68,7 +68,7 @@ def line(page: str, beginning: str) -> str:
 
 
 class Stranger:
-    """Types lines in an empty folder, in an environment of its own."""
+    """Runs commands in an empty folder and a separate environment."""
 
     def __init__(
         self, folder: Path, wheel: Path | None, *, warm: bool, timeout: float = TIMEOUT
@@ -76,10 +76,10 @@ class Stranger:
         """Create the environment.
 
         Args:
-            folder: empty; everything is written below it.
-            wheel: installed in place of a release; None: the environment is that of a clone.
-            warm: use the caches of the user.
-            timeout: max time of a line [s].
+            folder: empty folder for all files.
+            wheel: wheel to install instead of a release; None: the environment of a clone is used.
+            warm: use the user's caches.
+            timeout: timeout of a command [s].
         """
         self.folder, self._wheel, self._timeout = folder / "work", wheel, timeout
         self.folder.mkdir()
@@ -99,10 +99,10 @@ class Stranger:
             self._environment["XDG_CACHE_HOME"] = str(folder / "cache")
 
     def type(self, text: str) -> str:
-        """Type a line, and return what it prints.
+        """Run a command and return its output.
 
         Raises:
-            StepError: it fails, prints nothing or does not end.
+            StepError: the command fails, prints nothing or does not end.
         """
         begin = time.monotonic()
         command = text.replace('"motion-nodes[ros]"', f'"{self._wheel}[ros]"')
@@ -113,7 +113,7 @@ class Stranger:
         try:
             output, _ = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with the compilers that make has started
+            os.killpg(process.pid, signal.SIGKILL)  # including the compilers that make started
             output, _ = process.communicate()
             why = f"'{text}' did not end within {self._timeout:g} s"
             raise StepError(f"{why}; so far:\n{output[-3000:]}") from None
@@ -124,10 +124,10 @@ class Stranger:
 
     @contextmanager
     def suite(self, text: str, ready: str = "READY after", code: int = 0) -> Iterator[None]:
-        """Type a line that starts a suite, wait until it prints that it is ready, and interrupt it.
+        """Start a suite, wait until it reports that it is ready, and interrupt it at the end.
 
         Raises:
-            StepError: it does not become ready, or does not end well.
+            StepError: the suite does not become ready, or ends with another exit code.
         """
         begin, log = time.monotonic(), self.folder / "suite.log"
         with log.open("w") as output:
@@ -160,10 +160,10 @@ class Stranger:
 
 
 def first_hour(stranger: Stranger) -> None:
-    """Do the steps of the docs.
+    """Run the steps of the docs.
 
     Raises:
-        StepError: one of them fails.
+        StepError: a step fails.
     """
     stranger.type(line(README, 'pip install "motion-nodes[ros]"'))
     stranger.type(line(README, "motion fk franka"))
@@ -186,17 +186,17 @@ def first_hour(stranger: Stranger) -> None:
     with (stranger.folder / "move.csv").open(newline="") as file:
         turn = [row["value"] for row in csv.DictReader(file) if row["name"] == "turn.position"]
     if not turn or abs(float(turn[-1]) - 0.4) > 0.02:
-        raise StepError(f"the own robot should be at turn = 0.4, but is at {turn[-1:]}")
+        raise StepError(f"the new robot should be at turn = 0.4, but is at {turn[-1:]}")
 
 
 def first_minutes(stranger: Stranger) -> None:
-    """Do the steps of the docs for a clone.
+    """Run the steps of the docs for a clone.
 
     Raises:
-        StepError: one of them fails.
+        StepError: a step fails.
     """
     stranger.type(f"git clone -q {ROOT} .")
-    stranger.type("make setup")  # the first `make demo` would do it
+    stranger.type("make setup")  # otherwise done by the first `make demo`
     for _ in range(2):
         with stranger.suite(line(README, "make demo"), "the show starts", INTERRUPTED):
             pass
@@ -227,12 +227,12 @@ def built_wheel(folder: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do the first hour; return the exit code."""
+    """Run all steps; return the exit code."""
     cli = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     cli.add_argument("--wheel", type=Path, help="wheel to install; default: built from this clone")
     cli.add_argument("--clone", action="store_true", help="work in a clone, without a wheel")
     cli.add_argument("--warm", action="store_true", help="use the caches of pip and motion_nodes")
-    cli.add_argument("--timeout", type=float, default=TIMEOUT, help="max time of a line [s]")
+    cli.add_argument("--timeout", type=float, default=TIMEOUT, help="timeout of a command [s]")
     options = cli.parse_args(arguments)
     given = {"warm": options.warm, "timeout": options.timeout}
     with tempfile.TemporaryDirectory(prefix="first-hour-") as name:

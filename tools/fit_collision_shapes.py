@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Computes convex collision shapes of a robot's links from meshes, and writes them to its folder.
 
-Shipped arms, from the meshes that their manufacturers publish (not part of this repository; where
-to find them: ``published_meshes.py``)::
+Shipped arms, from the published meshes of the manufacturers (not part of this repository; sources:
+``published_meshes.py``)::
 
     python tools/fit_collision_shapes.py franka --meshes FOLDER
 
-Any other robot's folder, from the collision geometry that its URDF has now::
+Other robots, from the collision geometry of their URDF::
 
     python tools/fit_collision_shapes.py ~/my_robot --pieces 4
 
 Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_cover.py``).
-Written are ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements; printed is how far the
-pieces reach beyond the mesh, and that nothing sticks out of them. With ``--dry-run`` nothing is
-written. ``--extremes FILE`` adds to a JSON file the extreme points of each mesh in some directions,
-with which shapes can be checked where the meshes are not at hand.
+The tool writes ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements, and prints how far
+the pieces reach beyond the mesh and how far the mesh sticks out of them. ``--dry-run`` only prints.
+``--extremes FILE`` adds the extreme points of each mesh in some directions to a JSON file, to check
+shapes without the meshes.
 
-The Panda's fingers are boxes; ``franka.urdf`` has them by hand, 0.05 mm larger than published.
+The Panda's fingers are boxes, written by hand in ``franka.urdf``, 0.05 mm larger than published.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SOURCES = {
     "github.com/UniversalRobots/Universal_Robots_ROS2_Description (BSD-3-Clause)",
 }
 DIRECTIONS = 48
-"""Number of directions whose extreme points are written to the file of ``--extremes``."""
+"""Number of directions of the extreme points for ``--extremes``."""
 HEADING = """# SPDX-License-Identifier: Apache-2.0
 # Collision shape of {link}: a convex polytope that contains the link's mesh; see README.md#shapes.
 # Written by tools/fit_collision_shapes.py. Vertices [m] in the link's frame.
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("robot", help="a shipped robot's name or a robot's folder")
     parser.add_argument("--meshes", type=Path, help="folder of the published collision meshes")
     parser.add_argument("--tolerance", type=float, default=0.002, help="[m], default 0.002")
-    parser.add_argument("--pieces", type=int, default=1, help="of each link at most, default 1")
+    parser.add_argument("--pieces", type=int, default=1, help="max pieces per link, default 1")
     parser.add_argument("--extremes", type=Path, help="JSON file of extreme points to add to")
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     options = parser.parse_args()
@@ -110,7 +110,7 @@ def directions() -> np.ndarray:
 
 
 def extreme_points(points: np.ndarray) -> list[list[float]]:
-    """Return the point that is farthest in each direction [m], to a hundredth of a millimetre."""
+    """Return the farthest point in each direction [m], rounded to 0.01 mm."""
     farthest = points[(points @ directions().T).argmax(axis=0)]
     rows: list[list[float]] = (farthest.round(5) + 0.0).tolist()
     return rows
@@ -119,7 +119,7 @@ def extreme_points(points: np.ndarray) -> list[list[float]]:
 def write_extremes(
     file: Path, robot: str, source: str, extremes: dict[str, list[list[float]]]
 ) -> None:
-    """Add a robot's extreme points to a JSON file; what it has of other robots stays."""
+    """Add a robot's extreme points to a JSON file; keep those of other robots."""
     known = json.loads(file.read_text()) if file.is_file() else {}
     known[robot] = {"source": source, "unit": "m, in the link's frame", "links": extremes}
     rows = []

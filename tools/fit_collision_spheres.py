@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Computes a robot's collision spheres from its convex collision shapes, and writes its file.
+"""Computes a robot's collision spheres from its convex collision shapes, and writes the file.
 
 ::
 
     python tools/fit_collision_spheres.py franka --reach 0.016 --of panda_hand=0.01
 
-Planners search with these spheres; paths are verified with the shapes themselves. So spheres need
-not contain the shapes: a shape may stick out of them by ``--stick-out``, and they may reach
-``--reach`` beyond it. Of all spheres about points of a grid, each as large as its reach allows, the
-fewest are chosen that hold the samples of the surface: a set cover, solved as an integer programme
-by HiGHS within a gap of 5 % and a number of nodes. Several shapes of a link count as their convex
-hull. Links that ``--keep`` names keep the spheres that they have.
+Planners search with these spheres; paths are verified with the shapes. Therefore spheres need not
+contain the shapes: a shape may stick out of them by ``--stick-out``, and they may reach ``--reach``
+beyond it. Of the largest allowed spheres about the points of a grid, the fewest that cover the
+samples of the surface are chosen: a set cover, solved as an integer program by HiGHS within a gap
+of 5 % and a limited number of nodes. Several shapes of a link count as their convex hull. Links
+named by ``--keep`` keep their spheres.
 
-Source: V. Chvatal, A greedy heuristic for the set-covering problem, Math. of Operations Research 4,
-1979, for the programme.
+Source of the program: V. Chvatal, A greedy heuristic for the set-covering problem, Math. of
+Operations Research 4, 1979.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from motion_nodes.model.loader import load_robot  # noqa: E402
 from motion_nodes.robot_setup.link_geometry import dense_points, triangles_of  # noqa: E402
 
 SPACING = 0.006
-"""No point of a surface is farther from a sample [m]."""
+"""Max distance of surface points to the closest sample [m]."""
 GRID = 0.01
-"""Between centres of candidates, or a 45th of the link's extent if that is more [m]."""
+"""Grid spacing of candidates [m]; at least a 45th of the link's extent."""
 SLACK = 0.0015
-"""Samples are held that much deeper, for what lies between them [m]."""
+"""Margin of samples for the surface between them [m]."""
 NODES = 400
-"""Of the search for the fewest spheres at most; time would make the result vary."""
+"""Max number of nodes of the solver; a time limit would make results irreproducible."""
 
 
 def main() -> None:
@@ -75,21 +75,21 @@ def main() -> None:
 
 
 def fitted(corners: np.ndarray, reach: float, stick_out: float) -> np.ndarray:
-    """Return few spheres for a convex shape, the largest first.
+    """Return few spheres for a convex shape, largest first.
 
     Args:
-        corners: triangles of its surface [m], shape (t, 3, 3).
-        reach: how far spheres may reach beyond it [m].
-        stick_out: how far it may stick out of them [m].
+        corners: triangles of the surface [m], shape (t, 3, 3).
+        reach: max distance by which spheres reach beyond the shape [m].
+        stick_out: max distance by which the shape sticks out of the spheres [m].
 
     Returns:
-        Centre and radius [m], to a tenth of a millimetre, shape (n, 4).
+        Centre and radius [m], rounded to 0.1 mm, shape (n, 4).
     """
     points = surface_points(corners)
     spheres = candidates(corners, reach)
     held = cdist(points, spheres[:, :3]) <= spheres[:, 3] + (stick_out - SLACK)
     if not held.any(axis=1).all():
-        sys.exit("no spheres with this reach hold the shape; allow more.")
+        sys.exit("no spheres with this reach cover the shape; increase --reach.")
     count = len(spheres)
     solved = milp(
         np.ones(count),
@@ -105,10 +105,9 @@ def fitted(corners: np.ndarray, reach: float, stick_out: float) -> np.ndarray:
 
 
 def candidates(corners: np.ndarray, reach: float) -> np.ndarray:
-    """Return spheres about the points of a grid in a convex shape, each reaching ``reach`` beyond.
+    """Return the spheres about grid points in a convex shape that reach ``reach`` [m] beyond it.
 
-    A sphere reaches ``u c + r - h(u)`` beyond the shape in direction u, h being how far the shape
-    itself reaches.
+    In direction u a sphere reaches ``u c + r - h(u)`` beyond the shape with support function h.
     """
     vertices = np.unique(corners.reshape(-1, 3).round(7), axis=0)
     planes = ConvexHull(vertices).equations
@@ -126,7 +125,7 @@ def candidates(corners: np.ndarray, reach: float) -> np.ndarray:
 
 
 def surface_points(corners: np.ndarray) -> np.ndarray:
-    """Return points of a surface, no point of which is farther from one than ``SPACING``."""
+    """Return samples of a surface, shape (m, 3), at most ``SPACING`` [m] from any surface point."""
     dense = dense_points(corners, SPACING / 3.0)
     tree, kept = cKDTree(dense), []
     gone = np.zeros(len(dense), bool)
@@ -163,7 +162,7 @@ def lattice(count: int) -> np.ndarray:
 
 
 def text_of(before: str, spheres: dict[str, np.ndarray]) -> str:
-    """Return the text of a file of spheres; its comment at the head stays."""
+    """Return the text of a sphere file, with the head comment of the previous text."""
     head = "".join(line for line in before.splitlines(keepends=True) if line.startswith("#"))
     rows = []
     for link, values in spheres.items():

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision meshes that manufacturers publish: where they are, and their poses in the links.
+"""Published collision meshes of manufacturers: sources, and poses in the links.
 
 The meshes are not part of this repository. Panda: ``link0.stl`` to ``link7.stl``, ``hand.stl`` of
 ``franka_description/meshes/collision`` in frankaemika/franka_ros, or the same files in the package
-``example-robot-data`` on PyPI; the boxes of the fingers are figures of ``franka_hand.xacro`` there.
-UR10e: ``meshes/ur10e/collision`` in UniversalRobots/Universal_Robots_ROS2_Description; where each
-mesh stands in its link: ``urdf/ur_macro.xacro`` with ``config/ur10e/visual_parameters.yaml`` and
+``example-robot-data`` on PyPI; the boxes of the fingers are those of ``franka_hand.xacro`` there.
+UR10e: ``meshes/ur10e/collision`` in UniversalRobots/Universal_Robots_ROS2_Description; poses in the
+links: ``urdf/ur_macro.xacro`` with ``config/ur10e/visual_parameters.yaml`` and
 ``physical_parameters.yaml``.
 """
 
@@ -32,7 +32,7 @@ FINGER = (
     ((0.0, 0.0159, 0.02835), (0.0175, 0.007, 0.0235), math.pi / 6.0),
     ((0.0, 0.00758, 0.04525), (0.0175, 0.0152, 0.0185), 0.0),
 )
-"""Boxes of the left finger: centre, size [m] and turn about x [rad]; the right one mirrors y."""
+"""Boxes of the left finger: centre, size [m], rotation about x [rad]; right finger: y mirrored."""
 _TURNED: XYZ = (0.0, 0.0, math.pi)
 _ALONG: XYZ = (math.pi / 2.0, 0.0, -math.pi / 2.0)
 _TILTED: XYZ = (math.pi / 2.0, 0.0, 0.0)
@@ -46,7 +46,7 @@ UR10E = {
     "wrist_3_link": ("wrist3.stl", (0.0, 0.0, -0.1168), _TILTED),
 }
 MESHES: Mapping[str, Mapping[str, tuple[str, XYZ, XYZ]]] = {"franka": PANDA, "ur10e": UR10E}
-"""By robot and link: file, and where it stands in the link as xyz [m] and rpy [rad]."""
+"""By robot and link: file, and pose in the link as xyz [m] and rpy [rad]."""
 
 
 def link_triangles(robot: str, folder: Path) -> dict[str, np.ndarray]:
@@ -66,7 +66,7 @@ def link_vertices(robot: str, folder: Path) -> dict[str, np.ndarray]:
 
 
 def finger_boxes() -> dict[str, list[tuple[Box, np.ndarray]]]:
-    """Return the boxes of both fingers, each with its pose in the link."""
+    """Return the boxes of both fingers with their poses in the link, shape (4, 4)."""
     found: dict[str, list[tuple[Box, np.ndarray]]] = {}
     for link, side in (("panda_leftfinger", 1.0), ("panda_rightfinger", -1.0)):
         found[link] = [

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Build sdist and wheel, check them in an empty environment, and write what a release needs.
+"""Builds sdist and wheel, checks them in an empty environment, and writes the release files.
 
     python tools/release.py [--skip-robot]
 
@@ -34,11 +34,11 @@ NEEDED = (
     "motion_nodes/interface_build/packages/NAME",
     "motion_nodes/interface_build/packages/moveit_msgs/action/MoveGroup.action",
 )
-"""Files of wheel and sdist, one of each kind."""
+"""Required files of wheel and sdist, one of each kind."""
 
 
 class ReleaseError(Exception):
-    """Why there is no release."""
+    """The release failed; the text is the reason."""
 
 
 def say(text: str) -> None:
@@ -50,7 +50,7 @@ def run(*command: object, folder: Path = ROOT) -> str:
     """Run a command and return its output.
 
     Raises:
-        ReleaseError: it failed; with the end of its output.
+        ReleaseError: it failed; contains the end of its output.
     """
     words = [str(word) for word in command]
     done = subprocess.run(
@@ -62,7 +62,7 @@ def run(*command: object, folder: Path = ROOT) -> str:
 
 
 def version() -> str:
-    """Return the version, which must be the same everywhere.
+    """Return the version, which must be equal in all files.
 
     Raises:
         ReleaseError: two files differ, or the changelog has no section for it.
@@ -83,7 +83,7 @@ def _match(file: str, pattern: str) -> str:
 
 
 def notes(number: str) -> str:
-    """Return the changelog's section of a version, else the unreleased one."""
+    """Return the changelog's section of a version, else that of unreleased changes."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     for title in (re.escape(number), "Unreleased"):
         section = re.search(rf"^## \[?{title}\b.*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.M)
@@ -96,7 +96,7 @@ def built(number: str) -> tuple[Path, Path]:
     """Build and return sdist and wheel.
 
     Raises:
-        ReleaseError: the build failed, or a file is missing in its result.
+        ReleaseError: the build failed, or a required file is missing.
     """
     say("building sdist and wheel")
     for old in (*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")):
@@ -118,7 +118,7 @@ def check(wheel: Path, *, with_robot: bool) -> None:
     """Install the wheel in an empty environment and use it from an empty folder.
 
     Raises:
-        ReleaseError: something does not work.
+        ReleaseError: a check failed.
     """
     with tempfile.TemporaryDirectory(prefix="motion_nodes-release-") as name:
         folder = Path(name)
@@ -154,7 +154,7 @@ def _move_a_robot(programs: Path, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Make the release's files; return the exit code."""
+    """Write the release files; return the exit code."""
     cli = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     cli.add_argument("--skip-robot", action="store_true", help="check without ROS")
     options = cli.parse_args(arguments)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Make the environment in .venv: ROS 2 from wheels, libraries, interfaces, this package.
+"""Creates the environment in .venv: ROS 2 from wheels, libraries, interfaces, this package.
 
     python3 tools/setup_environment.py [--test]
 
-Needs Python 3.11 to 3.13, a C++ compiler and, the first time, the network. Does nothing when the
-environment is already what the requirements say, so it may be called before everything.
+Needs Python 3.11 to 3.13, a C++ compiler and, for the first run, the network. Does nothing if the
+environment matches the requirements, so every make target may call it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements"
 INTERFACES = ROOT / "motion_nodes" / "interface_build"
 DEMO = ["ros", "run", "sim", "viewer", "policy", "learn", "mcp"]
-"""Requirements of the demo; the tests need more."""
+"""Requirements of the demo; those of the tests are added."""
 OLDEST, NEWEST = (3, 11), (3, 13)
 
 
 class SetupError(Exception):
-    """Something that the user has to mend, in one sentence."""
+    """The setup failed; the text contains reason and remedy."""
 
 
 def check_machine() -> None:
-    """Refuse machines on which the rest cannot work, in words.
+    """Check Python, ROS, compiler and headers.
 
     Raises:
-        SetupError: says what is missing and how to get it.
+        SetupError: states what is missing and how to install it.
     """
     version = sys.version_info[:2]
     if not OLDEST <= version <= NEWEST:
@@ -75,7 +75,7 @@ def check_machine() -> None:
 
 
 def fingerprint(kinds: Sequence[str]) -> str:
-    """Return a hash of all that decides what the environment contains."""
+    """Return a hash of all inputs of the environment."""
     digest = hashlib.sha256()
     files = [REQUIREMENTS / f"{kind}.txt" for kind in (*kinds, "constraints")]
     files += [ROOT / "pyproject.toml", ROOT / "setup.py"]
@@ -95,10 +95,10 @@ def python() -> Path:
 
 
 def run(*command: object) -> None:
-    """Run a command quietly; show its output only when it fails.
+    """Run a command without output.
 
     Raises:
-        SetupError: with the last lines of the output.
+        SetupError: the command failed; contains the last lines of its output.
     """
     done = subprocess.run(
         [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -109,7 +109,7 @@ def run(*command: object) -> None:
 
 
 def pip(*arguments: object) -> list[object]:
-    """Return a pip command in the environment, with the pinned versions."""
+    """Return a pip command for the environment with pinned versions."""
     return [
         python(), "-m", "pip", "--disable-pip-version-check", "install", "-q",
         "-c", REQUIREMENTS / "constraints.txt", *arguments,
@@ -117,7 +117,7 @@ def pip(*arguments: object) -> list[object]:
 
 
 class Progress:
-    """Says what is being done, and how long it took."""
+    """Prints steps and elapsed time."""
 
     def __init__(self, steps: int) -> None:
         """Prepare for a number of steps."""
@@ -131,7 +131,7 @@ class Progress:
 
 
 def install(kinds: Sequence[str]) -> None:
-    """Install everything, the compiling beside the downloading."""
+    """Install everything; compile while downloading."""
     say = Progress(5)
     if not python().exists():
         say(f"making {VENV.name} with Python {sys.version.split()[0]}")
@@ -140,7 +140,7 @@ def install(kinds: Sequence[str]) -> None:
         say(f"{VENV.name} exists")
     say("installing ROS 2 Jazzy from wheels (65 MB)")
     run(*pip("-r", REQUIREMENTS / "ros.txt"))
-    say("compiling the message packages that PyPI lacks, beside it installing libraries (200 MB)")
+    say("compiling message packages, meanwhile installing libraries (200 MB)")
     interfaces = subprocess.Popen(
         [str(python()), "-m", "motion_nodes.interface_build", "--print-path"], cwd=ROOT,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -170,7 +170,7 @@ def main() -> int:
     wanted = [*DEMO, "test"] if args.test else DEMO
     try:
         check_machine()
-        # An environment made for the tests serves the demo too.
+        # An environment for the tests is also one for the demo.
         for kinds in ([*DEMO, "test"], wanted):
             stamp = VENV / f"made-for-{'-'.join(kinds)}"
             if stamp.exists() and stamp.read_text() == fingerprint(kinds):
@@ -186,7 +186,7 @@ def main() -> int:
         print(f"setup: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("setup: stopped; call it again to go on", file=sys.stderr)
+        print("setup: interrupted; run it again to continue", file=sys.stderr)
         return 1
     return 0
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the docs' pictures of the running programs, as a visitor's browser shows them.
+"""Takes the docs' pictures of running programs in a browser.
 
-    .venv/bin/python tools/take_pictures.py                 all of them, into docs/pictures
-    .venv/bin/python tools/take_pictures.py --only demo     one of them
+    .venv/bin/python tools/take_pictures.py                 all pictures, into docs/pictures
+    .venv/bin/python tools/take_pictures.py --only demo     one picture
 
-Those of the page alone are taken by its tests (``test/browser/pictures.py``); ``make pictures``
+Pictures of the page alone are taken by its tests (``test/browser/pictures.py``); ``make pictures``
 takes all.
 
-It needs what the browser tests need: Debian's chromium and chromium-driver, selenium and Pillow.
+Needs Debian's chromium and chromium-driver, selenium and Pillow, like the browser tests.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ Page: TypeAlias = Any
 SIZE = (1200, 800)
 """[pixels]"""
 START = 60.0
-"""[s] Longest wait for a program to be up."""
+"""Timeout of waits [s]."""
 DOMAIN = "77"
-"""A ROS domain apart from that of robots which may be running."""
+"""ROS domain, separate from other robots."""
 
 
 class Program:
-    """A running ``motion`` command, its page, and a ROS client beside it."""
+    """A running ``motion`` command, its page, and a ROS client."""
 
     def __init__(self, arguments: Sequence[str], log: Path) -> None:
         """Start the command."""
@@ -75,7 +75,7 @@ class Program:
         self._newest: dict[str, Any] = {}
 
     def address(self) -> str:
-        """Return the address of its page, once it serves it."""
+        """Wait until the page is served, and return its address."""
         found: list[str] = []
 
         def said() -> bool:
@@ -86,7 +86,7 @@ class Program:
         return found[0]
 
     def hear(self, kind: Any, topic: str) -> Callable[[], Any]:
-        """Return a function that gives the newest message of a topic, after the first came."""
+        """Subscribe, wait for the first message, and return a function that returns the newest."""
         self.node.create_subscription(
             kind, topic, lambda m: self._newest.update({topic: m}), qos.NEWEST
         )
@@ -94,15 +94,15 @@ class Program:
         return lambda: self._newest[topic]
 
     def wait(self, condition: Callable[[], bool], what: str, within: float) -> None:
-        """Hear messages until a condition holds.
+        """Process messages until a condition holds.
 
         Raises:
-            SystemExit: when it did not in time, or the program ended.
+            SystemExit: timeout, or the program ended.
         """
         end = time.monotonic() + within
         while not condition():
             if time.monotonic() > end or self._process.poll() is not None:
-                sys.exit(f"waited in vain until {what}; the program says:\n{self._log.read_text()}")
+                sys.exit(f"timeout: {what}; output of the program:\n{self._log.read_text()}")
             rclpy.spin_once(self.node, timeout_sec=0.05)
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ def program_and_page(arguments: Sequence[str]) -> Iterator[tuple[Program, Page]]
 
 
 def pan_and_zoom(page: Page, right: int, down: int, notches: int) -> None:
-    """Move the picture by so many pixels with the right mouse button, and zoom with the wheel."""
+    """Pan by pixels with the right mouse button, and zoom with the wheel."""
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.actions.action_builder import ActionBuilder
     from selenium.webdriver.common.actions.mouse_button import MouseButton
@@ -145,7 +145,7 @@ def pan_and_zoom(page: Page, right: int, down: int, notches: int) -> None:
 
 
 def demo(path: Path) -> None:
-    """Both robots in motion: the arm after its target, the base once around its square."""
+    """Both robots in motion: the arm follows its target, the base drives around its square."""
     with program_and_page(["demo"]) as (program, page):
         arm = program.hear(JointState, "/franka/joint_states")
         base = program.hear(Odometry, "/jetbot/ground_truth")
@@ -163,7 +163,7 @@ def demo(path: Path) -> None:
 
 
 def franka(path: Path) -> None:
-    """The arm at work, moved by a joint command."""
+    """The arm, moved by a joint command."""
     goal = {"panda_joint1": -0.15, "panda_joint2": 0.0, "panda_joint4": -2.0, "panda_joint6": 2.1}
     with program_and_page(["up", "franka:=franka"]) as (program, page):
         arm = program.hear(JointState, "/franka/joint_states")
@@ -183,7 +183,7 @@ def franka(path: Path) -> None:
 
 
 def jetbot_square(path: Path) -> None:
-    """The base on the last side of its square, with the trail of the others."""
+    """The base on the last side of its square, with the trail of the previous sides."""
     with program_and_page(["up", "jetbot:=jetbot@0,0,3.1416"]) as (program, page):
         odom = program.hear(Odometry, "/jetbot/diff_drive_controller/odom")
         out = program.node.create_publisher(
@@ -206,7 +206,7 @@ def jetbot_square(path: Path) -> None:
 
 
 def boxes() -> PlanningScene:
-    """Return a wall and a table before the arm, as a change of its planning scene."""
+    """Return a wall and a table in front of the arm, as a planning scene diff."""
     message = PlanningScene(is_diff=True)
     message.robot_state.is_diff = True
     for name, size, place, rgb in (
@@ -226,7 +226,7 @@ def boxes() -> PlanningScene:
 
 
 def viewer(path: Path) -> None:
-    """A plan around a wall: the ghost on its way, the search tree, spheres by their distance."""
+    """A plan around a wall: ghost on the path, search tree, spheres coloured by distance."""
     start = {"panda_joint1": -0.6, "panda_joint2": 0.35, "panda_joint4": -1.9}
     plain = ["--params-file", chromium.WITHOUT_SHADOWS]
     with program_and_page(["up", "franka:=franka", *plain]) as (program, page):
@@ -273,7 +273,7 @@ def viewer(path: Path) -> None:
 
 
 def spheres(path: Path) -> None:
-    """The sphere editor, with one sphere of the hand chosen."""
+    """The sphere editor, with one sphere of the hand selected."""
     with tempfile.TemporaryDirectory() as folder:
         program = Program(["spheres", "franka", "--no-shadows"], Path(folder) / "log")
         try:
@@ -287,12 +287,12 @@ def spheres(path: Path) -> None:
 
 
 def shelf(path: Path) -> None:
-    """The plot of the motion that the tutorial about the shelf plans, by its commands."""
+    """The plot of the motion in the tutorial about the shelf, by its commands."""
     page_of_it = (ROOT / "docs" / "tutorials" / "plan_around_a_shelf.md").read_text()
     scene = re.search(r"```yaml\n(.*?)```", page_of_it, re.DOTALL)
     commands = re.findall(r"^motion (plan .*|plot .*)$", page_of_it, re.MULTILINE)
     if scene is None or len(commands) != 2:
-        sys.exit("the tutorial has another form than this picture needs")
+        sys.exit("the tutorial does not have the commands of this picture")
     motion = str(Path(sys.executable).parent / "motion")
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "shelf.yaml").write_text(scene[1])
@@ -314,7 +314,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 
 
 def main() -> None:
-    """Take the pictures that were asked for."""
+    """Take the selected pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=sorted(PICTURES), action="append")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")

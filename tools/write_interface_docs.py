@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/interfaces.md and docs/parameters.md from what the suite really declares.
+"""Writes docs/interfaces.md and docs/parameters.md from the declarations of the suite.
 
-``python tools/write_interface_docs.py`` writes them; with ``--check`` it only says whether they are
-current (exit code 1 when not). Interfaces come from test/contracts/interfaces.yaml, which a test
-compares with the running graph; parameters from the nodes' parameter dataclasses.
+``python tools/write_interface_docs.py`` writes them; ``--check`` only reports whether they are
+current (exit code 1 if not). Interfaces come from test/contracts/interfaces.yaml, which a test
+compares with the running graph, parameters from the nodes' parameter dataclasses.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def interfaces_page(nodes: Sequence[Mapping[str, Any]]) -> str:
         "Topics, services and actions of every node. `~/x` is private to the node, `x` moves with",
         "the robot's namespace, `/x` is the same for all. `ROBOT/x` exists for each robot of the",
         "node's list, under its namespace. `BASE` is the base controller of the robot's kind, such",
-        "as `diff_drive_controller`. Not listed is what rclpy gives every lifecycle node:",
-        "parameter and lifecycle services, `/rosout`, `/parameter_events`, and `/clock` where",
+        "as `diff_drive_controller`. Not listed are the standard interfaces of rclpy's lifecycle",
+        "nodes: parameter and lifecycle services, `/rosout`, `/parameter_events`, and `/clock` if",
         "`use_sim_time` is set.",
         "",
-        "Subscriptions to streams are best-effort, so they hear publishers of any reliability;",
-        "publishers are reliable, so every subscriber hears them.",
+        "Subscriptions to streams are best effort and thus match publishers of any reliability;",
+        "publishers are reliable and thus match all subscriptions.",
     ]
     for node in nodes:
         executables = ", ".join(f"`{name}`" for name in node["executables"])
@@ -57,7 +57,7 @@ def interfaces_page(nodes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def quality(entry: Mapping[str, Any]) -> str:
-    """Return the quality of service of an endpoint in words."""
+    """Return the quality of service of an endpoint as text."""
     if "qos" not in entry:
         return ""
     reliability, durability, depth = entry["qos"].split()
@@ -73,11 +73,11 @@ def parameters_page() -> str:
         DO_NOT_EDIT,
         "# Parameters",
         "",
-        "A batch of values is taken whole or refused whole. An integer counts where a float is",
-        "meant. *The robot's* means that the default comes from the robot's description,",
-        "*required* that there is none. Besides these, every node has `autostart` (bool, true:",
-        "configure and activate at start), `diagnostic_updater.period` (float, 1 s, fixed at",
-        "start: time between two reports on /diagnostics) and `use_sim_time`.",
+        "A batch of values is accepted or rejected as a whole. Integers are accepted for floats.",
+        "*The robot's* means that the default comes from the robot's description, *required* that",
+        "there is none. In addition, every node has `autostart` (bool, true: configure and",
+        "activate at start), `diagnostic_updater.period` (float, 1 s, fixed at start: period of",
+        "the reports on /diagnostics) and `use_sim_time`.",
     ]
     for executable in NODES:
         cls = node_class(executable)
@@ -98,7 +98,7 @@ def entries(cls: Any) -> Sequence[Any]:
 
 
 def from_robot(cls: Any) -> set[str]:
-    """Return the fields whose default a robot's description gives."""
+    """Return the fields whose default comes from the robot's description."""
     from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.loader import load_robot
 
@@ -112,7 +112,7 @@ def from_robot(cls: Any) -> set[str]:
 
 
 def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
-    """Return one parameter's row."""
+    """Return the row of a parameter."""
     rules = entry.rules
     return [
         f"`{entry.name}`",
@@ -126,7 +126,7 @@ def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
 
 
 def type_name(kind: Any) -> str:
-    """Return a parameter's type in words."""
+    """Return the type of a parameter as text."""
     lists = {tuple[str, ...]: "string", tuple[float, ...]: "float", tuple[int, ...]: "int"}
     if kind in lists:
         return f"list of {lists[kind]}"
@@ -134,7 +134,7 @@ def type_name(kind: Any) -> str:
 
 
 def default_text(entry: Any, of_robot: set[str]) -> str:
-    """Return a parameter's default in words."""
+    """Return the default of a parameter as text."""
     if entry.field in of_robot:
         return "the robot's"
     if entry.default is dataclasses.MISSING:
@@ -151,7 +151,7 @@ def default_text(entry: Any, of_robot: set[str]) -> str:
 
 
 def allowed_text(rules: Any) -> str:
-    """Return what values are allowed, in words."""
+    """Return the allowed values as text."""
     parts = []
     if rules.gt is not None:
         parts.append(f"> {rules.gt:g}")

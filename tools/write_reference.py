@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference.md, the page of ``import motion_nodes``, from its docstrings.
+"""Writes docs/reference.md, the reference of ``import motion_nodes``, from its docstrings.
 
-``python tools/write_reference.py`` writes it; ``--check`` reports whether it is current (exit code
-1 if not).
+``python tools/write_reference.py`` writes it; ``--check`` only reports whether it is current (exit
+code 1 if not).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _class(name: str, cls: type) -> Iterator[str]:
 
 
 def _members(cls: type) -> Iterator[tuple[str, object]]:
-    """Yield the members of a class, after those of base classes of this package's front door."""
+    """Yield the members of a class, after those of its base classes in the public API."""
     for base in reversed(cls.__mro__):
         if base is cls or base.__module__.startswith("motion_nodes.api."):
             yield from vars(base).items()
@@ -146,7 +146,7 @@ def _properties(cls: type) -> Iterator[tuple[str, str]]:
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Yield a docstring as Markdown: sections become bold words, their entries lists."""
+    """Yield a docstring as Markdown: sections become bold headings, their entries lists."""
     for line in _plain(text).splitlines():
         if re.fullmatch(r"(Args|Returns|Raises):", line):
             yield from (f"**{line}**", "")
@@ -171,7 +171,7 @@ def _short(signature: str) -> str:
 
 
 def main() -> int:
-    """Write the page, or check it."""
+    """Write the page, or check it; return the exit code."""
     text = page()
     if "--check" in sys.argv:
         current = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/robots.md from the descriptions of the robots that are shipped.
+"""Writes docs/robots.md from the descriptions of the shipped robots.
 
-``python tools/write_robot_docs.py`` writes it; with ``--check`` it only says whether it is current
-(exit code 1 when not).
+``python tools/write_robot_docs.py`` writes it; ``--check`` only reports whether it is current (exit
+code 1 if not).
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ PAGE = ROOT / "docs" / "robots.md"
 HEAD = """<!-- Written by tools/write_robot_docs.py; edit the robots' own files instead. -->
 # Robots
 
-The robots that are shipped, as their files describe them; `motion describe ROBOT` prints the same.
-Angles in rad, lengths in m, efforts in N m or N; accelerations and jerks are per s² and s³. Where a
-number comes from stands in each robot's README, in the chapter that the last line names."""
+The shipped robots, as described by their files; `motion describe ROBOT` prints the same. Units:
+rad or m, s, N m or N. The last line of each robot links to the sources of the numbers."""
 KINDS = {
     "arm": "arm",
-    "differential": "base with two driven sides",
-    "holonomic": "base that drives any way",
-    "ackermann": "car",
+    "differential": "differential base",
+    "holonomic": "holonomic base",
+    "ackermann": "Ackermann base",
     "floating": "robot with a floating base",
 }
 COLUMNS = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
@@ -46,7 +45,7 @@ def page() -> str:
 
 
 def section(robot: Robot) -> Iterator[str]:
-    """Yield the lines about one robot."""
+    """Yield the section of a robot."""
     folder = f"../motion_nodes/robots/{robot.directory.name}"
     frames = f"Base frame `{robot.base_frame}`"
     if robot.tool_frame:
@@ -57,7 +56,7 @@ def section(robot: Robot) -> Iterator[str]:
     yield f"{KINDS[robot.kind].capitalize()}. {frames}."
     yield f"Files: [{robot.directory.name}]({folder})."
     yield ""
-    yield "| joint | kind | from | to | velocity | acceleration | jerk | effort |"
+    yield "| joint | type | lower | upper | velocity | acceleration | jerk | effort |"
     yield "|---|---|---|---|---|---|---|---|"
     for k, joint in enumerate(robot.joint_names):
         numbers = [number(getattr(robot.limits, column)[k]) for column in COLUMNS]
@@ -66,7 +65,7 @@ def section(robot: Robot) -> Iterator[str]:
         yield f"| `{joint}` | {kind}{passive} | {' | '.join(numbers)} |"
     if robot.groups:
         yield ""
-        yield "| group | also called | joints | from | to |"
+        yield "| group | aliases | joints | base | tip |"
         yield "|---|---|---|---|---|"
         for group in robot.groups.values():
             ends = (code([end]) if end else "" for end in (group.base, group.tip))
@@ -81,19 +80,19 @@ def section(robot: Robot) -> Iterator[str]:
 
 
 def sources(robot: Robot, folder: str) -> Iterator[str]:
-    """Yield what came from where, as links."""
+    """Yield the sources of numbers, as links."""
     for what, where in robot.description.sources.items():
         file, _, chapter = where.partition("#")
         yield f"{what} [{chapter or file}]({folder}/{where})"
 
 
 def code(words: Iterable[str]) -> str:
-    """Return words between backquotes."""
+    """Return words in backquotes."""
     return ", ".join(f"`{word}`" for word in words)
 
 
 def number(value: float) -> str:
-    """Return a limit: four digits; nothing where there is none."""
+    """Return a limit with four digits; empty: unlimited."""
     if not math.isfinite(value):
         return ""
     return np.format_float_positional(value, 4, fractional=False, trim="-")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all benchmarks share, also the helpers of the tests, whose folder it puts on the path."""
+"""Shared code of the benchmarks; adds the folder of the tests' helpers to the path."""
 
 from __future__ import annotations
 

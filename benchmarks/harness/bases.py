@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheeled bases configured as by their nodes."""
+"""Wheeled bases, configured as by their nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from motion_nodes.ros.wheeled import wheeled_base_params as nodes
 
 @dataclass(frozen=True, kw_only=True)
 class _Params(nodes.SidewaysParams, nodes.WheeledBaseParams):
-    """Those of any base."""
+    """Parameters of any base."""
 
 
 def base_config(robot: Robot) -> BaseControllerConfig:
-    """Return the configuration of a base's controller with the limits of its description."""
+    """Return the configuration of a base controller with the limits of the description."""
     return nodes.core_config(_Params(robot=robot.name, **nodes.base_defaults(robot)))

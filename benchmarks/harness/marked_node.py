@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a node or the container as the suite does, and notes when it got how far.
+"""Runs a node or the container like the suite, and records the times of its start.
 
-``python harness/marked_node.py EXECUTABLE [ARGUMENTS]``. Noted inside, because another process
-learns of a new node only after discovery, and because stamps of references are deadlines, not the
-moments at which ticks begin. Prints ``@@{...}`` once all nodes are active: milliseconds since
-BENCH_BEGAN_NS. Where BENCH_TICKS names a file, the beginnings of ticks [ns] are written there at
-the end.
+``python harness/marked_node.py EXECUTABLE [ARGUMENTS]``. Times are recorded inside, as another
+process sees a new node only after discovery, and as stamps of references are deadlines, not start
+times of ticks. Prints ``@@{...}`` once all nodes are active: milliseconds since BENCH_BEGAN_NS. If
+BENCH_TICKS names a file, the start times of ticks [ns] are written to it at the end.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import time
 
 PYTHON_UP = time.monotonic_ns()
 
-import json  # noqa: E402 -- the line above is what is measured
+import json  # noqa: E402 -- after the start time
 import os  # noqa: E402
 import sys  # noqa: E402
 from collections.abc import Callable  # noqa: E402
@@ -23,8 +22,8 @@ from typing import Any  # noqa: E402
 
 
 def main() -> None:
-    """Hook the base of the nodes, then run the executable."""
-    sys.path.pop(0)  # this folder's modules are none of the node's
+    """Hook the base class of the nodes, then run the executable."""
+    sys.path.pop(0)  # the node must not import this folder's modules
     executable = sys.argv.pop(1)
     from motion_nodes.nodes.__main__ import run
     from motion_nodes.ros.node import MotionNode
@@ -57,7 +56,7 @@ def main() -> None:
     after("on_activate", "active")
     tick, leave, ticks, file = MotionNode._tick, os._exit, [], os.environ.get("BENCH_TICKS")
 
-    def ended(code: int) -> None:  # nodes leave by os._exit
+    def ended(code: int) -> None:  # nodes exit by os._exit
         Path(file or "").write_text(json.dumps(ticks))
         leave(code)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes under measurement: started in a ROS domain of their own, read through /proc."""
+"""Measured processes: started in a separate ROS domain, read from /proc."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parents[1]
-sys.path.append(str(HERE.parent / "test"))  # Scenes, clients and arms are those of the tests
-LIMIT = 60.0  # [s] How long a child may take until it is ready, or ends
-START = 300.0  # [s] How long a bring-up may take; the first one on a machine compiles
+sys.path.append(str(HERE.parent / "test"))  # Scenes, clients and arms of the tests
+LIMIT = 60.0  # Timeout until a child is ready, or ends [s]
+START = 300.0  # Timeout of a bring-up [s]; the first one on a machine compiles
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class ChildFailed(RuntimeError):
-    """A child ended or did not get ready; the text holds its output."""
+    """A child ended or did not become ready; the text contains its output."""
 
 
 def isolate() -> None:
-    """Keep this process and its children away from other ROS traffic; call before rclpy.init.
+    """Isolate this process and its children from other ROS traffic; call before rclpy.init.
 
-    The domain is that of ROS_DOMAIN_ID where it is set, else a random one.
+    The domain is ROS_DOMAIN_ID if set, else random.
     """
     os.environ.setdefault("ROS_DOMAIN_ID", str(random.SystemRandom().randint(1, 101)))
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
@@ -39,7 +39,7 @@ def isolate() -> None:
 
 
 def script_command(script: str, *args: str) -> list[str]:
-    """Return the command line of a script of the benchmarks' folder."""
+    """Return the command line of a script in the folder of the benchmarks."""
     return [sys.executable, str(HERE / script), *args]
 
 
@@ -50,12 +50,12 @@ def ros_args(**parameters: Any) -> list[str]:
 
 
 class Child:
-    """A process; what it prints goes to a temporary file."""
+    """A process; its output goes to a temporary file."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start it, with variables of the environment in addition to the own ones."""
+        """Start the process with additional environment variables."""
         self._log = tempfile.TemporaryFile("w+")
         own = {**os.environ, "BENCH_BEGAN_NS": str(time.monotonic_ns())}
         self._process = process = subprocess.Popen(
@@ -66,12 +66,16 @@ class Child:
 
     @property
     def output(self) -> str:
-        """Everything it printed so far."""
+        """Output so far."""
         self._log.flush()
         return os.pread(self._log.fileno(), 1 << 20, 0).decode(errors="replace")
 
     def wait_for(self, text: str, within: float = LIMIT) -> None:
-        """Wait until it has printed ``text``."""
+        """Wait until the output contains ``text``, for at most ``within`` [s].
+
+        Raises:
+            ChildFailed: timeout, or the process ended.
+        """
         end = time.monotonic() + within
         while text not in self.output:
             self.check()
@@ -80,12 +84,16 @@ class Child:
             time.sleep(0.02)
 
     def check(self) -> None:
-        """Raise when it has ended."""
+        """Check that the process runs.
+
+        Raises:
+            ChildFailed: it ended.
+        """
         if self._process.poll() is not None:
             raise ChildFailed(f"ended with code {self._process.returncode}:\n{self.output}")
 
     def stop(self) -> None:
-        """Interrupt it, and wait until it has ended."""
+        """Interrupt the process and wait for its end."""
         for number in (signal.SIGINT, signal.SIGKILL):
             if self._process.poll() is None:
                 self._process.send_signal(number)
@@ -95,7 +103,7 @@ class Child:
 
 @contextlib.contextmanager
 def motion_up(*words: str) -> Iterator[Child]:
-    """Start a suite as a user does, by ``motion up``, and wait until it is ready."""
+    """Start a suite by ``motion up`` and wait until it is ready."""
     child = Child([sys.executable, "-m", "motion_nodes.cli.main", "up", *words])
     try:
         child.wait_for("READY after", START)
@@ -106,7 +114,7 @@ def motion_up(*words: str) -> Iterator[Child]:
 
 @contextlib.contextmanager
 def looped(rate: float, work: Callable[[], None]) -> Iterator[None]:
-    """Call something at a rate [Hz] on a thread of its own meanwhile; raise what it raised."""
+    """Call a function at a rate [Hz] in a separate thread; raise its exceptions at the end."""
     from motion_nodes.ros.concurrency.rate_loop import RateLoop
 
     crashes: list[BaseException] = []
@@ -121,7 +129,7 @@ def looped(rate: float, work: Callable[[], None]) -> Iterator[None]:
 
 
 def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:
-    """Return the processor time of all threads of each process [s]; ended ones are left out."""
+    """Return the CPU time of all threads by process [s], without ended processes."""
     found = {}
     for pid in pids:
         with contextlib.suppress(OSError):
@@ -131,19 +139,19 @@ def cpu_seconds(pids: Sequence[int]) -> dict[int, float]:
 
 
 def memory(pid: int) -> tuple[float, float]:
-    """Return RSS and PSS of a process [MB]; PSS counts a shared page once among its processes."""
+    """Return RSS and PSS of a process [MB]; PSS divides shared pages among processes."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
     return kilobytes["Rss"] / 1024.0, kilobytes["Pss"] / 1024.0
 
 
 def entries(pid: int, kind: str) -> int:
-    """Return how many threads (``task``) or file handles (``fd``) a process has."""
+    """Return the number of threads (``task``) or file handles (``fd``) of a process."""
     return len(list(Path(f"/proc/{pid}/{kind}").iterdir()))
 
 
 def executable_of(command: Sequence[str]) -> str:
-    """Return what a process of the suite is, from its command line."""
+    """Return the name of a process of the suite, from its command line."""
     if "motion_nodes.nodes" in command:
         name = command[command.index("motion_nodes.nodes") + 1]
         planning = name == "container" and '"rrt_planner"' in command[-1]
@@ -152,7 +160,7 @@ def executable_of(command: Sequence[str]) -> str:
 
 
 def descendants(pid: int) -> dict[int, list[str]]:
-    """Return a process and those below it, with the command line of each."""
+    """Return a process and its descendants, with their command lines."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
@@ -169,7 +177,7 @@ def descendants(pid: int) -> dict[int, list[str]]:
 
 
 class CpuShare:
-    """Share of one core that processes use between two moments."""
+    """CPU share of processes in an interval."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         """Begin now."""
@@ -177,7 +185,7 @@ class CpuShare:
         self._began = time.monotonic()
 
     def end(self) -> dict[int, float]:
-        """Return the share of each since the beginning [%]."""
+        """Return the share of each process since the start [% of a core]."""
         elapsed = time.monotonic() - self._began
         now = cpu_seconds(list(self._before))
         return {pid: 100.0 * (used - self._before[pid]) / elapsed for pid, used in now.items()}

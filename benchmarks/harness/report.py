@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every benchmark prints: the machine, tables in Markdown, its command; the same as JSON."""
+"""Report of a benchmark: machine, tables and command, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ PACKAGES = (
     "ros-jazzy-rclpy", "ros-kilted-rclpy", "numpy", "numba", "llvmlite", "mujoco", "viser",
     "ruckig", "scipy", "pin", "osqp", "proxsuite",
 )  # fmt: skip
-"""Packages whose versions bear on the figures; those that are not installed are left out."""
+"""Packages whose versions are reported, if installed."""
 QUIET = 0.1
-"""Share of the processors that others may use before a run; more makes the figures pessimistic."""
+"""Max CPU share of other processes before a run; a higher one makes results pessimistic."""
 
 Cell = str | float | int | None
 Row = dict[str, Cell]
-"""A line of a table, by the names of the columns."""
+"""Row of a table, by column."""
 Measure = Callable[["Report", Any], object]
 
 
 def benchmark(
     title: str, *, ros: bool = False, folders: bool = False, **flags: Any
 ) -> Callable[[Measure], Callable[[], None]]:
-    """Return what makes a script of a function that measures.
+    """Return a decorator that makes a script of a measuring function.
 
-    The function gets the report and the options; the script exits with 1 where it returns True.
+    The function receives report and options; the script exits with code 1 if it returns True.
 
     Args:
-        title: of the report, a format string of the options.
-        ros: keep this process and its children away from other ROS traffic, and initialize rclpy.
-        folders: whether the arguments without a name are folders, at least one.
-        flags: options, each a default, or (default, help, choices). A type stands for an option
-            without a default, a list for one of several values, False for a switch.
+        title: title of the report, a format string of the options.
+        ros: isolate this process and its children from other ROS traffic, and initialize rclpy.
+        folders: whether the positional arguments are folders, at least one.
+        flags: options: a default, or (default, help, choices). A type is an option without a
+            default, a list one of several values, False a switch.
     """
 
     def decorated(measure: Measure) -> Callable[[], None]:
@@ -91,17 +91,17 @@ def _parsed(description: str, folders: bool, flags: dict[str, Any]) -> argparse.
 
 
 def progress(text: str) -> None:
-    """Print on stderr what is being measured."""
+    """Print the progress to stderr."""
     print(f"... {text}", file=sys.stderr, flush=True)
 
 
 def ratio(ours: float, peer: float) -> float | None:
-    """Return ours by the peer's; None where the peer has no figure."""
+    """Return the ratio of our value to the peer's; None: the peer has no value."""
     return ours / peer if peer and math.isfinite(peer) else None
 
 
 def busy_share(seconds: float = 0.5) -> float:
-    """Return the share of all processors that is in use while this process sleeps."""
+    """Return the share of all processors in use while this process sleeps for a time [s]."""
 
     def ticks() -> list[int]:
         return [int(word) for word in Path("/proc/stat").read_text().split()[1:9]]
@@ -112,7 +112,7 @@ def busy_share(seconds: float = 0.5) -> float:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on, and how busy it was."""
+    """Return the description of the machine and its load."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
     versions = {}
@@ -132,7 +132,7 @@ def machine() -> dict[str, Any]:
 
 
 class Report:
-    """The tables of one benchmark: printed as they come, written as JSON at the end."""
+    """Tables of one benchmark: printed immediately, written as JSON at the end."""
 
     def __init__(self, title: str) -> None:
         """Print title and machine."""
@@ -147,7 +147,7 @@ class Report:
                   "before the run, so times and maxima are pessimistic.")  # fmt: skip
 
     def table(self, title: str, rows: Sequence[Row], note: str = "") -> None:
-        """Print one table, with a note below it; no table where there are no rows."""
+        """Print a table with a note below; nothing without rows."""
         if not rows:
             return
         columns = list(rows[0])
@@ -168,7 +168,7 @@ class Report:
         )
 
     def write(self, file: Path | None) -> None:
-        """Print the command, paths left out; write everything as JSON, where a file is given."""
+        """Print the command without paths; write everything as JSON, if a file is given."""
         words = ["PATH" if os.sep in word else word for word in sys.argv[1:]]
         command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
         print(f"\n`{command}`", flush=True)
@@ -181,7 +181,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _text(cell: Cell) -> str:
-    """Return a cell's text: three significant digits, but whole numbers whole."""
+    """Return a cell's text: numbers with three significant digits, integers in full."""
     if cell is None or cell != cell:
         return "-"
     if isinstance(cell, float):

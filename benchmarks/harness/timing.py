@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Percentiles, and contenders that take turns on one core."""
+"""Percentiles, and timing of contenders that take turns on one core."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Spread(NamedTuple):
-    """Percentiles, maximum and number of some values; NaN where there are none."""
+    """Percentiles, max and number of values; NaN without values."""
 
     p50: float = float("nan")
     p95: float = float("nan")
@@ -35,20 +35,20 @@ class Spread(NamedTuple):
 
 
 class Times(NamedTuple):
-    """Time of one call [s], over the rounds."""
+    """Time of one call over the rounds [s]."""
 
     least: float
     median: float
 
 
 def median(values: Iterable[float]) -> float | None:
-    """Return the median; None where there are no values."""
+    """Return the median; None without values."""
     found = list(values)
     return float(np.median(found)) if found else None
 
 
 def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float]:
-    """Return least and median processor time of a call [ms]."""
+    """Return min and median CPU time of a call [ms]."""
     taken = []
     for _ in range(count):
         begin = time.thread_time()
@@ -58,19 +58,19 @@ def least_cpu(work: Callable[[], object], count: int = 15) -> tuple[float, float
 
 
 def pin_to_core() -> None:
-    """Keep this process on one core."""
+    """Pin this process to one core."""
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def take_turns(
     tasks: Mapping[str, Callable[[], object]], rounds: int = 25, seconds: float = 0.01
 ) -> dict[str, Times]:
-    """Time tasks that take turns in short rounds, so that a busy machine slows all of them alike.
+    """Time tasks that take turns in short rounds, so a busy machine slows all alike.
 
     Args:
-        tasks: by name; each is called before anything is timed.
-        rounds: of each.
-        seconds: target duration of a round [s], at least one call.
+        tasks: tasks by name; each is called once before timing.
+        rounds: number of rounds of each task.
+        seconds: target duration of a round of at least one call [s].
     """
     calls = {}
     for name, task in tasks.items():
@@ -94,7 +94,7 @@ def take_turns(
 
 
 def available(makers: Mapping[str, Callable[..., T]], *args: Any) -> dict[str, T]:
-    """Return the contenders that can be made here; print which are missing, and why."""
+    """Return the available contenders; print the missing ones and the reasons."""
     found = {}
     for name, make in makers.items():
         try:

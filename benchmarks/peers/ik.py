@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solvers of inverse kinematics that are measured side by side.
+"""Compared solvers of inverse kinematics.
 
-Each is called as its documentation shows, through Python, with tolerances of 1e-6 m and 1e-6 rad
-where it has them, and with seeds of random numbers of its own.
+Each is called from Python as documented, with tolerances of 1e-6 m and 1e-6 rad if it has any, and
+with its own random seeds.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import JointKind
 
 TOLERANCE = 1e-6
-BUDGET = 0.01  # [s] Later answers do not count
+BUDGET = 0.01  # Timeout of a solution [s]
 
 Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
-"""From a pose of the tip in the base and a start (None: any) to joint values, or None."""
+"""From pose of the tip in the base and initial guess (None: any) to joint positions, or None."""
 
 
 def ours(robot: Robot, chain: IkChain) -> Solve:
@@ -36,7 +36,7 @@ def ours(robot: Robot, chain: IkChain) -> Solve:
 
 
 def analytic(robot: Robot, chain: IkChain) -> Solve:
-    """Return this package's closed form; with a free joint a hundred values are tried."""
+    """Return this package's closed form; tries a hundred values of a free joint, if any."""
     solver = AnalyticIk(chain, IkSettings(timeout=BUDGET))
     return lambda X, start: (
         found.q if (found := solver.solve(IkRequest(X, start))).success else None
@@ -44,7 +44,7 @@ def analytic(robot: Robot, chain: IkChain) -> Solve:
 
 
 def toolbox(robot: Robot, chain: IkChain) -> Solve:
-    """Return ``ik_LM`` of the Robotics Toolbox for Python, which is C++."""
+    """Return ``ik_LM`` of the Robotics Toolbox for Python (C++)."""
     from roboticstoolbox import ET, ETS
 
     parts = []
@@ -56,7 +56,7 @@ def toolbox(robot: Robot, chain: IkChain) -> Solve:
             k = chain.joint_names.index(joint.name)
             parts.append(ET.Rz(jindex=k, qlim=np.array([chain.lower[k], chain.upper[k]])))
     ets = ETS(parts)
-    # Its tolerance is on half the squared error, of metres and radians together.
+    # The tolerance applies to half the squared error, in metres and radians.
     tolerance = 0.5 * TOLERANCE**2
 
     def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
@@ -67,11 +67,11 @@ def toolbox(robot: Robot, chain: IkChain) -> Solve:
 
 
 def trac_ik(robot: Robot, chain: IkChain) -> Solve:
-    """Return TRAC-IK (its mode Speed), which is C++ and uses two threads."""
+    """Return TRAC-IK in mode Speed (C++, two threads)."""
     import pytracik
 
     mode = pytracik.SolveType.Speed
-    # Its epsilon is on the length of the whole error.
+    # Epsilon applies to the norm of the whole error.
     args = (chain.base, chain.tip, robot.urdf, BUDGET, TOLERANCE, mode)
     solver = pytracik.TRAC_IK(*args)
     pytracik.set_joint_limits(solver, chain.lower.tolist(), chain.upper.tolist())
@@ -87,7 +87,7 @@ def trac_ik(robot: Robot, chain: IkChain) -> Solve:
 
 
 def pinocchio_loop(robot: Robot, chain: IkChain) -> Solve:
-    """Return what people write with pinocchio: damped least squares with clipping and restarts."""
+    """Return the usual loop with pinocchio: damped least squares with clipping and restarts."""
     import pinocchio as pin
 
     whole = pin.buildModelFromXML(robot.urdf)

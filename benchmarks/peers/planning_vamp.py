@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The problems of bench_planning.py by vamp, in a Python that has ``vamp-planner`` and NumPy.
+"""The problems of bench_planning.py, solved by vamp; needs ``vamp-planner`` and NumPy.
 
-``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS``: prints one JSON object per problem and round.
+``PYTHON planning_vamp.py PROBLEMS STEP ROUNDS`` prints one JSON object per problem and round.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import sys
 import time
 
-SEGMENT = 50_021  # Samples between the segments of the random sequence that seeds stand for
+SEGMENT = 50_021  # Samples between the segments of the random sequence, one segment per seed
 
 
 def main() -> None:
@@ -23,10 +23,10 @@ def main() -> None:
     module, plan, settings, simplification = vamp.configure_robot_and_planner_with_kwargs(
         "panda", "rrtc"
     )
-    # The buffers for a million samples that it otherwise allocates cost a millisecond each time.
+    # Its default buffers for a million samples cost a millisecond per call.
     settings.max_samples = 20000
-    # Each seed is a segment of its own of a pseudorandom sequence. A Halton sequence, skipped by a
-    # constant, led to one and the same path for most problems, whatever the seed.
+    # Each seed is a separate segment of a pseudorandom sequence. A Halton sequence with constant
+    # skips gave the same path for most problems, for all seeds.
     sampler = module.xorshift()
     valid = [(family, row) for family, rows in families.items() for row in rows if row["valid"]]
     for number in range(rounds):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: D102, since the interface is SB3's
-"""Stable-Baselines3's PPO on a shipped task, with the sizes and settings of ours."""
+"""Stable-Baselines3's PPO on a shipped task, with the sizes and settings of our PPO."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from motion_nodes.learning.tasks.registry import EnvFactory, task_config
 
 
 class Environments(VecEnv):
-    """Our environments behind the interface of SB3."""
+    """Our environments with SB3's interface."""
 
     def __init__(self, task: str, num_envs: int, seed: int) -> None:
         self.env = EnvFactory(task)(num_envs, seed)
         box = [Box(-np.inf, np.inf, (self.env.observation_size,), np.float32)]
-        # Actions are not limited in ours either.
+        # Actions are unlimited, as in our PPO.
         box.append(Box(-1e3, 1e3, (self.env.action_size,), np.float32))
         self.returns, self.ended = np.zeros(num_envs), []
         super().__init__(num_envs, *box)
@@ -59,7 +59,7 @@ class Environments(VecEnv):
 
 
 class Sb3Run:
-    """A training run that is advanced update by update."""
+    """A training run, advanced update by update."""
 
     def __init__(self, task: str, seed: int) -> None:
         torch.set_num_threads(1)
@@ -76,7 +76,7 @@ class Sb3Run:
         )  # fmt: skip
 
     def updates(self) -> Iterator[tuple[int, float, float]]:
-        """Yield steps so far, mean return and success of the ended episodes, after each update."""
+        """Yield after each update: steps, mean return and success rate of ended episodes."""
         ppo, steps = self.ppo, self.ppo.n_steps * self.env.num_envs
         while True:
             self.env.ended.clear()

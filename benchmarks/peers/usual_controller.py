@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer of bench_control_loop.py: the articulation controller as rclpy's tutorials write a node.
+"""Peer of bench_control_loop.py: the joint controller as a node in the style of rclpy's tutorials.
 
-``python peers/usual_controller.py RATE``: callbacks and a timer, spun by a SingleThreadedExecutor,
-and new messages. The work inside is the suite's own core; there are no actions, diagnostics and
-lifecycle. Writes the beginnings of its ticks [ns] to the file that BENCH_TICKS names.
+``python peers/usual_controller.py RATE``: callbacks and a timer in a SingleThreadedExecutor, with
+new messages per call. It uses the suite's core, without actions, diagnostics and lifecycle. Writes
+the start times of its ticks [ns] to the file BENCH_TICKS.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ CONTROLLER = "joint_trajectory_controller"
 
 
 class UsualController(Node):
-    """A node with callbacks and a timer; it notes when its ticks began."""
+    """A node with callbacks and a timer; records the start times of its ticks."""
 
     def __init__(self, rate: float) -> None:
-        """Begin ticking at ``rate`` [Hz]."""
+        """Create a node with a timer of ``rate`` [Hz]."""
         super().__init__(CONTROLLER)
         robot = load_robot("franka")
         self.names = list(robot.joint_names)
@@ -44,7 +44,7 @@ class UsualController(Node):
         self.publisher = self.create_publisher(JointState, "joint_command", 10)
         self.create_timer(1.0 / rate, self._tick)
 
-    def _on_state(self, message: JointState) -> None:  # its joints are in the robot's order
+    def _on_state(self, message: JointState) -> None:  # joints are in the robot's order
         self.measured = np.array(message.position)
         if not self.controller.ready:
             self.controller.reset(self.measured)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with which a language model controls a suite: validation, dry runs, an MCP server."""
+"""Functions for language models that control a suite: validation, dry runs, MCP server."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Executes the functions of a language model for one robot: validation, dry run, confirmation."""
+"""Executes function calls of a language model for one robot: validation, dry run, confirmation."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Data = dict[str, Any]
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """Limits of a language model."""
+    """Limits for a language model."""
 
     max_velocity: float = 0.5
     """Max scaling factor of velocities and accelerations, above 0 to 1."""
     read_only: bool = False
-    """Whether functions that move the robot are left out."""
+    """Whether to omit functions that move the robot."""
 
     def __post_init__(self) -> None:
         """Check the limits."""
@@ -43,7 +43,7 @@ def arm_of(robot: RobotModel) -> JointGroup:
     """Return the first group of a robot with a tip.
 
     Raises:
-        InvalidConfig: it has none.
+        InvalidConfig: the robot has no such group.
     """
     arm = next((robot[name] for name in robot if robot[name].tip is not None), None)
     if arm is None:
@@ -52,7 +52,7 @@ def arm_of(robot: RobotModel) -> JointGroup:
 
 
 class AgentFunctions:
-    """The functions for one robot; thread-safe, one motion at a time."""
+    """Functions for one robot; thread-safe, one motion at a time."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class AgentFunctions:
 
         Args:
             robot: the robot.
-            link: to the suite that runs it.
-            config: limits.
+            link: connection to the suite that runs the robot.
+            config: limits; None: the defaults.
 
         Raises:
             InvalidConfig: see :func:`arm_of`.
@@ -80,22 +80,22 @@ class AgentFunctions:
             for name, function in FUNCTIONS.items()
             if not (self._config.read_only and (function.moves or name == "resume"))
         }
-        """The functions, by name."""
+        """Functions by name."""
 
     def call(self, name: str, given: Mapping[str, Any], report: Report = lambda _: None) -> Data:
         """Call a function.
 
         Args:
-            name: of the function.
+            name: name of the function.
             given: arguments as received.
-            report: receives lines about the progress.
+            report: receives progress messages.
 
         Returns:
-            Its result, as plain data.
+            The result, as plain data.
 
         Raises:
             InvalidCommand: an unknown function or invalid arguments; nothing moved.
-            MotionError: the suite refused or failed; the text is the reason.
+            MotionError: the suite rejected the call or failed; the text is the reason.
         """
         function = self.functions.get(name)
         if function is None:
@@ -112,7 +112,7 @@ class AgentFunctions:
         """Cancel the current motion or task, and invalidate all dry runs.
 
         Args:
-            why: the reason, for later errors.
+            why: reason, for later errors.
         """
         self._dry_runs.clear(why)
         if self._motion:
@@ -167,7 +167,7 @@ class AgentFunctions:
             raise InvalidCommand(f"{self._motion} is under way; wait, or call cancel or stop")
         if dry_run:
             if token is not None:
-                raise InvalidCommand("a token was given with dry_run true; to move: dry_run false")
+                raise InvalidCommand("token requires dry_run false; omit it for a dry run")
             prepare: Callable[..., tuple[Data, Perform]] = getattr(
                 self, f"_prepare_{function.name}"
             )
@@ -209,7 +209,7 @@ class AgentFunctions:
             if not lower <= value <= upper:
                 raise InvalidCommand(f"joint '{name}' is {value:g}; its limits: {lower:g} to "
                                      f"{upper:g} rad or m")  # fmt: skip
-        # Joints that are not given keep their positions, or the planner would choose them.
+        # Other joints keep their positions; else the planner would choose them.
         now = self._link.positions()
         goal = {name: joints.get(name, now.get(name, 0.0)) for name in chosen.joint_names}
         return self._planned(chosen, goal, scaling)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments of functions for language models: a JSON schema, and strict validation.
+"""Arguments of functions for language models: JSON schema and strict validation.
 
-Both are derived from one table. Clients need not validate, and models invent names, so each value
-is checked here before it is used.
+Both are derived from one table. Clients may not validate and models invent names, so every value is
+validated before use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from motion_nodes.errors import InvalidCommand, did_you_mean
 MAX_TEXT = 10_000
 """Max number of characters of a text."""
 MAX_ENTRIES = 100
-"""Max number of entries of a table of numbers by name."""
+"""Max number of entries of a mapping from names to numbers."""
 
 ArgumentType = Literal["text", "number", "numbers", "flag", "numbers_by_name"]
 
@@ -38,10 +38,10 @@ class FunctionArgument:
     upper: float = math.inf
     """Max of each number."""
     count: int = 0
-    """Length of a list."""
+    """Number of elements of a list."""
 
     def schema(self) -> dict[str, Any]:
-        """Return its JSON schema."""
+        """Return the JSON schema."""
         number: dict[str, Any] = {"type": "number"}
         if math.isfinite(self.lower):
             number["minimum"] = self.lower
@@ -63,10 +63,10 @@ class FunctionArgument:
         return shape | {"description": self.doc} | default
 
     def checked(self, value: Any) -> Any:
-        """Return a given value.
+        """Return a value after validation.
 
         Raises:
-            InvalidCommand: a wrong type, count or range.
+            InvalidCommand: wrong type or number of elements, or out of range.
         """
         if self.type == "flag":
             self._require(isinstance(value, bool), value, "true or false")
@@ -110,12 +110,12 @@ def object_schema(arguments: Sequence[FunctionArgument]) -> dict[str, Any]:
 def checked_arguments(
     function: str, arguments: Sequence[FunctionArgument], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the values of all arguments; defaults where none is given.
+    """Return the values of all arguments; defaults for missing ones.
 
     Args:
-        function: its name, for errors.
-        arguments: its arguments.
-        given: by name, from a client; null counts as not given.
+        function: name of the function, for errors.
+        arguments: arguments of the function.
+        given: values by name, from a client; null: missing.
 
     Raises:
         InvalidCommand: unknown or missing arguments, wrong types, numbers outside their range.

@@ -2,7 +2,7 @@
 """Dry runs awaiting confirmation: each motion is planned and described before it is executed.
 
 The token of a dry run is valid once, for the same function and arguments, and for a limited time.
-Any motion of the robot, and a stop, invalidate all others, which start from another state.
+A motion of the robot or a stop invalidates all tokens: their plans start from another state.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from typing import Any
 from motion_nodes.errors import InvalidCommand
 
 LIFETIME = 300.0
-"""Time within which a dry run must be confirmed [s]."""
+"""Lifetime of a token [s]."""
 MAX_WAITING = 20
-"""Max number of dry runs awaiting confirmation; the oldest are dropped."""
+"""Max number of dry runs awaiting confirmation; the oldest is dropped."""
 
 Perform = Callable[[Callable[[str], None]], dict[str, Any]]
-"""Executes the plan, reporting progress to the given function; returns the result."""
+"""Executes a plan and returns the result; progress goes to the given function."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """One dry run."""
+    """Dry run awaiting confirmation."""
 
     function: str
     arguments: Mapping[str, Any]
     perform: Perform
     expires: float
-    """Time at which it expires [s]."""
+    """Time of expiry [s]."""
 
 
 class DryRuns:
     """Dry runs by token; thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Begin with none; ``now`` returns the time [s]."""
+        """Create without dry runs; ``now`` returns the time [s]."""
         self._now, self._lock = now, threading.Lock()
         self._waiting: dict[str, DryRun] = {}
         self._dropped = ""
-        """Why the last ones were invalidated."""
+        """Reason of the last invalidation."""
 
     def add(self, function: str, arguments: Mapping[str, Any], perform: Perform) -> str:
-        """Keep a dry run; return its token.
+        """Add a dry run and return its token.
 
         Args:
-            function: that planned it.
-            arguments: of the function, without ``dry_run`` and ``token``.
-            perform: executes it.
+            function: name of the function.
+            arguments: arguments of the function, without ``dry_run`` and ``token``.
+            perform: executes the plan.
         """
         token = secrets.token_hex(4)
         with self._lock:
@@ -64,7 +64,7 @@ class DryRuns:
         return token
 
     def take(self, token: str | None, function: str, arguments: Mapping[str, Any]) -> Perform:
-        """Return the function that executes a dry run; its token becomes invalid.
+        """Return the function that executes a dry run, and invalidate its token.
 
         Raises:
             InvalidCommand: the token is missing, unknown, used, invalidated or expired, or belongs
@@ -74,15 +74,15 @@ class DryRuns:
             if token is None:
                 raise InvalidCommand(
                     f"{function} moves the robot only with the token of a dry run: call it with "
-                    "dry_run true, read what it would do, then call it again with dry_run false, "
+                    "dry_run true, read the description, then call it again with dry_run false, "
                     "the same arguments and the token"
                 )
             found = self._waiting.get(token)
             if found is None:
                 why = f" ({self._dropped})" if self._dropped else ""
                 raise InvalidCommand(
-                    f"no dry run waits with the token '{token[:20]}': tokens are valid once, and "
-                    f"only until the robot moves or is stopped{why}; make a new dry run"
+                    f"no dry run has the token '{token[:20]}': tokens are valid once, and only "
+                    f"until the robot moves or is stopped{why}; make a new dry run"
                 )
             if (found.function, found.arguments) != (function, dict(arguments)):
                 differ = [key for key, value in arguments.items()

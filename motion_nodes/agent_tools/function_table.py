@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions that a language model may call: names, descriptions and arguments."""
+"""Functions for language models: names, descriptions and arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCALING = (
 )  # fmt: skip
 CONFIRMATION = (
     FunctionArgument(
-        "dry_run", "flag", "True: plan, check and describe, without moving; returns a token.", True
+        "dry_run", "flag", "True: plan, check and describe without moving; returns a token.", True
     ),
     FunctionArgument("token", "text", "Token of the dry run, if dry_run is false."),
 )
@@ -38,11 +38,11 @@ class AgentFunction:
     doc: str
     arguments: tuple[FunctionArgument, ...] = ()
     moves: bool = False
-    """Whether it moves the robot, so that it needs a dry run first."""
+    """Whether the function moves the robot and therefore needs a dry run."""
 
     @property
     def all_arguments(self) -> tuple[FunctionArgument, ...]:
-        """Arguments, those of dry runs among them."""
+        """All arguments, including those of dry runs."""
         return self.arguments + (CONFIRMATION if self.moves else ())
 
 
@@ -52,24 +52,24 @@ FUNCTIONS = {
         AgentFunction(
             "robot_state",
             "Measured joint positions [rad or m], pose of the tip of each group in the base frame, "
-            "objects that are held, whether a stop is in force, and limits of this server.",
+            "attached objects, running motion, whether a stop is latched, limits of this server.",
         ),
         AgentFunction(
             "named_states", "Named states of each group, with joint positions [rad or m].",
         ),
         AgentFunction(
             "planning_scene",
-            "Objects around the robot: shape, size [m], pose in the base frame, and what holds it.",
+            "Objects around the robot: shape, size [m], pose in the base frame, attached link.",
         ),
         AgentFunction(
-            "move_to_state", "Move a group to a named state, around obstacles.",
+            "move_to_state", "Move a group to a named state without collisions.",
             (FunctionArgument("state", "text", "Name of the state, see named_states.",
                               required=True), GROUP, *SCALING),
             moves=True,
         ),
         AgentFunction(
             "move_to_joints",
-            "Move joints to positions, around obstacles; joints that are not given keep theirs.",
+            "Move joints to positions without collisions; other joints keep theirs.",
             (FunctionArgument("joints", "numbers_by_name", "Position of each joint [rad or m].",
                               required=True, lower=-JOINT_POSITION.max, upper=JOINT_POSITION.max),
              GROUP, *SCALING),
@@ -77,7 +77,7 @@ FUNCTIONS = {
         ),
         AgentFunction(
             "move_to_pose",
-            "Move the tip of a group to a pose in the base frame, around obstacles.",
+            "Move the tip of a group to a pose in the base frame without collisions.",
             (FunctionArgument("position", "numbers", "x, y, z in the base frame [m].",
                               required=True, count=3, lower=-MAX_REACH, upper=MAX_REACH),
              FunctionArgument("rpy", "numbers", "Roll, pitch, yaw about the fixed axes of the base "
@@ -87,7 +87,7 @@ FUNCTIONS = {
             moves=True,
         ),
         AgentFunction(
-            "grip", "Move the fingers of the gripper; they stop at what is between them.",
+            "grip", "Move the fingers of the gripper; they stop at an object between them.",
             (FunctionArgument("opening", "number", "0: closed, 1: open.",
                               required=True, lower=0.0, upper=1.0),
              FunctionArgument("max_effort", "number", "Max effort of each finger [N or N m]; "
@@ -97,32 +97,32 @@ FUNCTIONS = {
         AgentFunction(
             "run_task",
             "Execute a task with skills (locate, pick, place, pour, push, home), each checked "
-            "before, while and after it is executed; failures are repaired a bounded number of "
-            "times. The dry run returns the plan of skills; their motions are planned when each "
-            "begins.",
+            "before, during and after execution; failures are repaired a limited number of times. "
+            "The dry run returns the plan of skills; motions are planned at the start of each "
+            "skill.",
             (FunctionArgument("task", "text", "A sentence with names of objects, such as 'put the "
                               "red box into the tray', or a plan: a JSON list of "
                               "{\"skill\": NAME, \"args\": {NAME: VALUE}}.", required=True),),
             moves=True,
         ),
-        AgentFunction("cancel", "Cancel the motion or task under way; the robot comes to rest."),
+        AgentFunction("cancel", "Cancel the running motion or task; the robot comes to rest."),
         AgentFunction(
             "stop",
-            "Stop all robots of the suite at once; they refuse commands until resume. May be "
+            "Stop all robots of the suite immediately; they reject commands until resume. May be "
             "called at any time. A software stop, not an emergency stop.",
         ),
         AgentFunction(
             "resume",
-            "Let robots accept commands again after a stop by this server; no motion is resumed. "
-            "Stops by others are ended by a person.",
+            "Release a stop of this server: robots accept commands again; no motion is resumed. "
+            "Stops by others must be released by a person.",
         ),
     )
 }  # fmt: skip
 """By name."""
 
 INSTRUCTIONS = """\
-You drive a robot. Look at robot_state and planning_scene first. Units are SI: metres, radians,
+You control a robot. Call robot_state and planning_scene first. Units are SI: metres, radians,
 seconds. Functions that move the robot need two calls: with dry_run true (default) they plan, check
 and describe the motion and return a token; with dry_run false, the same arguments and that token
-they move. Read the description in between. Call stop whenever anything is not as expected. Errors
-say what is allowed."""
+they execute it. Read the description before the second call. Call stop whenever anything is
+unexpected. Errors state what is allowed."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions as an MCP server over standard input and output.
+"""MCP server over standard input and output.
 
-Functions run in threads, so a motion that takes long delays neither queries nor a stop. A request
-that its client cancels, and a client that leaves, cancel the motion under way.
+Functions run in threads, so a long motion delays neither queries nor a stop. A canceled request and
+a disconnected client cancel the running motion.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from motion_nodes.agent_tools.function_table import INSTRUCTIONS, AgentFunction
 from motion_nodes.errors import MotionError
 
 MAX_CALLS = 20
-"""Max number of calls at a time; stop and cancel are not counted."""
+"""Max number of concurrent calls."""
 ALWAYS = ("stop", "cancel")
-"""Functions that do not wait for others."""
+"""Functions that are accepted beyond :data:`MAX_CALLS`."""
 
 
 def serve(functions: AgentFunctions) -> None:
-    """Serve on standard input and output until the client leaves."""
+    """Serve on standard input and output until the client disconnects."""
     anyio.run(_serve, functions)
 
 
@@ -42,11 +42,11 @@ async def _serve(functions: AgentFunctions) -> None:
         async with stdio_server() as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
     finally:
-        functions.abort("the client has left")
+        functions.abort("the client disconnected")
 
 
 def server_of(functions: AgentFunctions) -> Server[Any]:
-    """Return a server of some functions, for any transport."""
+    """Return an MCP server of functions, for any transport."""
     busy: list[object] = []
 
     async def list_functions(_ctx: Any, _params: Any) -> types.ListToolsResult:
@@ -81,7 +81,7 @@ async def _call(
         nonlocal lines
         lines += 1
         send = functools.partial(ctx.session.report_progress, float(lines), message=text)
-        # A client that has gone must not interrupt what brings the robot to rest.
+        # A disconnected client must not interrupt bringing the robot to rest.
         with contextlib.suppress(Exception):
             anyio.from_thread.run(send)
 

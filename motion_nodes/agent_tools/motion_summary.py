@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans, poses and scenes as plain data that a language model can read."""
+"""Plans, poses and scenes as plain data for language models."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import Solid
 
 MAX_ITEMS = 200
-"""Max number of objects that are listed."""
+"""Max number of listed objects."""
 MAX_PARTS = 10
-"""Max number of shapes of an object that are listed."""
+"""Max number of listed shapes of an object."""
 DIGITS = 4
 """Decimal places of numbers."""
 
 
 def rounded(values: Any) -> list[float]:
-    """Return numbers [SI units] as a list, rounded."""
+    """Return numbers [SI] as a list, rounded to :data:`DIGITS`."""
     return [round(float(value), DIGITS) for value in np.asarray(values).ravel()]
 
 
 def pose_data(X: Array) -> dict[str, list[float]]:
-    """Return a pose as position [m] and roll, pitch, yaw [rad]."""
+    """Return a pose, shape (4, 4), as position [m] and roll, pitch, yaw [rad]."""
     return {"position": rounded(X[:3, 3]), "rpy": rounded(to_rpy(X))}
 
 
@@ -36,8 +36,8 @@ def group_data(group: JointGroup, positions: Mapping[str, float]) -> dict[str, A
     """Return the state of a group.
 
     Args:
-        group: the group.
-        positions: measured, by joint name [rad or m].
+        group: planning group.
+        positions: measured positions by joint [rad or m].
     """
     joints = {name: round(positions[name], DIGITS) for name in group.joint_names
               if name in positions}  # fmt: skip
@@ -49,7 +49,7 @@ def group_data(group: JointGroup, positions: Mapping[str, float]) -> dict[str, A
 
 
 def shape_data(solid: Solid) -> dict[str, Any]:
-    """Return type and sizes of a shape [m]."""
+    """Return type and dimensions of a shape [m]."""
     kind: dict[str, Any] = {"shape": type(solid).__name__}
     for name in ("size", "radius", "length", "height"):
         if hasattr(solid, name):
@@ -79,11 +79,11 @@ def scene_data(items: Sequence[SceneItem]) -> dict[str, Any]:
 
 
 def plan_data(group: JointGroup, path: PlannedJointMotion) -> dict[str, Any]:
-    """Return a summary of a planned motion: duration, distances, end.
+    """Return a summary of a planned motion: duration, distances, final state.
 
     Args:
-        group: that moves.
-        path: the plan.
+        group: planning group.
+        path: planned motion.
     """
     span = np.abs(np.diff(path.positions, axis=0)).sum(axis=0)
     farthest = int(np.argmax(span)) if span.size else 0

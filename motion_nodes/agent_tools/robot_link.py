@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of the functions to a running suite; ``nodes/agent`` implements it over ROS."""
+"""Interface to a running suite; ``nodes/agent`` implements it over ROS."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Part
 
 Report = Callable[[str], None]
-"""Receives lines about the progress."""
+"""Receives progress messages."""
 
 
 class NotDone(MotionError):
-    """The suite refused, failed or did not respond; the text is the reason that it gave."""
+    """The suite rejected the request, failed or did not respond; the text is the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class SceneItem:
-    """One object of the planning scene."""
+    """Object of the planning scene."""
 
     name: str
     parts: tuple[Part, ...]
-    """Shapes with their poses in the object."""
+    """Shapes with their poses in the object's frame, shape (4, 4) each."""
     X_BO: Array
-    """Pose in the base frame of the robot, or of the link that it is attached to, (4, 4)."""
+    """Pose in the base frame of the robot, or in the attached link, shape (4, 4)."""
     link: str = ""
-    """Link that it is attached to; empty: none."""
+    """Attached link; empty: not attached."""
 
 
 @dataclass(frozen=True, eq=False)
 class TipTarget:
-    """Pose of a group's tip."""
+    """Target pose of a group's tip."""
 
     link: str
     X_BT: Array
-    """In the base frame, shape (4, 4)."""
+    """Pose in the base frame, shape (4, 4)."""
     oriented: bool
-    """Whether the orientation matters."""
+    """Whether the orientation is constrained."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +49,27 @@ class PlannedJointMotion:
 
     joint_names: tuple[str, ...]
     times: Array
-    """From the start [s], shape (k,)."""
+    """Times from the start [s], shape (k,)."""
     positions: Array
-    """[rad or m], shape (k, n)."""
+    """Positions [rad or m], shape (k, n)."""
     message: Any
-    """Data that the link executes."""
+    """Data of the link, for execution."""
     note: str = ""
     """Note of the planner."""
 
 
 class RobotLink(Protocol):
-    """One robot of a running suite. All methods raise NotDone with the reason."""
+    """One robot of a running suite.
+
+    Raises:
+        NotDone: any method; with the reason.
+    """
 
     def positions(self) -> Mapping[str, float]:
-        """Return measured joint positions by name [rad or m]."""
+        """Return measured positions by joint [rad or m]."""
 
     def scene(self) -> Sequence[SceneItem]:
-        """Return the objects of the planning scene, attached ones among them."""
+        """Return the objects of the planning scene, including attached ones."""
 
     def plan(
         self,
@@ -74,44 +78,44 @@ class RobotLink(Protocol):
         velocity: float,
         acceleration: float,
     ) -> PlannedJointMotion:
-        """Plan a motion around obstacles; nothing moves.
+        """Plan a collision-free motion; nothing moves.
 
         Args:
             group: planning group.
-            goal: joint positions by name [rad or m], or a pose.
-            velocity: scaling factor of the velocity limits.
-            acceleration: scaling factor of the acceleration limits.
+            goal: positions by joint [rad or m], or a pose of the tip.
+            velocity: scaling factor of the velocity limits, above 0 to 1.
+            acceleration: scaling factor of the acceleration limits, above 0 to 1.
         """
 
     def execute(self, path: PlannedJointMotion, report: Report) -> None:
-        """Execute a planned motion and wait for its end."""
+        """Execute a planned motion and wait for its end; ``report`` receives progress messages."""
 
     def grip(self, position: float, max_effort: float) -> str:
         """Move the fingers.
 
         Args:
-            position: of the finger joints [m or rad].
-            max_effort: [N or N m]; 0: that of the drives.
+            position: position of the finger joints [m or rad].
+            max_effort: max effort of each finger [N or N m]; 0: that of the drives.
 
         Returns:
             The outcome: position reached, or stopped by an object.
         """
 
     def plan_task(self, task: str) -> list[dict[str, Any]]:
-        """Return the plan of skills of a sentence or of a plan as JSON; nothing moves."""
+        """Return the plan of skills for a sentence, or for a plan in JSON; nothing moves."""
 
     def run_task(self, plan: Sequence[Mapping[str, Any]], report: Report) -> None:
-        """Execute a plan of skills and wait for its end."""
+        """Execute a plan of skills and wait for its end; ``report`` receives progress messages."""
 
     def cancel(self) -> None:
-        """Cancel the motion or task under way, if there is one."""
+        """Cancel the running motion or task, if any."""
 
     def stop(self) -> list[str]:
-        """Stop all robots of the suite, latched; return a line for each."""
+        """Stop all robots of the suite, latched; return a message per robot."""
 
     def resume(self) -> None:
-        """Let robots accept commands again, if they were stopped by this link alone."""
+        """Release the stop of this link; stops by others remain."""
 
     @property
     def stop_reason(self) -> str:
-        """Why commands are refused; empty while they are not."""
+        """Why commands are rejected; empty: accepted."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of a group: split into parts for threads, processes or other machines.
+"""Batches of a group, split into parts for threads, processes or other machines.
 
 Parts are executed by any ``concurrent.futures`` executor: thread and process pools, and those of
-Dask, Ray or MPI, whose workers only need this package. A worker caches the last robots, so that
-only its first part compiles or loads code.
+Dask, Ray or MPI, whose workers only need this package. Workers cache robots, so only the first part
+of a worker compiles or loads code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Pickler(pickle.Pickler):
 
 
 def pickled(item: object) -> bytes:
-    """Return an object that contains robots and scenes, as bytes for :func:`pickle.loads`."""
+    """Pickle an object that contains robots and scenes; inverse: :func:`pickle.loads`."""
     buffer = io.BytesIO()
     _Pickler(buffer).dump(item)
     return buffer.getvalue()
@@ -81,9 +81,9 @@ def run_parts(
 
     Args:
         group: first argument of the function.
-        robot: its robot.
-        function: a function of a module; called by several threads or processes.
-        parts: second arguments.
+        robot: robot of the group.
+        function: module-level function; called concurrently by threads or processes.
+        parts: second arguments of the function.
         executor: executes the calls; None: a thread per processor.
     """
     if executor is None:
@@ -99,12 +99,12 @@ def run_parts(
 
 
 def split(count: int, size: int) -> list[slice]:
-    """Return slices of at most ``size`` that cover a count."""
+    """Return consecutive slices of at most ``size`` elements that cover ``range(count)``."""
     return [slice(i, min(i + size, count)) for i in range(0, count, size)]
 
 
 def ik_part(group: JointGroup, part: tuple[Any, ...]) -> IkBatchResult:
-    """Solve inverse kinematics for some poses."""
+    """Solve inverse kinematics for one part of a batch: poses, seeds, scene, settings."""
     poses, seeds, scene, settings = part
     world = None if scene is None else World(scene)
     return group.ik_batch(poses, seeds, world=world, settings=settings)
@@ -119,7 +119,10 @@ def ik_parts(
     settings: IkSettings | None,
     executor: Executor,
 ) -> IkBatchResult:
-    """Solve inverse kinematics for m poses by an executor; see ``JointGroup.ik_batch``."""
+    """Solve inverse kinematics for m poses by an executor.
+
+    The other arguments and the errors are those of ``JointGroup.ik_batch``.
+    """
     began = compute_time()
     poses = np.asarray(X_BT, np.float64)
     starts = None if seeds is None else np.asarray(seeds, np.float64)
@@ -143,7 +146,7 @@ def ik_parts(
 
 
 def plan_part(group: JointGroup, part: tuple[Any, ...]) -> list[MotionPlan]:
-    """Plan some motions."""
+    """Plan one part of a batch: pairs of start and goal, scene, timeout [s], seed, options."""
     pairs, scene, timeout, seed, options = part
     world = None if scene is None else World(scene)
     plans = (
@@ -157,9 +160,9 @@ def pairs_of(starts: Any, goals: Any, joints: int) -> list[tuple[Any, Any]]:
     """Return start and goal of each motion.
 
     Args:
-        starts: one start, or m of them.
-        goals: one goal, or m of them.
-        joints: number of joints.
+        starts: one start or m, as configurations [rad or m], shape (n,), or names of states.
+        goals: one goal or m; the same, poses of shape (4, 4), or goals.
+        joints: number of joints n.
 
     Raises:
         InvalidCommand: different numbers of starts and goals.

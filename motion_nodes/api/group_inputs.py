@@ -29,8 +29,11 @@ class GroupInputs:
     """Converts arguments for one group of a robot.
 
     Args:
-        robot: the robot.
-        name: of the group.
+        robot: description of the robot.
+        name: name or alias of the group.
+
+    Raises:
+        UnknownGroup: lists names and aliases.
     """
 
     def __init__(self, robot: Robot, name: str) -> None:
@@ -38,7 +41,7 @@ class GroupInputs:
         self.robot, self.group = robot, robot.group(name)
 
     def frame(self, frame: str | None = None) -> str:
-        """Return a frame, the tip of the group by default.
+        """Return a frame: the given one, or the tip of the group.
 
         Raises:
             InvalidConfig: no frame is given and the group has no tip.
@@ -59,7 +62,7 @@ class GroupInputs:
 
         Args:
             value: shape (n,), or the name of a state.
-            what: name of the argument, for the error.
+            what: name of the argument, for errors.
 
         Raises:
             InvalidCommand: not n numbers.
@@ -85,12 +88,13 @@ class GroupInputs:
         """Return planning goals.
 
         Args:
-            goal: goals, a named state, a configuration, shape (n,), a pose of the tip in the
-                group's base, shape (4, 4), or such poses by the names of frames.
+            goal: goals, a named state, a configuration [rad or m], shape (n,), a pose of the tip in
+                the group's base, shape (4, 4), or poses of several frames, by frame.
 
         Raises:
-            InvalidCommand: none of these.
-            InvalidConfig: a pose, and the group has no tip.
+            InvalidCommand: none of these, or not a rigid pose.
+            UnknownState: lists the states of the group.
+            InvalidConfig: a pose, but the group has no tip.
         """
         if isinstance(goal, Goal):
             return (goal,)
@@ -107,7 +111,11 @@ class GroupInputs:
     def poses(
         self, targets: Mapping[str, ArrayLike], tolerance: IkTolerance | None = None
     ) -> PosesGoal:
-        """Return the goal of poses of several frames in the group's base, shape (4, 4) each.
+        """Return a goal with poses of several frames in the group's base.
+
+        Args:
+            targets: poses by frame, shape (4, 4) each.
+            tolerance: tolerance of each pose; None: the default.
 
         Raises:
             InvalidCommand: no pose, or one that is not a rigid transform.
@@ -131,7 +139,10 @@ class GroupInputs:
         locked: Mapping[str, float] | None,
         validity: Callable[[Array], bool | str] | None,
     ) -> IkResult:
-        """Solve inverse kinematics for several frames; arguments are those of ``JointGroup.ik``."""
+        """Solve inverse kinematics for several frames.
+
+        Arguments and errors are those of ``JointGroup.ik``.
+        """
         limits, joints = self.group.limits, self.group.joints
         low = np.where(np.isfinite(limits.lower), limits.lower, -np.pi)
         high = np.where(np.isfinite(limits.upper), limits.upper, np.pi)
@@ -159,7 +170,12 @@ class GroupInputs:
     def validity(
         self, world: World | None, condition: Callable[[Array], bool | str] | None
     ) -> Callable[[Array], bool | str] | None:
-        """Return the given condition combined with collision checks in a world."""
+        """Return the given condition combined with collision checks in a world.
+
+        Args:
+            world: obstacles; None: no collision checks.
+            condition: condition on a configuration [rad or m], shape (n,); None: no condition.
+        """
         if world is None:
             return condition
         checker = self.checker(world)

@@ -55,12 +55,12 @@ class GroupMembers:
 
     @property
     def tip(self) -> str | None:
-        """Frame that is positioned; None for a group that is not a chain."""
+        """Frame that poses refer to; None for a group that is not a chain."""
         return self._group.tip
 
     @property
     def tips(self) -> tuple[str, ...]:
-        """The tip; of a group of several chains, such as both arms, the tips of all of them."""
+        """Tips of all chains: one for an arm, two for a group of both arms."""
         return self._group.tips
 
     @property
@@ -87,7 +87,7 @@ class GroupMembers:
 
         Args:
             count: number of configurations; None: one, without the first dimension.
-            seed: seed of the random numbers; None: not reproducible.
+            seed: random seed; None: not reproducible.
 
         Returns:
             Configurations [rad or m], shape (n,) or (count, n).

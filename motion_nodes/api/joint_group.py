@@ -47,7 +47,7 @@ class JointGroup(GroupMembers):
 
         Args:
             q: configuration [rad or m], shape (n,).
-            frame: frame to position instead of the tip.
+            frame: frame instead of the tip.
 
         Returns:
             ``X_BT``, shape (4, 4).
@@ -64,7 +64,7 @@ class JointGroup(GroupMembers):
 
         Args:
             Q: configurations [rad or m], shape (m, n).
-            frame: frame to position instead of the tip.
+            frame: frame instead of the tip.
 
         Returns:
             ``X_BT`` of each configuration, shape (m, 4, 4).
@@ -81,7 +81,7 @@ class JointGroup(GroupMembers):
 
         Args:
             q: configuration [rad or m], shape (n,).
-            frame: frame whose Jacobian is computed instead of the tip's.
+            frame: frame instead of the tip.
 
         Returns:
             ``J_BT``, shape (6, n): rows of the linear velocity [m/rad or 1], then of the angular
@@ -107,12 +107,12 @@ class JointGroup(GroupMembers):
         """Solve inverse kinematics.
 
         Args:
-            X_BT: target pose of the tip in the group's base, shape (4, 4); or several by frame, all
-                of which are reached, such as those of both tools of a group of two arms.
-            seed: initial guess, shape (n,), or a named state; a solution close to it is preferred.
-                Default: the centre of the joint ranges.
+            X_BT: target pose of the tip in the group's base, shape (4, 4); or poses by frame, which
+                are reached simultaneously, such as those of both tools of a group of two arms.
+            seed: initial guess [rad or m], shape (n,), or a named state; solutions close to it are
+                preferred. Default: the centre of the joint ranges.
             world: obstacles; if given, solutions are free of collisions and self-collisions.
-            settings: tolerances, timeout, number of restarts.
+            settings: tolerances, timeout [s], max number of restarts.
             locked: fixed positions by joint [rad or m].
             validity: further condition on a solution; returns True, or the reason for rejection.
 
@@ -124,8 +124,9 @@ class JointGroup(GroupMembers):
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or not a rigid pose.
             UnknownJoint: a locked joint is not in this group.
+            UnknownFrame: a target of an unknown frame.
             UnknownState: lists the states of this group.
-            InvalidConfig: the group is not a chain, and the pose has no frame.
+            InvalidConfig: the group is not a chain, and the target is a single pose.
         """
         start = self._inputs.configuration(seed, "seed") if seed is not None else None
         if isinstance(X_BT, Mapping):
@@ -152,13 +153,13 @@ class JointGroup(GroupMembers):
 
         Args:
             X_BT: target poses of the tip in the group's base, shape (m, 4, 4).
-            seeds: initial guesses, shape (m, n), or (n,) for all poses.
+            seeds: initial guesses [rad or m], shape (m, n), or (n,) for all poses.
             world: obstacles; if given, solutions are free of collisions and self-collisions.
-            settings: tolerances, timeout per pose, number of restarts.
+            settings: tolerances, timeout per pose [s], max number of restarts.
             executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
 
         Returns:
-            ``.solved`` of shape (m,), ``.q`` of shape (m, n), ``.status`` of each pose.
+            ``.solved``, shape (m,), ``.q`` [rad or m], shape (m, n), ``.status`` of each pose.
 
         Raises:
             InvalidCommand: wrong shapes, numbers that are not finite, or poses that are not rigid.
@@ -246,13 +247,13 @@ class JointGroup(GroupMembers):
 
         Args:
             start: configuration [rad or m], shape (n,), or a named state.
-            goal: the same; or pose of the tip in the group's base, (4, 4); or poses by frame, all
-                of which are reached; or one or a tuple of :class:`JointGoal`, :class:`PoseGoal` and
-                :class:`PosesGoal`.
+            goal: the same; or a pose of the tip in the group's base, shape (4, 4); or poses by
+                frame, reached simultaneously; or one or a tuple of :class:`JointGoal`,
+                :class:`PoseGoal` and :class:`PosesGoal`.
             world: obstacles; None: self-collisions only.
             timeout: max planning time [s].
             seed: random seed; equal requests give equal paths.
-            constraints: along the path, :class:`TaskSpaceRegion` in the robot's base and others.
+            constraints: path constraints, such as :class:`TaskSpaceRegion` in the robot's base.
             options: planner and its settings, velocity and acceleration scaling.
 
         Returns:
@@ -284,16 +285,16 @@ class JointGroup(GroupMembers):
         """Plan m motions in parallel; results are those of :meth:`plan`, without the search tree.
 
         Args:
-            starts: one for all, or m of them, e.g. an array of shape (m, n).
-            goals: one for all, or m of them, e.g. an array of shape (m, n) or (m, 4, 4).
+            starts: one for all motions or m, e.g. an array of shape (m, n) [rad or m].
+            goals: one for all motions or m, e.g. an array of shape (m, n) or (m, 4, 4).
             world: obstacles; None: self-collisions only.
             timeout: max planning time of each motion [s].
-            seed: seed of the random numbers of each motion.
+            seed: random seed of each motion.
             options: planner and its settings, velocity and acceleration scaling.
             executor: executes parts of the batch, e.g. Dask's; None: threads of this process.
 
         Returns:
-            The result of each motion, in their order.
+            The result of each motion, in order.
 
         Raises:
             InvalidCommand: as :meth:`plan`, or different numbers of starts and goals.
@@ -315,7 +316,7 @@ class JointGroup(GroupMembers):
         """Time-parameterize a path: minimal time within all limits, efforts included.
 
         Args:
-            path: waypoints [rad or m], connected by straight lines, shape (k, n).
+            path: waypoints [rad or m], joined by straight lines, shape (k, n).
             velocity_scaling: fraction of the velocity limits, above 0 to 1.
             acceleration_scaling: fraction of the acceleration and jerk limits, above 0 to 1.
             blend: max deviation at corners [rad or m]; 0: stop at each waypoint.

@@ -21,7 +21,7 @@ class MobileBase:
     """Differential, holonomic or Ackermann kinematics, with further methods."""
 
     def __init__(self, kinematics: WheeledBase) -> None:
-        """Wrap the kinematics of a base; usually by ``load_robot(...).base``.
+        """Wrap the kinematics of a base; usually ``load_robot(...).base``.
 
         Args:
             kinematics: kinematics of the base.
@@ -59,7 +59,7 @@ class MobileBase:
         return self.kinematics.wheels_from_twist(self._feasible(vx, vy, wz))
 
     def steering_from_twist(self, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> Array:
-        """Compute the steering angles of a twist, without limits on the steering rate.
+        """Compute the steering angles of a twist; no limit of the steering rate is applied.
 
         Args:
             vx: forward velocity [m/s].
@@ -82,7 +82,7 @@ class MobileBase:
         Args:
             wheels: wheel velocities [rad/s], shape (wheels,); wheel displacements [rad] give the
                 displacement of the base instead.
-            steering: steering angles [rad], shape (steering joints,); default: straight ahead.
+            steering: steering angles [rad], shape (steering joints,); default: 0.
 
         Returns:
             Forward and lateral velocity [m/s] and yaw rate [rad/s] in the base frame.

@@ -21,37 +21,37 @@ if TYPE_CHECKING:
     from motion_nodes.api.joint_group import JointGroup
 
 PLANES = {"xy": (0, 1, 2), "xz": (0, 2, 1), "yz": (1, 2, 0)}
-"""Axes of a plane, and the axis across it."""
+"""First axis, second axis and normal of each plane."""
 MAX_POSES = 1_000_000
 _SAMPLES = 4000
-"""Number of random configurations that bound the workspace."""
+"""Number of random configurations from which the extent of the workspace is estimated."""
 _SETTINGS = IkSettings(IkTolerance(1e-3, (0.01, 0.01, math.inf)), attempts=20)
 """Default tolerance: the rotation about the approach axis is free."""
 _GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 _COLOURS = ((255, 255, 255), (253, 231, 37), (53, 183, 121), (49, 104, 142), (68, 1, 84))
-"""Of the fractions 0 to 1, in equal steps, with linear transitions."""
+"""Colours of the fractions 0 to 1 in equal steps, interpolated linearly."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReachabilityMap:
-    """Fraction of orientations that are reached at the points of a plane."""
+    """Fraction of reachable orientations at the points of a plane."""
 
     plane: str
     """``xy``, ``xz`` or ``yz`` of the group's base."""
     offset: float
-    """Position of the plane along the axis across it [m]."""
+    """Position of the plane along its normal [m]."""
     first: Array
     """Coordinates along the first axis of the plane [m], shape (k,)."""
     second: Array
-    """Coordinates along its second axis [m], shape (l,)."""
+    """Coordinates along the second axis of the plane [m], shape (l,)."""
     share: Array
-    """Fraction of the orientations that are reached, 0 to 1, shape (l, k)."""
+    """Fraction of reachable orientations, 0 to 1, shape (l, k)."""
 
     def svg(self, title: str = "") -> str:
-        """Draw the map: each point that is reached has the colour of its fraction.
+        """Draw the map: reachable points, coloured by fraction.
 
         Args:
-            title: heading of the picture.
+            title: title of the picture.
 
         Returns:
             An SVG document.
@@ -86,18 +86,19 @@ def reachability_map(
     Args:
         group: an arm; poses are those of its tip in its base.
         plane: ``xy``, ``xz`` or ``yz``.
-        offset: position of the plane along the axis across it [m].
+        offset: position of the plane along its normal [m].
         step: grid spacing [m].
         directions: number of directions of the tip's z axis, spread evenly over the sphere; the
             rotation about it is free.
-        orientation: a single orientation of the tip instead, shape (3, 3).
+        orientation: a single orientation of the tip instead: rotation matrix in the group's base,
+            shape (3, 3).
         world: obstacles; if given, configurations must be collision-free.
 
     Returns:
         The map; ``.svg()`` is a picture of it.
 
     Raises:
-        InvalidCommand: an unknown plane, numbers out of range, or too many poses.
+        InvalidCommand: an unknown plane, numbers out of range, not a rotation, or too many poses.
         InvalidConfig: the group is not a chain.
     """
     if plane not in PLANES:

@@ -36,14 +36,14 @@ class ReactivePolicy:
         *,
         mpc: MpcSettings | None = None,
     ) -> None:
-        """Create a policy; usually by ``group.rmpflow(world)`` or ``group.mpc(world)``.
+        """Create a policy; usually ``group.rmpflow(world)`` or ``group.mpc(world)``.
 
         The first policy of a robot generates and compiles its code.
 
         Args:
             robot: description of the robot.
             group: name of the group.
-            tip: frame that is moved to the target.
+            tip: controlled frame.
             world: obstacles; None: none.
             mpc: settings of the reactive MPC; None: RMPflow.
 
@@ -83,15 +83,15 @@ class ReactivePolicy:
             qd: measured velocities [rad/s or m/s], shape (n,).
             target: pose of the tip in the robot's base frame, shape (4, 4); or its position alone
                 [m], shape (3,); None: stop.
-            dt: period [s].
+            dt: time step [s].
 
         Returns:
-            Positions [rad or m] and velocities [rad/s or m/s] at the end of the period, (n,) each.
+            Positions [rad or m] and velocities [rad/s or m/s] at the end of the step, (n,) each.
 
         Raises:
             InvalidCommand: wrong lengths, numbers that are not finite, or not a rigid pose; nothing
                 changes.
-            InvalidConfig: a period that is not positive and finite.
+            InvalidConfig: a time step that is not positive and finite.
         """
         self._set_target(target)
         if self._world is not None and self._world.revision != self._revision:
@@ -101,7 +101,7 @@ class ReactivePolicy:
         return self.rmpflow.compute_joint_targets(q, qd, frame_duration=dt)
 
     def clearance(self) -> float:
-        """Return the min distance between robot and obstacles [m]; inf without obstacles."""
+        """Return the min distance between robot and obstacles [m]; infinite without obstacles."""
         return self.rmpflow.clearance()
 
     def reset(self) -> None:

@@ -32,7 +32,7 @@ class RobotModel:
     """Validated description: kinematic tree, drives, collision spheres."""
 
     def __init__(self, description: Robot) -> None:
-        """Wrap a description; usually by :func:`load_robot`.
+        """Wrap a description; usually :func:`load_robot`.
 
         Args:
             description: description of the robot.
@@ -70,7 +70,7 @@ class RobotModel:
 
     @property
     def kind(self) -> str:
-        """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
+        """``arm``, ``differential``, ``holonomic``, ``ackermann`` or ``floating``."""
         return self.description.kind
 
     @property
@@ -85,12 +85,12 @@ class RobotModel:
 
     @property
     def frame_names(self) -> tuple[str, ...]:
-        """Names of all links, the root first."""
+        """Names of all links, root first."""
         return self.description.tree.frame_names
 
     @property
     def limits(self) -> JointLimits:
-        """Limits of all joints, in the order of ``joint_names``."""
+        """Limits of all joints, in the order of ``joint_names``, shape (n,) each."""
         return self.description.limits
 
     @property
@@ -120,16 +120,16 @@ class RobotModel:
 
         Args:
             policy: network (.onnx, TorchScript .pt), a folder with one, or the name of a published
-                policy, such as ``go2_walk``, which is downloaded when it is first used.
-            description: IO_descriptors.yaml or env.yaml; None: found next to the network.
-            joint_order: joints in the order of training, for env.yaml, which does not contain it;
-                empty: breadth first.
+                policy, such as ``go2_walk``, which is downloaded on first use.
+            description: IO_descriptors.yaml or env.yaml; None: searched next to the network.
+            joint_order: order of the joints in training, which env.yaml does not contain; empty:
+                breadth first.
 
         Returns:
             The policy, with inputs and targets in the order of ``joint_names``.
 
         Raises:
-            InvalidDescription: files that are missing, broken, or do not fit the robot.
+            InvalidDescription: files that are missing, invalid, or do not match the robot.
             MotionError: a published policy could not be downloaded.
         """
         from motion_nodes.policies.policy_files import load_policy
@@ -160,8 +160,8 @@ def load_robot(
 
     Args:
         name_or_path: name of a robot (:func:`available_robots`), its folder or robot.yaml; an
-            XRDF, SRDF, Lula or cuRobo file; or a URDF alone, from which the content of a robot.yaml
-            is then derived, as by ``motion new``, and cached.
+            XRDF, SRDF, Lula or cuRobo file; or a URDF alone, from which a robot.yaml is derived as
+            by ``motion new``, and cached.
         urdf: URDF of an XRDF, SRDF, Lula or cuRobo file; None: the one in the same folder.
         package_paths: folders in which ``package://`` paths of a URDF are resolved.
 

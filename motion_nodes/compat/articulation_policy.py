@@ -26,12 +26,12 @@ class PolicyJointTargets(NamedTuple):
 
     names: tuple[str, ...]
     positions: Array
-    """[rad or m], shape (n,); NaN for joints that the policy does not control."""
+    """Positions [rad or m], shape (n,); NaN for joints that the policy does not control."""
     velocities: Array
-    """[rad/s or m/s], shape (n,); NaN for joints that the policy does not control."""
+    """Velocities [rad/s or m/s], shape (n,); NaN for joints that the policy does not control."""
 
     def padded_with_none(self) -> tuple[list[float | None], list[float | None]]:
-        """Return positions [rad or m] and velocities [per s] with None instead of NaN."""
+        """Return positions [rad or m] and velocities [rad/s or m/s], with None instead of NaN."""
         return _with_none(self.positions), _with_none(self.velocities)
 
 
@@ -40,7 +40,7 @@ class Articulation(Protocol):
 
     @property
     def joint_names(self) -> Sequence[str]:
-        """All joints, in the robot's order."""
+        """All joints, in the order of the arrays."""
 
     def joint_positions(self) -> ArrayLike:
         """Return the measured positions [rad or m], shape (n,)."""
@@ -53,7 +53,7 @@ class Articulation(Protocol):
 
 
 class ArticulationMotionPolicy:
-    """Runs a policy on a robot that may have more joints, in another order."""
+    """Runs a policy on a robot, which may have more joints in another order."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class ArticulationMotionPolicy:
         """Connect a policy to a robot.
 
         Args:
-            robot: whose joints are read and commanded.
-            policy: the policy.
+            robot: measured and commanded robot.
+            policy: motion policy.
             default_physics_dt: default frame duration [s].
 
         Raises:
@@ -97,7 +97,14 @@ class ArticulationMotionPolicy:
         return PolicyJointTargets(self._names, self._spread(positions), self._spread(velocities))
 
     def move(self, dt: float | None = None) -> PolicyJointTargets:
-        """Command the robot for a frame, and return the command."""
+        """Command the joint targets at the end of a frame, and return them.
+
+        Args:
+            dt: frame duration [s]; None: the default.
+
+        Raises:
+            InvalidCommand: the robot's state has the wrong length, or is not finite.
+        """
         targets = self.joint_targets(dt)
         self.robot.apply(targets)
         return targets
@@ -120,7 +127,7 @@ class ArticulationMotionPolicy:
 
 
 class MotionPolicyController:
-    """Moves a robot's tool to a pose with obstacle avoidance, frame by frame."""
+    """Moves a robot's tool to a pose and avoids obstacles, frame by frame."""
 
     def __init__(self, name: str, articulation_motion_policy: ArticulationMotionPolicy) -> None:
         self.name = name
@@ -141,8 +148,8 @@ class MotionPolicyController:
         """Return the next joint targets towards a pose.
 
         Args:
-            target_position: of the tool in the world [m], shape (3,).
-            target_orientation: quat_xyzw in the world, shape (4,); None: unconstrained.
+            target_position: target position of the tool in the world [m], shape (3,).
+            target_orientation: target quat_xyzw in the world, shape (4,); None: unconstrained.
             dt: frame duration [s]; None: the default.
 
         Raises:
@@ -162,7 +169,11 @@ class MotionPolicyController:
         self._update()
 
     def move_obstacle(self, name: str, X_WO: Array) -> None:
-        """Set the pose of an obstacle in the world, shape (4, 4).
+        """Set the pose of an obstacle.
+
+        Args:
+            name: name of the obstacle.
+            X_WO: pose in the world, shape (4, 4).
 
         Raises:
             InvalidCommand: unknown name, or invalid pose.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trajectory as robot joint commands: single actions, or a sequence."""
+"""Trajectories as joint commands of a robot: single actions or sequences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ArticulationAction:
-    """Joint command at one time."""
+    """Joint command."""
 
     joint_positions: Array
     """Positions [rad or m], shape (n,)."""
@@ -27,7 +27,7 @@ class ArticulationAction:
     """Velocities [rad/s or m/s], shape (n,)."""
     joint_names: tuple[str, ...]
     joint_indices: NDArray[np.intp]
-    """Indices of these joints in the robot's order, shape (n,)."""
+    """Indices of the joints in the robot's order, shape (n,)."""
 
 
 class ArticulationTrajectory:
@@ -45,8 +45,11 @@ class ArticulationTrajectory:
 
         Args:
             robot_joints: names of the robot's joints, in its order.
-            trajectory: in any order of its joints.
+            trajectory: the trajectory, with its joints in any order.
             physics_dt: default time step of sequences [s].
+
+        Raises:
+            UnknownJoint, InvalidConfig: see the class.
         """
         if not (math.isfinite(physics_dt) and physics_dt > 0.0):
             raise InvalidConfig(
@@ -62,7 +65,7 @@ class ArticulationTrajectory:
         return self.trajectory.duration
 
     def get_active_joints_subset(self) -> tuple[str, ...]:
-        """Return the robot's joints that the trajectory moves, in the order of its actions."""
+        """Return the joints of the trajectory, in the order of the actions."""
         return self.trajectory.joint_names
 
     def get_robot_articulation(self) -> tuple[str, ...]:
@@ -77,7 +80,7 @@ class ArticulationTrajectory:
         """Return the joint command at a time [s].
 
         Raises:
-            Infeasible: a time outside the trajectory (a ValueError).
+            Infeasible: a time outside the trajectory; a ValueError.
         """
         start, end = self.trajectory.start_time, self.trajectory.end_time
         if not start <= time <= end:
@@ -88,7 +91,7 @@ class ArticulationTrajectory:
         return ArticulationAction(position, velocity, self.trajectory.joint_names, self._indices)
 
     def get_action_sequence(self, timestep: float | None = None) -> list[ArticulationAction]:
-        """Return actions from start to end; the end is included, even if the last step is shorter.
+        """Return actions from start to end, both included; the last step may be shorter.
 
         Args:
             timestep: time step [s]; None: the default.

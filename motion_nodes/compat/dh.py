@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematic trees from tables of Denavit-Hartenberg parameters, in either convention.
 
-The two conventions order the same four motions differently, and a table does not define its
-convention, so it must always be given:
+The conventions differ in the order of the four motions. A table does not define its convention, so
+it must be given:
 
     standard:  T_i = Rz(theta_i) Tz(d_i) Tx(a_i) Rx(alpha_i)
     modified:  T_i = Rx(alpha_{i-1}) Tx(a_{i-1}) Rz(theta_i) Tz(d_i)
@@ -40,18 +40,17 @@ _Z = (0.0, 0.0, 1.0)
 class DhRow:
     """One row of a table: a joint and the link behind it (standard) or before it (modified).
 
-    The joint position is added to ``theta`` (revolute) or to ``d`` (prismatic), which is its
-    offset.
+    The joint position is added to its offset: ``theta`` (revolute) or ``d`` (prismatic).
     """
 
     a: float
-    """Length of the link, along x [m]."""
+    """Link length, along x [m]."""
     alpha: float
-    """Twist of the link, about x [rad]."""
+    """Link twist, about x [rad]."""
     d: float
-    """Offset along the joint's z axis [m]."""
+    """Link offset, along the joint's z axis [m]."""
     theta: float = 0.0
-    """Angle about the joint's z axis [rad]."""
+    """Joint angle, about the joint's z axis [rad]."""
     kind: Literal["revolute", "prismatic"] = "revolute"
     lower: float = -math.inf
     """Lower position limit [rad or m]."""
@@ -73,19 +72,19 @@ def tree_from_dh(
     """Return the chain described by a table.
 
     Its links are ``base``, ``link0`` to ``link<n>`` (the frames of the table: ``link<i>`` after row
-    i) and ``tool``; for the standard convention ``axis<i>`` in between, which turn with joint i.
+    i) and ``tool``; in the standard convention also ``axis<i>``, which rotates with joint i.
 
     Args:
-        rows: the table, one row per joint.
-        convention: convention of the table, by one of its names.
-        name: of the tree.
-        joint_names: of the joints; default ``joint1`` to ``joint<n>``.
-        base: pose of ``link0`` in ``base``, shape (4, 4); default: identity.
-        tool: pose of ``tool`` in ``link<n>``, shape (4, 4); default: identity.
+        rows: table with one row per joint.
+        convention: name of the table's convention.
+        name: name of the tree.
+        joint_names: names of the joints; default: ``joint1`` to ``joint<n>``.
+        base: pose of ``link0`` in ``base`` [m], shape (4, 4); default: identity.
+        tool: pose of ``tool`` in ``link<n>`` [m], shape (4, 4); default: identity.
 
     Raises:
-        InvalidDescription: an empty table, an invalid word or number (with its row), or a wrong
-            number of names.
+        InvalidDescription: an empty table, an invalid value (names its row), or invalid joint
+            names.
     """
     standard = _is_standard(convention, f"{name}: ")
     names = _names(name, rows, joint_names)
@@ -104,7 +103,7 @@ def tree_from_dh(
     taken = {joint.name for joint in joints if not joint.movable} & set(names)
     if taken:
         raise InvalidDescription(
-            f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is.",
+            f"{name}: joint name '{taken.pop()}' is reserved for a fixed joint.",
             field="joint_names",
         )
     links = ["base", *(joint.child for joint in joints)]
@@ -112,20 +111,20 @@ def tree_from_dh(
 
 
 def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Convention) -> Array:
-    """Return the transform of one row; for the formulas see the top of the module.
+    """Return the transform of one row; see the module for the formulas.
 
     Args:
-        a: length of the link, along x [m].
-        alpha: twist of the link, about x [rad].
-        d: offset along z [m].
-        theta: angle about z [rad].
-        convention: of the row, by one of its names.
+        a: link length, along x [m].
+        alpha: link twist, about x [rad].
+        d: link offset, along z [m].
+        theta: joint angle, about z [rad].
+        convention: name of the convention.
 
     Returns:
         ``T_i``, shape (4, 4).
 
     Raises:
-        InvalidDescription: a convention that is not known.
+        InvalidDescription: an unknown convention.
     """
     standard = _is_standard(convention)
     about_x = from_xyz_rpy((a, 0.0, 0.0), (alpha, 0.0, 0.0))
@@ -134,7 +133,7 @@ def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Con
 
 
 def _is_standard(convention: object, where: str = "") -> bool:
-    """Return whether a name means the standard convention; case is ignored."""
+    """Return whether a name is one of the standard convention, ignoring case."""
     word = str(convention).strip().lower()
     if word not in _STANDARD + _MODIFIED:
         hint = did_you_mean(word, _STANDARD + _MODIFIED)
@@ -183,7 +182,7 @@ def _check_row(row: DhRow, where: str) -> None:
 
 
 def _checked_pose(name: str, what: str, X: Array | None) -> Array:
-    """Return a pose, or the identity."""
+    """Return a validated pose; default: the identity."""
     if X is None:
         return np.eye(4)
     given = np.asarray(X, dtype=np.float64)
@@ -193,7 +192,7 @@ def _checked_pose(name: str, what: str, X: Array | None) -> Array:
         )
     R = given[:3, :3]
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise InvalidDescription(f"{name}: {what} holds no rotation: {R.tolist()}.", field=what)
+        raise InvalidDescription(f"{name}: {what} is not a rotation: {R.tolist()}.", field=what)
     return given
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit dual quaternions: poses as eight numbers with a product, and forward kinematics with them.
+"""Unit dual quaternions: poses as eight numbers, and forward kinematics with them.
 
 A dual quaternion ``D = r + e d`` (with ``e e = 0``) is an array of shape (..., 8): the real part
 ``r`` and the dual part ``d``, each scalar last (x, y, z, w). The pose of B in A with rotation r and
-translation t is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)``, as with matrices.
+translation t [m] is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)``, as for matrices.
 ``D`` and ``-D`` are the same pose. All functions are vectorized.
 
 Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. Robotics Research
@@ -35,23 +35,31 @@ def from_pose(X_AB: Array) -> Array:
     """Return the dual quaternions of homogeneous matrices.
 
     Args:
-        X_AB: shape (..., 4, 4).
+        X_AB: homogeneous matrices, shape (..., 4, 4).
 
     Returns:
-        Shape (..., 8), the scalar of the rotation not negative.
+        Dual quaternions with a non-negative scalar part of the rotation, shape (..., 8).
     """
     X = np.asarray(X_AB, dtype=np.float64)
     return from_quat_and_xyz(to_quat_xyzw(X), X[..., :3, 3])
 
 
 def from_quat_and_xyz(quat_xyzw: Array, xyz: Array) -> Array:
-    """Return the dual quaternions of unit quaternions, shape (..., 4), and translations [m]."""
+    """Return the dual quaternions of rotations and translations.
+
+    Args:
+        quat_xyzw: unit quaternions, shape (..., 4).
+        xyz: translations [m], shape (..., 3).
+
+    Returns:
+        Unit dual quaternions, shape (..., 8).
+    """
     r = np.asarray(quat_xyzw, dtype=np.float64)
     return np.concatenate([r, 0.5 * _product(_pure(xyz), r)], axis=-1)
 
 
 def to_pose(D_AB: Array) -> Array:
-    """Return homogeneous matrices, shape (..., 4, 4), of unit dual quaternions."""
+    """Return the homogeneous matrices, shape (..., 4, 4), of unit dual quaternions."""
     D = np.asarray(D_AB, dtype=np.float64)
     x, y, z, w = np.moveaxis(D[..., :4], -1, 0)
     X = np.zeros((*D.shape[:-1], 4, 4))
@@ -81,40 +89,43 @@ def translation(D_AB: Array) -> Array:
 
 
 def multiply(*factors: Array) -> Array:
-    """Return the product of dual quaternions from left to right; of none, the identity."""
+    """Return the product of dual quaternions, shape (..., 8), from left to right.
+
+    Without factors it is the identity.
+    """
     return functools.reduce(_multiply_two, factors, identity())
 
 
 def inverse(D_AB: Array) -> Array:
-    """Return ``D_BA`` of unit dual quaternions: both parts conjugated."""
+    """Return ``D_BA``, shape (..., 8), of unit dual quaternions: both parts conjugated."""
     return np.concatenate([_conjugate(D_AB[..., :4]), _conjugate(D_AB[..., 4:])], axis=-1)
 
 
 def normalise(D: Array) -> Array:
-    """Return the closest unit dual quaternions, to remove the drift of long products.
+    """Return the closest unit dual quaternions, shape (..., 8), to remove drift of products.
 
     Source: Kavan et al., section 3.4: ``|r| = 1`` and r orthogonal to d.
 
     Raises:
-        InvalidCommand: a real part is zero or not finite.
+        InvalidCommand: a real part of zero, or numbers that are not finite.
     """
     r, d = D[..., :4], D[..., 4:]
     length = np.linalg.norm(r, axis=-1, keepdims=True)
     if not (np.isfinite(D).all() and (length > 1e-12).all()):
         raise InvalidCommand(
             "a dual quaternion with a real part of zero, or with numbers that are not finite, is "
-            "no pose."
+            "not a pose."
         )
     r, d = r / length, d / length
     return np.concatenate([r, d - np.sum(r * d, axis=-1, keepdims=True) * r], axis=-1)
 
 
 def exp(twist: ArrayLike) -> Array:
-    """Return the displacement of a constant twist after one second.
+    """Return the displacement by a constant twist during one second.
 
     Args:
-        twist: linear [m] and angular [rad] part, shape (..., 6); the axis of the screw in the frame
-            that the displacement is seen from.
+        twist: linear [m] and angular [rad] part, shape (..., 6), in the frame in which the
+            displacement is given.
 
     Returns:
         Unit dual quaternions, shape (..., 8).
@@ -132,10 +143,10 @@ def exp(twist: ArrayLike) -> Array:
 
 
 def log(D: Array) -> Array:
-    """Return the twist of a unit dual quaternion, the inverse of :func:`exp`.
+    """Return the twist of a unit dual quaternion: inverse of :func:`exp`.
 
     Args:
-        D: shape (..., 8).
+        D: unit dual quaternions, shape (..., 8).
 
     Returns:
         Linear [m] and angular [rad] part, shape (..., 6); the angle is at most pi.
@@ -154,14 +165,14 @@ def log(D: Array) -> Array:
 class DualQuaternionKinematics:
     """Forward kinematics of a tree as products of dual quaternions from the root to each link.
 
-    :class:`~motion_nodes.model.kinematics.Kinematics` is a faster way to the same poses; this one
-    is for applications of dual quaternions (screws, blending, interpolation).
+    :class:`~motion_nodes.model.kinematics.Kinematics` computes the same poses faster; this class is
+    for applications of dual quaternions (screws, blending, interpolation).
     """
 
     joint_names: tuple[str, ...]
-    """The joints of ``q``, in its order."""
+    """Joints, in the order of ``q``."""
     frame_names: tuple[str, ...]
-    """All links, the root first."""
+    """All links, root first."""
 
     def __init__(self, tree: KinematicTree) -> None:
         self._tree = tree.packed
@@ -169,7 +180,7 @@ class DualQuaternionKinematics:
         self.joint_names = tree.joint_names
         self.frame_names = tree.frame_names
         self._placed = from_pose(self._tree.X_PJ)
-        # The twist of each row for one unit of its joint.
+        # Twist of each row per unit of its joint.
         twists = np.zeros((len(self.frame_names), 6))
         twists[self._tree.kind == 1, 3:] = self._tree.axis[self._tree.kind == 1]
         twists[self._tree.kind == 2, :3] = self._tree.axis[self._tree.kind == 2]
@@ -197,6 +208,10 @@ class DualQuaternionKinematics:
     def frame(self, q: ArrayLike, name: str) -> Array:
         """Return the pose of one link in the root, shape (8,).
 
+        Args:
+            q: joint positions [rad or m], shape (n,).
+            name: name of the link.
+
         Raises:
             UnknownFrame: lists the links.
             InvalidCommand: ``q`` is not one finite number per joint.
@@ -211,7 +226,7 @@ class DualQuaternionKinematics:
         return normalise(D)
 
     def _values(self, q: ArrayLike) -> Array:
-        """Return the position of the joint above each row; 0 without a joint."""
+        """Return the position of each row's parent joint [rad or m]; 0 without a joint."""
         given = np.asarray(q, dtype=np.float64)
         if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
             raise InvalidCommand(
@@ -225,7 +240,7 @@ class DualQuaternionKinematics:
 
 
 def _sinc_and_slope(angle: Array) -> tuple[Array, Array]:
-    """Return ``sinc(x) = sin(x) / x`` and its derivative divided by x."""
+    """Return ``sinc(x) = sin(x) / x``, and its derivative divided by x."""
     x = np.where(angle == 0.0, 1.0, angle)
     sinc = np.where(angle == 0.0, 1.0, np.sin(x) / x)
     square = angle**2

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematic trees from ``<name>.kinematic.json`` files, the format of the Isaac SDK.
 
-A file lists links. Each has a name, perhaps a parent, and perhaps a motor: the transform from the
-parent to the link itself, which is constant or moved by one joint. The joint bears the link's name.
+A file lists links. Each has a name and optionally a parent and a motor: the transform from the
+parent to the link, which is constant or moved by one joint. The joint has the link's name.
 
     {"links": [
       {"name": "base"},
@@ -11,8 +11,8 @@ parent to the link itself, which is constant or moved by one joint. The joint be
       {"name": "turn", "parent": "column", "motor": {"type": "revolute", "properties": {
         "axis": [0, 0, 1], "limits": [-3.1, 3.1]}}}]}
 
-A pose may also be seven numbers ``[qw, qx, qy, qz, x, y, z]``. Lengths are metres, limits radians
-or metres. ``prismatic`` motors are our extension.
+A pose may also be a list ``[qw, qx, qy, qz, x, y, z]``. Lengths are in metres, limits in radians or
+metres. ``prismatic`` motors are an extension of the format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from motion_nodes.model.yaml_schema import decode
 
 SUFFIX = ".kinematic.json"
 WORLD = "world"
-"""Frame above a root with a motor of its own."""
+"""Parent frame of a root with a motor."""
 
 _Two = tuple[float, float]
 _Three = tuple[float, float, float]
@@ -84,7 +84,7 @@ class _Pose:
 def read_kinematic_file(file: str | Path) -> KinematicTree:
     """Return the tree described by a ``.kinematic.json`` file, named after the file.
 
-    A root with a motor or an offset gets a frame ``world`` above it, so that all poses are relative
+    A root with a motor or an offset gets a parent frame ``world``, so that all poses are relative
     to the origin of the file.
 
     Raises:
@@ -105,8 +105,8 @@ def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:
 
     Args:
         text: JSON.
-        name: of the tree.
-        where: the file, for errors.
+        name: name of the tree.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: as :func:`read_kinematic_file`.
@@ -132,7 +132,7 @@ def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:
 
 
 def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
-    """Return a JSON object whose keys differ."""
+    """Return a JSON object; reject duplicate keys."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -181,7 +181,7 @@ def _check_links(links: list[_FileLink], where: str) -> None:
 
 
 def _check_loops(links: list[_FileLink], where: str) -> None:
-    """Follow every link's parents up to the root."""
+    """Reject loops of parents."""
     parent = {link.name: link.parent for link in links}
     for index, link in enumerate(links):
         above: str | None = link.name
@@ -208,7 +208,7 @@ def _joint(link: _FileLink, path: str, where: str) -> Joint | None:
         parent = WORLD
         if link.name == WORLD:
             raise InvalidDescription(
-                f"{where}: {path}: a root called '{WORLD}' cannot be moved.", field=path
+                f"{where}: {path}: a root named '{WORLD}' cannot move.", field=path
             )
     return Joint(
         link.name,
@@ -243,7 +243,7 @@ def _motion(motor: _Motor, path: str, where: str) -> tuple[JointKind, Array, Arr
 
 
 def _pose(given: Any, path: str, where: str) -> Array:
-    """Return the pose in either encoding."""
+    """Return the pose from either encoding."""
     if isinstance(given, list):
         if len(given) != 7:
             raise InvalidDescription(
@@ -267,7 +267,7 @@ def _pose(given: Any, path: str, where: str) -> Array:
 
 
 def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
-    """Return the matrix of an axis and an angle."""
+    """Return the rotation matrix of an axis and an angle."""
     degrees, radians = rotation.angle_degrees, rotation.angle_radians
     if (degrees is None) == (radians is None):
         given = "none is" if degrees is None else "both are"
@@ -281,7 +281,7 @@ def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
 
 
 def _unit(axis: _Three, path: str, where: str) -> Array:
-    """Return the normalized axis; files contain rounded ones such as (0.7071, 0.7071, 0)."""
+    """Return the normalized axis; files contain rounded axes such as (0.7071, 0.7071, 0)."""
     length = math.hypot(*axis)
     if length < 1e-9:
         raise InvalidDescription(

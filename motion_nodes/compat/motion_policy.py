@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Interface of motion policies."""
+"""Interface of motion policies, as in Isaac Sim."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from motion_nodes.scene.scene import Scene
 
 
 class MotionPolicy(Protocol):
-    """Moves some joints of a robot, step by step, towards a target."""
+    """Moves some joints of a robot towards a target, step by step."""
 
     @property
     def active_joints(self) -> tuple[str, ...]:
-        """Joints moved by the policy, in the order of its arrays."""
+        """Controlled joints, in the order of the arrays."""
 
     @property
     def watched_joints(self) -> tuple[str, ...]:
-        """Joints that are only observed, in the order of its arrays."""
+        """Joints that are only observed, in the order of the arrays."""
 
     def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4)."""
@@ -31,7 +31,12 @@ class MotionPolicy(Protocol):
     def set_end_effector_target(
         self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
     ) -> None:
-        """Set the target position of the tool (3,) [m] and its orientation, quat_xyzw (4,)."""
+        """Set the target pose of the tool in the world.
+
+        Args:
+            position: position [m], shape (3,); None: unconstrained.
+            orientation: quat_xyzw, shape (4,); None: unconstrained.
+        """
 
     def set_scene(self, scene: Scene) -> None:
         """Set the obstacles."""
@@ -44,7 +49,18 @@ class MotionPolicy(Protocol):
         watched_qd: ArrayLike,
         frame_duration: float,
     ) -> tuple[Array, Array]:
-        """Return positions and velocities of the active joints after a duration [s], (n,) each."""
+        """Return the targets of the active joints at the end of a frame.
+
+        Args:
+            active_q: positions of the active joints [rad or m], shape (n,).
+            active_qd: velocities of the active joints [rad/s or m/s], shape (n,).
+            watched_q: positions of the watched joints [rad or m], shape (w,).
+            watched_qd: velocities of the watched joints [rad/s or m/s], shape (w,).
+            frame_duration: frame duration [s].
+
+        Returns:
+            Positions [rad or m] and velocities [rad/s or m/s], shape (n,) each.
+        """
 
     def reset(self) -> None:
         """Clear targets, obstacles and state."""

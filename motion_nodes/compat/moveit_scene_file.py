@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's text files of scene geometry (``.scene``): objects with shapes, colours and subframes.
+"""MoveIt's text format of scene geometry (``.scene``): objects, shapes, colours and subframes.
 
-Source of the format: ``PlanningScene::saveGeometryToStream`` and ``loadGeometryFromStream`` of
-MoveIt 2, ``shapes::saveAsText`` of geometric_shapes. A name, then for each object ``* name``, its
-pose, its shapes (type, dimensions, pose, colour each) and its subframes; ``.`` ends the file. Poses
-are three lines of numbers in the planning frame. Files of the old format, without poses and
-subframes of objects, are read, too.
+Source: ``PlanningScene::saveGeometryToStream`` and ``loadGeometryFromStream`` of
+MoveIt 2, ``shapes::saveAsText`` of geometric_shapes. A file contains a name, then for each object
+``* name``, pose, shapes (type, dimensions, pose, colour each) and subframes, and ends with ``.``.
+A pose is two lines, position [m] and quaternion; object poses are in the planning frame. The old
+format, without poses and subframes of objects, is also read.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _END, _OBJECT = ".", "*"
 def scene_text(objects: Iterable[WorldObject], name: str = "") -> str:
     """Return objects in MoveIt's text format.
 
-    Octomaps are omitted, as by MoveIt; a capsule is written as a cylinder and two spheres.
+    Octomaps are omitted, as by MoveIt; capsules are written as a cylinder and two spheres.
 
     Args:
-        objects: with poses in the planning frame.
-        name: of the scene; empty: MoveIt's ``(noname)``.
+        objects: objects with poses in the planning frame.
+        name: name of the scene; empty: MoveIt's ``(noname)``.
 
     Raises:
-        InvalidDescription: a name that contains a line break.
+        InvalidDescription: a name with a line break, or a shape that the format does not support.
     """
     lines = [_name(name or "(noname)")]
     for item in objects:
@@ -70,10 +70,10 @@ def read_scene_text(text: str, where: str = "the scene") -> tuple[WorldObject, .
 
     Args:
         text: content of a file.
-        where: the file, for errors.
+        where: name of the file, for errors.
 
     Raises:
-        InvalidDescription: names the file, the line and what is wrong there.
+        InvalidDescription: names the file, the line and the problem.
     """
     reader = _SceneText(text.splitlines(), where)
     reader.line()  # the name of the scene
@@ -119,10 +119,10 @@ class _SceneText:
         self._lines, self._where = lines, where
         self._next = 0
         self._words: list[str] = []
-        """Words of the current line that are not read yet, the last first."""
+        """Unread words of the current line, last one first."""
 
     def line(self) -> str:
-        """Return the next line that is not empty."""
+        """Return the next non-empty line."""
         self._words = []
         while self._next < len(self._lines):
             self._next += 1
@@ -179,7 +179,7 @@ class _SceneText:
 
 
 def _solid(reader: _SceneText) -> tuple[Solid, Array]:
-    """Return the next shape, and its pose in the frame that MoveIt gives it."""
+    """Return the next shape, and its pose in the frame in which MoveIt places it."""
     kind = reader.word()
     if kind == "plane":
         a, b, c, d = reader.numbers(4)

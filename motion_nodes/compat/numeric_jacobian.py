@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numeric Jacobians by central differences, for checks and for functions without a formula."""
+"""Numeric Jacobians by central differences, for checks and for arbitrary functions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
 STEP = 1e-5
-"""Balance between truncation (quadratic) and rounding error (inverse) of a central difference."""
+"""Step [rad or m] that balances truncation (quadratic) and rounding error (inverse)."""
 
 
 def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float = STEP) -> Array:
     """Return the geometric Jacobian of a pose by central differences.
 
     :meth:`motion_nodes.model.kinematics.Kinematics.jacobian` is exact and a thousand times faster;
-    this one only needs a function, such as ``lambda q: kinematics.pose(q, "tool")``.
+    this function needs only a function such as ``lambda q: kinematics.pose(q, "tool")``.
 
-    The rotation between the two neighbours is converted by the logarithm. Differences of matrices,
-    quaternions or angles are no angular velocities.
+    Angular velocities are logarithms of the rotation between neighbours: differences of matrices,
+    quaternions or angles are not angular velocities.
 
     Args:
         pose: returns homogeneous matrices ``X_BF``, shape (4, 4).
         q: joint positions [rad or m], shape (n,).
-        step: [rad or m].
+        step: step of the differences [rad or m].
 
     Returns:
-        Shape (6, n): linear velocity of the frame's origin, then angular velocity, in axes of B.
+        Jacobian expressed in B, shape (6, n): linear velocity of the frame's origin, then angular
+        velocity.
 
     Raises:
         InvalidCommand: ``q`` is not a vector of finite numbers, or ``step`` is not above 0.

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles by simple calls, as in Isaac Sim's motion generation.
+"""Obstacles with the interface of Isaac Sim's motion generation.
 
-Each call returns True or False and never raises: errors are logged once and ignored, so that a
-script continues. It wraps a :class:`~motion_nodes.scene.world.World`, which reports errors in
-detail.
+Calls return True or False and never raise: each error is logged once, so that a script continues.
+The underlying :class:`~motion_nodes.scene.world.World` raises errors.
 """
 
 from __future__ import annotations
@@ -23,14 +22,18 @@ from motion_nodes.scene.solid_types import TYPES
 from motion_nodes.scene.world import World
 
 _LOG = logging.getLogger(__name__)
-_GROUND = (50.0, 0.001)  # width and thickness [m] of the plate that represents the ground
+_GROUND = (50.0, 0.001)  # width and thickness of the ground plate [m]
 
 Pose = Callable[[], ArrayLike]
-"""Returns the current pose of an obstacle, shape (4, 4): for obstacles moved externally."""
+"""Returns the current pose of an externally moved obstacle, shape (4, 4)."""
 
 
 class Obstacles:
-    """Obstacles of a world by name; poses are X_WO, shape (4, 4)."""
+    """Obstacles of a world by name.
+
+    Poses are ``X_WO`` [m], shape (4, 4). Calls return False for unknown or existing names and
+    invalid arguments. Arguments not documented below are those of :meth:`add_obstacle`.
+    """
 
     def __init__(self, world: World | None = None) -> None:
         self.world = world or World()
@@ -44,13 +47,13 @@ class Obstacles:
         """Add an obstacle of any shape.
 
         Args:
-            name: of the obstacle.
-            solid: a shape of :mod:`motion_nodes.scene.shapes`.
-            pose: its pose X_WO, or a function that returns it; default: identity.
-            static: it never moves: its pose is only read when the base moves.
+            name: name of the obstacle.
+            solid: shape of :mod:`motion_nodes.scene.shapes`.
+            pose: pose ``X_WO`` [m], shape (4, 4), or a function that returns it; default: identity.
+            static: the obstacle does not move; its pose function is called only if the base moves.
 
         Returns:
-            Whether it was added: False if the name exists, or the shape is unknown.
+            Whether it was added; False: the name exists, or invalid shape or pose.
         """
         if name in self._poses:
             return self._refuse(f"there is an obstacle '{name}' already")
@@ -70,13 +73,13 @@ class Obstacles:
     def add_cuboid(
         self, name: str, size: ArrayLike, pose: ArrayLike | Pose | None = None, static: bool = False
     ) -> bool:
-        """Add a box by its edges [m], shape (3,)."""
+        """Add a box; ``size``: edge lengths [m], shape (3,)."""
         return self._add(name, lambda: Box(_three(size)), pose, static)
 
     def add_sphere(
         self, name: str, radius: float, pose: ArrayLike | Pose | None = None, static: bool = False
     ) -> bool:
-        """Add a sphere [m]."""
+        """Add a sphere; ``radius`` [m]."""
         return self._add(name, lambda: Sphere(float(radius)), pose, static)
 
     def add_capsule(
@@ -87,7 +90,7 @@ class Obstacles:
         pose: ArrayLike | Pose | None = None,
         static: bool = False,
     ) -> bool:
-        """Add a capsule about z; ``height`` is that of its cylinder [m]."""
+        """Add a capsule about z; ``radius`` and ``height`` of its cylinder [m]."""
         return self._add(name, lambda: Capsule(float(radius), float(height)), pose, static)
 
     def add_cylinder(
@@ -98,7 +101,7 @@ class Obstacles:
         pose: ArrayLike | Pose | None = None,
         static: bool = False,
     ) -> bool:
-        """Add a cylinder about z [m]."""
+        """Add a cylinder about z; ``radius`` and ``height`` [m]."""
         return self._add(name, lambda: Cylinder(float(radius), float(height)), pose, static)
 
     def add_cone(
@@ -109,27 +112,27 @@ class Obstacles:
         pose: ArrayLike | Pose | None = None,
         static: bool = False,
     ) -> bool:
-        """Add a cone about z, its apex at the top [m]."""
+        """Add a cone about z, apex at the top; ``radius`` and ``height`` [m]."""
         return self._add(name, lambda: Cone(float(radius), float(height)), pose, static)
 
     def add_ground_plane(
         self, name: str = "ground", height: float = 0.0, width: float = _GROUND[0]
     ) -> bool:
-        """Add a thin square plate with its top at a height [m]."""
+        """Add a thin square plate; ``height`` of its top and ``width`` [m]."""
         X = np.eye(4)
         X[2, 3] = height - 0.5 * _GROUND[1]
         return self._add(name, lambda: Box((width, width, _GROUND[1])), X, True)
 
     def enable_obstacle(self, name: str) -> bool:
-        """Enable a disabled obstacle; False if it is unknown, or was not disabled."""
+        """Enable collision checks with an obstacle; False if unknown or already enabled."""
         return self._enable(name, True)
 
     def disable_obstacle(self, name: str) -> bool:
-        """Disable the collisions of an obstacle."""
+        """Disable collision checks with an obstacle; False if unknown or already disabled."""
         return self._enable(name, False)
 
     def remove_obstacle(self, name: str) -> bool:
-        """Remove an obstacle; it can be added again."""
+        """Remove an obstacle; its name may be used again."""
         if name not in self._poses:
             return self._refuse(f"there is no obstacle '{name}'")
         if name in self.world.scene.objects:
@@ -144,11 +147,11 @@ class Obstacles:
         """Update the poses of obstacles that have a pose function.
 
         Args:
-            updated_obstacles: names; default: all.
-            base_moved: whether the robot's base moved: then static ones are updated, too.
+            updated_obstacles: names of the obstacles; default: all.
+            base_moved: whether the robot's base moved; if so, static obstacles are also updated.
 
         Returns:
-            Whether all of them could be read; the others keep their poses.
+            Whether all poses were valid; obstacles with invalid ones keep their poses.
         """
         done = True
         moved: dict[str, Array] = {}
@@ -167,7 +170,7 @@ class Obstacles:
         return done
 
     def set_pose(self, name: str, pose: ArrayLike) -> bool:
-        """Set the pose of an obstacle without a pose function."""
+        """Set the pose of an obstacle, shape (4, 4); False if it is unknown or static."""
         if name not in self.world.scene.objects or name in self._static:
             return self._refuse(f"there is no obstacle '{name}' that may be moved")
         try:
@@ -177,7 +180,7 @@ class Obstacles:
         return True
 
     def reset(self) -> bool:
-        """Remove all obstacles that were added here."""
+        """Remove all obstacles that were added by this object."""
         self.world.remove(*(name for name in self._poses if name in self.world.scene.objects))
         self._poses.clear()
         self._static.clear()
@@ -206,7 +209,7 @@ class Obstacles:
         return True
 
     def _refuse(self, why: str) -> bool:
-        """Log an error once; return False."""
+        """Log an error, equal ones only once; return False."""
         if why not in self._warned:
             self._warned.add(why)
             _LOG.warning("%s; ignored.", why)

@@ -40,10 +40,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class PathPlanner(Obstacles):
-    """Plans paths of some joints of a robot to one target, among obstacles; not thread-safe.
+    """Plans collision-free paths of some joints of a robot to a target; not thread-safe.
 
-    Joint targets are planned by RRT-Connect, targets of the end effector by the task-space planner.
-    Poses are in the world. Equal seeds, scenes and targets give equal paths.
+    RRT-Connect plans to joint targets, the task-space RRT to targets of the end effector. Poses are
+    in the world. Equal seeds, scenes and targets give equal paths.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class PathPlanner(Obstacles):
         world: World | None = None,
         timeout: float = 60.0,
     ) -> None:
-        """Create the planner; code may be compiled at the first use of a robot.
+        """Create the planner; may compile code on the first use of a robot.
 
         Args:
             robot: the robot.
-            joints: the active joints: names, or a group's name. All others are watched.
-            config: settings, or a file with them; default: those of :class:`RrtConfig`.
-            end_effector_frame_name: link of the targets; empty: the one named in the settings, else
-                the robot's tool.
+            joints: active joints: names, or the name of a group. Others are watched.
+            config: settings, or a settings file; default: those of :class:`RrtConfig`.
+            end_effector_frame_name: link of the targets; empty: that of the settings, else the
+                robot's tool.
             world: obstacles; default: an empty world.
-            timeout: max duration of planning [s].
+            timeout: max planning time [s].
 
         Raises:
-            UnknownJoint, UnknownGroup, UnknownFrame: for a name that the robot does not have.
-            InvalidDescription, InvalidConfig: for invalid settings.
+            UnknownJoint, UnknownGroup, UnknownFrame: lists the names.
+            InvalidDescription, InvalidConfig: invalid settings.
         """
         super().__init__(world)
         self.robot, self._timeout = robot, timeout
@@ -87,27 +87,35 @@ class PathPlanner(Obstacles):
         self._X_WB: Array = np.eye(4)
         self._base_moved = False
         self.last: PlanResult | None = None
-        """Result of the last planning, with reason and statistics."""
+        """Result of the last call of :meth:`compute_path`; None: there was no target."""
 
     @property
     def end_effector_frame(self) -> str:
-        """The link of the targets."""
+        """Link of the targets.
+
+        Raises:
+            UnknownFrame: lists the links.
+        """
         frame = self._frame or self.config.task_space_frame_name or self.robot.tool_frame or ""
         if frame not in self.robot.tree.frame_names:
             raise UnknownFrame(frame, self.robot.tree.frame_names, self.robot.name)
         return frame
 
     def get_active_joints(self) -> list[str]:
-        """Return the joints of the paths, in column order."""
+        """Return the joints of paths, in the order of the columns."""
         return list(self._checker.joint_names)
 
     def get_watched_joints(self) -> list[str]:
-        """Return the joints that are fixed during a path, but may collide."""
+        """Return the joints that are fixed during a path; their links may collide."""
         active = set(self._checker.joint_names)
         return [name for name in self.robot.joint_names if name not in active]
 
     def set_robot_base_pose(self, position: ArrayLike, quat_xyzw: ArrayLike) -> None:
-        """Set the pose of the robot's base in the world: position [m] and orientation.
+        """Set the pose of the robot's base in the world.
+
+        Args:
+            position: position [m], shape (3,).
+            quat_xyzw: orientation, shape (4,), or rotation matrix, shape (3, 3).
 
         Raises:
             InvalidCommand: invalid pose.
@@ -117,7 +125,7 @@ class PathPlanner(Obstacles):
         self._X_WB, self._base_moved = X_WB, True
 
     def set_cspace_target(self, active_joint_targets: ArrayLike) -> None:
-        """Set the target joint positions, shape (n,); a target of the end effector is cleared.
+        """Set target joint positions [rad or m], shape (n,); clears the end effector's target.
 
         Raises:
             InvalidCommand: wrong length, or a value that is not finite.
@@ -128,12 +136,12 @@ class PathPlanner(Obstacles):
     def set_end_effector_target(
         self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
     ) -> None:
-        """Set the target of the end effector; a joint target is cleared.
+        """Set the target of the end effector; clears the joint target.
 
         Args:
-            position: in the world [m], shape (3,); None: unconstrained.
-            orientation: in the world, quaternion x, y, z, w, shape (4,), or matrix, shape (3, 3);
-                None: unconstrained. Both None: no target.
+            position: position in the world [m], shape (3,); None: unconstrained.
+            orientation: quat_xyzw in the world, shape (4,), or rotation matrix, shape (3, 3); None:
+                unconstrained. Both None: no target.
 
         Raises:
             InvalidCommand: invalid pose.
@@ -148,25 +156,25 @@ class PathPlanner(Obstacles):
             math.inf if position is None else task.translation_target_final_tolerance,
             math.inf if orientation is None else task.orientation_target_final_tolerance,
         )
-        # The target is fixed in the world if the base moves before planning.
+        # Targets are fixed in the world, even if the base moves before planning.
         self._goal = PoseGoal(self.end_effector_frame, X_WT, tolerance)
 
     def compute_path(
         self, active_joint_positions: ArrayLike, watched_joint_positions: ArrayLike = ()
     ) -> Array | None:
-        """Plan to the target.
+        """Plan a path to the target.
 
         Args:
-            active_joint_positions: current positions of the active joints, shape (n,).
-            watched_joint_positions: current positions of the watched joints, in the order of
+            active_joint_positions: positions of the active joints [rad or m], shape (n,).
+            watched_joint_positions: positions of the watched joints [rad or m], in the order of
                 :meth:`get_watched_joints`; default: unchanged.
 
         Returns:
-            Waypoints joined by straight lines, shape (k, n); None without a target or a path, with
-            the reason in ``last``.
+            Waypoints [rad or m], joined by straight lines, shape (k, n); None: no target, or no
+            path (reason in ``last``).
 
         Raises:
-            InvalidCommand: wrong numbers of joint positions.
+            InvalidCommand: a wrong number of joint positions.
         """
         self._watch(watched_joint_positions)
         if self._goal is None:
@@ -196,10 +204,14 @@ class PathPlanner(Obstacles):
         return self.last.path
 
     def set_param(self, param_name: str, value: object) -> bool:
-        """Set a parameter, such as ``task_space_planning_params/gradient_substep_size``.
+        """Set a parameter.
+
+        Args:
+            param_name: name, such as ``task_space_planning_params/gradient_substep_size``.
+            value: its value.
 
         Returns:
-            Whether it was set; False for an unknown name or an invalid value, which is logged.
+            Whether it was set; False: an unknown name or invalid value, which is logged.
         """
         before = self.config
         try:
@@ -213,22 +225,25 @@ class PathPlanner(Obstacles):
         return True
 
     def set_random_seed(self, random_seed: int) -> bool:
-        """Set the seed of the random numbers."""
+        """Set the random seed."""
         return self.set_param("seed", random_seed)
 
     def set_max_iterations(self, max_iter: int) -> bool:
-        """Set the max number of extensions."""
+        """Set the max number of tree extensions."""
         return self.set_param("max_iterations", max_iter)
 
     def update_world(
         self, updated_obstacles: Iterable[str] | None = None, base_moved: bool = False
     ) -> bool:
-        """Update the poses of obstacles; of static ones only if the base moved."""
+        """Update the poses of obstacles; of all, including static ones, if the base moved.
+
+        Arguments are those of :meth:`Obstacles.update_world`.
+        """
         moved, self._base_moved = self._base_moved or base_moved, False
         return super().update_world(None if moved else updated_obstacles, moved)
 
     def reset(self) -> bool:
-        """Clear obstacles, target and settings; base pose and watched joints stay."""
+        """Reset obstacles, target and settings; keep base pose and watched joints."""
         self._goal, self.config = None, self._first_config
         return super().reset()
 
@@ -293,8 +308,8 @@ class PathPlannerVisualizer:
 
         Args:
             planner: the planner.
-            joint_positions: returns the current positions of all joints of its robot, in the
-                robot's order.
+            joint_positions: returns the positions of all joints of the planner's robot [rad or m],
+                in the robot's order, shape (n,).
         """
         self._planner, self._joint_positions = planner, joint_positions
 
@@ -305,14 +320,17 @@ class PathPlannerVisualizer:
     def compute_plan_as_articulation_actions(
         self, max_cspace_dist: float = 0.05, *, max_c_space_dist: float | None = None
     ) -> list[ArticulationAction]:
-        """Plan from the robot's current state, and return commands along the path.
+        """Plan from the robot's current state, and return joint commands along the path.
 
         Args:
             max_cspace_dist: max step of a joint between two commands [rad or m].
-            max_c_space_dist: the same, in its older spelling.
+            max_c_space_dist: older spelling of ``max_cspace_dist``.
 
         Returns:
-            One command per configuration, the current one first; none without a path.
+            One command per configuration, from the current one; empty without a path.
+
+        Raises:
+            InvalidCommand: a wrong number of joint positions.
         """
         planner = self._planner
         now = np.asarray(self._joint_positions(), np.float64)
@@ -336,15 +354,15 @@ class PathPlannerVisualizer:
         *,
         max_c_space_dist: float | None = None,
     ) -> Array:
-        """Return a path in which no joint steps further than this; its waypoints are kept.
+        """Return a path with intermediate points, so that no step exceeds a distance.
 
         Args:
-            path: waypoints, shape (k, n), or None.
+            path: waypoints [rad or m], shape (k, n), or None.
             max_cspace_dist: max step of a joint [rad or m].
-            max_c_space_dist: the same, in its older spelling.
+            max_c_space_dist: older spelling of ``max_cspace_dist``.
 
         Returns:
-            Shape (m, n); no rows without a path.
+            Configurations [rad or m], including the waypoints, shape (m, n); m = 0 without a path.
         """
         joints = self._planner.get_active_joints()
         if path is None or np.size(path) == 0:

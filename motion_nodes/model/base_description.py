@@ -23,7 +23,7 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
 """Left and right, or empty."""
 Footprint = Annotated[tuple[tuple[float, float], ...], Meta(max_length=100)]
-"""Corners x, y in the base frame [m]."""
+"""Vertices (x, y) in the base frame [m]."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
 
 
@@ -59,7 +59,7 @@ class AngularLimits:
 
 @dataclass(frozen=True)
 class DifferentialSpec:
-    """A base with two driven sides; names as in ros2_controllers' diff_drive."""
+    """A differential base; names as in ros2_controllers' diff_drive_controller."""
 
     left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Joints of the left wheels."""
@@ -129,7 +129,7 @@ class HolonomicSpec:
 
 @dataclass(frozen=True)
 class AckermannSpec:
-    """A car: two wheels per axle, one axle steered by a joint per wheel."""
+    """Ackermann kinematics: two wheels per axle, one axle steered by a joint per wheel."""
 
     wheelbase: Annotated[float, WHEELBASE.schema]
     front_track_width: Annotated[float, TRACK_WIDTH.schema]
@@ -147,12 +147,12 @@ class AckermannSpec:
     steered_axle: Literal["front", "rear"] = "front"
     """The steered axle."""
     rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
-    """Left and right angle of a steered rear axle: ``rolling`` without slip, or ``isaac``: the two
-    swapped, as in Isaac Sim's inverted steering."""
+    """Left and right angle of a steered rear axle: ``rolling`` without slip, or ``isaac``: swapped,
+    as in Isaac Sim's inverted steering."""
     max_steering_angle: SteeringAngle | None = None
-    """Max middle steering angle [rad]; None: given by the joint limits."""
+    """Max steering angle of the virtual middle wheel [rad]; None: from the joint limits."""
     max_steering_velocity: Positive | None = None
-    """Max rate of that angle [rad/s]; None: unlimited."""
+    """Max rate of this angle [rad/s]; None: unlimited."""
     max_wheel_velocity: Positive | None = None
     """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None

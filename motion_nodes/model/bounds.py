@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plausibility bounds of external numbers and sizes.
 
-A finite number can be as harmful as NaN: 1e155 is finite and its square is not. Every number from a
-client, a driver or a file is checked against one of these bounds before it is used. They are wide:
-values beyond are errors of the sender, such as a wrong unit or an uninitialized field.
+A finite number can be as harmful as NaN: 1e155 is finite, its square is not. Every number from a
+client, a driver or a file is checked against one of these bounds before use. The bounds are wide:
+values beyond them are errors of the sender, such as a wrong unit or an uninitialized field.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Bound:
     """Min value; None: ``-max``."""
 
     def allows(self, value: float) -> bool:
-        """Return whether a value [SI units, m] is allowed; NaN and infinities pass.
+        """Return whether a value [the bound's unit] is allowed; NaN and infinities pass.
 
-        Both have a meaning in some messages: no command, or an unconstrained axis.
+        Both have a meaning in some messages, such as no command or an unconstrained axis.
         """
         least = -self.max if self.min is None else self.min
         return least <= value <= self.max or not math.isfinite(value)
@@ -52,19 +52,19 @@ SIZE = Bound(1e4, "m")
 QUATERNION = Bound(10.0)
 """Components of a quaternion, whose norm must be in :data:`QUATERNION_NORM`."""
 QUATERNION_NORM = (0.1, 10.0)
-"""Norms of quaternions that are normalized; others are rejected. Rounding errors stay far inside;
-zero or uninitialized quaternions do not."""
+"""Range of norms of quaternions that are normalized; others, such as zero or uninitialized
+quaternions, are rejected."""
 JOINT_POSITION = Bound(1e6, "rad or m")
 """Commanded joint positions; continuous joints may accumulate turns."""
 JOINT_STATE = Bound(1e9, "rad or m")
-"""Measured joint positions: a small wheel turns through 1e6 rad in 30 km."""
+"""Measured joint positions; a small wheel reaches 1e6 rad in 30 km."""
 VELOCITY = Bound(1e4, "m/s or rad/s")
 ACCELERATION = Bound(1e6, "m/s^2 or rad/s^2")
 EFFORT = Bound(1e6, "N m or N")
 TOLERANCE = Bound(1e6, "rad or m")
 DURATION = Bound(1e6, "s")
 PLANNING_TIME = Bound(600.0, "s")
-"""Planning time requested by a client; a request occupies a thread for that time."""
+"""Planning time requested by a client; the request occupies a thread for that time."""
 SOLVING_TIME = Bound(60.0, "s")
 """Likewise for inverse kinematics."""
 COLOUR = Bound(1e3)
@@ -76,7 +76,7 @@ ANY = Bound(1e9)
 NAMES = 1000
 """Joints, links or names in one message."""
 POINTS = 100_000
-"""Points of a trajectory, of a path, or a tool's path."""
+"""Points of a trajectory, path or tool path."""
 VERTICES = 1_000_000
 """Vertices or triangles of a mesh."""
 OBJECTS = 10_000
@@ -90,10 +90,10 @@ TEXT_LENGTH = 1_000_000
 
 
 def first_beyond(values: Any, bound: Bound) -> int | None:
-    """Return the index of the first finite value that is not allowed, None if there is none.
+    """Return the index of the first finite value beyond a bound; None: no such value.
 
     Args:
-        values: any shape; the index is into the flattened array.
+        values: numbers in the bound's unit, any shape; the index is that of the flattened array.
         bound: allowed range.
     """
     array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
@@ -108,13 +108,13 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
     """Raise an error for finite numbers beyond a bound.
 
     Args:
-        values: any shape.
+        values: numbers in the bound's unit, any shape.
         bound: allowed range.
-        what: the quantity, for the error.
-        names: of the entries, for the error; repeated for further rows. None: their indices.
+        what: quantity, for the error.
+        names: names of the entries of a row, for the error; None: indices.
 
     Raises:
-        InvalidCommand: with the first such entry, its value and the allowed range.
+        InvalidCommand: names the first such entry, its value and the allowed range.
     """
     at = first_beyond(values, bound)
     if at is None:
@@ -129,20 +129,25 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
 
 
 def check_count(count: int, most: int, what: str) -> None:
-    """Raise an error for lists that are too long.
+    """Raise an error for too many entries.
+
+    Args:
+        count: number of entries.
+        most: max number of entries.
+        what: list, for the error.
 
     Raises:
-        InvalidCommand: with the length and the max.
+        InvalidCommand: names the number of entries and the max.
     """
     if count > most:
         raise InvalidCommand(f"{what} has {count} entries; allowed are {most}", field=what)
 
 
 def repeated(names: Any) -> list[str]:
-    """Return the names that occur more than once, each once and in order; in linear time.
+    """Return the names that occur more than once, each once, sorted.
 
     Args:
-        names: hashable entries.
+        names: iterable of names.
     """
     seen: set[str] = set()
     twice: dict[str, None] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consistency checks of robot.yaml and URDF: existing names, sources of numbers."""
+"""Consistency checks of robot.yaml and URDF: names, geometry, sources of numbers."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Agreement:
                 raise self.fail(path, f"joint '{name}' is one of passive_joints and has no drive.")
 
     def base(self, base: BaseSpec | None) -> None:
-        """Reject invalid wheels and steering joints, and sides that do not match."""
+        """Reject invalid wheels and steering joints, and sides of different length."""
         if base is None:
             return
         for field in dataclasses.fields(base):
@@ -80,7 +80,7 @@ class Agreement:
                 raise self.fail(
                     "base",
                     f"wheel joint '{name}' is not of type continuous in {self.description.urdf}; "
-                    "a wheel turns without end.",
+                    "wheels rotate without limit.",
                 )
         for name in base.steering_names:
             if self.tree.joints[name].kind is not JointKind.REVOLUTE:
@@ -107,7 +107,7 @@ class Agreement:
         self.link(self.description.frames.base, "frames.base")
         self.link(self.description.frames.tool, "frames.tool")
         if self.description.frames.odom in self.tree.links:
-            raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
+            raise self.fail("frames.odom", "is a link of the robot; it must be another frame.")
 
     def simulation(self, base: BaseSpec | None) -> None:
         """Reject settings of unknown links and joints, and rollers on invalid wheels."""
@@ -138,13 +138,13 @@ class Agreement:
                     )
 
     def laser_scanners(self) -> None:
-        """Reject scanners on unknown links, two on one topic, and ranges or angles out of order."""
+        """Reject scanners on unknown links or with equal topics, and invalid ranges or angles."""
         topics: set[str] = set()
         for i, scanner in enumerate(self.description.laser_scanners):
             path = f"laser_scanners[{i}]"
             self.link(scanner.link, f"{path}.link")
             if scanner.topic in topics:
-                raise self.fail(f"{path}.topic", f"'{scanner.topic}' is that of another scanner.")
+                raise self.fail(f"{path}.topic", f"'{scanner.topic}' is another scanner's topic.")
             topics.add(scanner.topic)
             if scanner.range_min >= scanner.range_max:
                 raise self.fail(
@@ -160,7 +160,7 @@ class Agreement:
                 )
 
     def collision(self, spheres: Spheres) -> None:
-        """Reject spheres and ignored pairs of unknown links, and invalid radii."""
+        """Reject spheres and excluded pairs of unknown links, and invalid radii."""
         collision = self.description.collision
         for pair in (*collision.ignore, *collision.ignore_spheres):
             for name in pair:
@@ -190,12 +190,12 @@ class Agreement:
 
 
 def _covers(source: str, path: str) -> bool:
-    """Return whether a source's path is that of the number or of an enclosing block."""
+    """Return whether a source's path is the number's or that of an enclosing block."""
     return path == source or path.startswith((f"{source}.", f"{source}["))
 
 
 def _number_paths(data: object, path: str) -> Iterator[str]:
-    """Yield the path of every number below ``data``."""
+    """Yield the paths of all numbers in ``data``."""
     if isinstance(data, dict):
         for key, value in data.items():
             yield from _number_paths(value, f"{path}.{key}")

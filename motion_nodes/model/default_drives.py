@@ -12,10 +12,10 @@ from motion_nodes.model.tree import JointKind, KinematicTree
 SOURCE = "guessed: full effort at an error of 0.05 rad (0.01 m), critically damped, 8 Hz"
 
 _FULL_EFFORT_AT = {JointKind.PRISMATIC: 0.01}
-"""Error at which a drive reaches its max effort [m]; [rad] for the others."""
+"""Position error at max effort, by joint type [m]; other types: ``_OTHERS_AT`` [rad]."""
 _OTHERS_AT = 0.05
 _BANDWIDTH = 2.0 * math.pi * 8.0
-"""[rad/s]"""
+"""Natural frequency of a drive [rad/s]."""
 _UNKNOWN_EFFORT = 100.0
 """Default if the URDF has no effort limit [N m or N]."""
 
@@ -25,12 +25,12 @@ def guessed_drives(
 ) -> tuple[DriveDescription, ...]:
     """Return position drives for all actuated joints of a tree.
 
-    The stiffness follows from the effort limit, and the armature makes the drive a critically
-    damped oscillator by itself, so that attached loads do not make it oscillate.
+    The stiffness follows from the effort limit. With its armature alone a drive is a critically
+    damped oscillator, so attached loads do not make it oscillate.
 
     Args:
-        tree: the robot.
-        passive: joints without drive.
+        tree: kinematic tree of the robot.
+        passive: joints without a drive.
     """
     joints = tuple(name for name in tree.joint_names if name not in passive)
     if not joints:
@@ -52,5 +52,5 @@ def guessed_drives(
 
 
 def _rounded(value: float) -> float:
-    """Return the value with three digits, as appropriate for an estimate."""
+    """Return an estimate, rounded to three significant digits."""
     return float(f"{value:.3g}")

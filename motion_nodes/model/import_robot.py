@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots from the files of other systems: a URDF with an XRDF, a Lula or a cuRobo file, or SRDF."""
+"""Import of robots: a URDF with an XRDF, Lula, cuRobo or SRDF file."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class ForeignRobot:
     """One of :data:`FORMATS`."""
     urdf_file: Path
     urdf: str
-    """Its text, with added frames and another root as required by the file."""
+    """Text of the URDF, with added frames and another root link if the file requires them."""
     tree: KinematicTree
     described: DescribedRobot
 
 
 def format_of(file: Path) -> str | None:
-    """Return the format of a file of another system; None for everything else.
+    """Return the format of a file of another system; None: another format.
 
     Raises:
-        InvalidDescription: it cannot be read, or is not YAML.
+        InvalidDescription: the file cannot be read, or is not YAML.
     """
     if file.suffix == ".srdf":
         return "srdf"
@@ -63,9 +63,9 @@ def read_foreign(
 
     Args:
         file: XRDF, Lula, cuRobo or SRDF.
-        urdf: None: the one named by a cuRobo file, or the one next to the file: with the same name,
-            or the only one.
-        name: of the robot; empty: that of the file.
+        urdf: the URDF; None: the one named by a cuRobo file, the one with the same name in the
+            file's folder, or the only one there.
+        name: name of the robot; empty: derived from the file.
         read_text: returns the text of a URDF file, possibly corrected.
 
     Raises:
@@ -103,7 +103,11 @@ def read_foreign(
 
 
 def load_foreign(file: Path, urdf: Path | None = None) -> Robot:
-    """Load a robot from a file of another system and a URDF, without writing anything.
+    """Load a robot from a file of another system and a URDF, without writing files.
+
+    Args:
+        file: XRDF, Lula, cuRobo or SRDF.
+        urdf: the URDF; None: as for :func:`read_foreign`.
 
     Raises:
         InvalidDescription: as :func:`read_foreign`.
@@ -116,13 +120,13 @@ def load_foreign(file: Path, urdf: Path | None = None) -> Robot:
 
 
 def robot_name(text: str) -> str:
-    """Return a valid robot name derived from any text."""
+    """Return a valid robot name derived from a text."""
     name = re.sub(r"[^a-z0-9_]+", "_", text.lower()).strip("_")
     return name if name[:1].isalpha() else f"robot_{name}".rstrip("_")
 
 
 def _urdf_beside(file: Path, wanted: str = "") -> Path:
-    """Return the URDF named by a file, or next to it."""
+    """Return the URDF named by a file or in its folder."""
     folder = file.parent
     candidates = [folder / wanted, folder / Path(wanted).name] if wanted else []
     # In cuRobo's sources, configs/robot and assets are siblings.

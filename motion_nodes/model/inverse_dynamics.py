@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse dynamics: joint efforts of a motion.
 
-Computed by generated code; a call takes some microseconds. Construction may compile: never do it in
-a control loop.
+Calls of the generated code take a few microseconds. Construction may compile code and must not be
+done in a control loop.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
 from motion_nodes.model.tree import Array, KinematicTree
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
-"""[m/s^2] in the root frame of an upright robot (CGPM 1901)."""
+"""Gravity in the root frame of an upright robot [m/s^2] (CGPM 1901)."""
 
 
 class DynamicsTerms(NamedTuple):
@@ -38,9 +38,9 @@ class InverseDynamics:
     """Inverse dynamics of a tree with a fixed root.
 
     ``tau = M(q) a + C(q, v) v + D v + g(q)``: inertia (with the armature of the drives), Coriolis
-    and centrifugal efforts, the viscous joint damping of the URDF, gravity. Dry friction is not
-    included: it has no sign at rest. Source: the recursive Newton-Euler algorithm, Luh, Walker and
-    Paul 1980; Featherstone, "Rigid Body Dynamics Algorithms", section 5.3.
+    and centrifugal efforts, the viscous joint damping of the URDF, gravity. Dry friction, whose
+    sign is undefined at rest, is not included. Source: recursive Newton-Euler algorithm, Luh,
+    Walker and Paul 1980; Featherstone, "Rigid Body Dynamics Algorithms", section 5.3.
     """
 
     def __init__(
@@ -55,8 +55,8 @@ class InverseDynamics:
         """Create and compile.
 
         Args:
-            tree: with inertial parameters.
-            joints: joints of the result, in this order; default: all actuated ones. The others are
+            tree: kinematic tree with inertial parameters.
+            joints: joints of all arrays, in this order; default: all actuated joints. Others are
                 fixed at 0.
             gravity: acceleration in the root frame [m/s^2], shape (3,).
             armature: rotor and gear inertia reflected to each joint [kg m^2 or kg]; one per joint,
@@ -66,7 +66,7 @@ class InverseDynamics:
         Raises:
             InvalidConfig: a gravity that is not three finite numbers, or an armature that is
                 negative, not finite, or of wrong length.
-            UnknownJoint: a name that is not among the joints.
+            UnknownJoint: a name that is not an actuated joint.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
         for name in self.joint_names:
@@ -89,7 +89,7 @@ class InverseDynamics:
         """Whether generated code is used, or the slower generic implementation."""
         self._zero = np.zeros(n)
         self._rows = np.zeros((n + 2, 3 * n))
-        """Of :meth:`terms`: unit accelerations, the motion without acceleration, rest."""
+        """Inputs of :meth:`terms`: unit accelerations, motion without acceleration, rest."""
         self._rows[:n, 2 * n :] = np.eye(n)
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
@@ -116,15 +116,15 @@ class InverseDynamics:
         return tau
 
     def efforts_batch(self, Q: Array, V: Array, A: Array) -> Array:
-        """Return the efforts of many motions [N m or N], shape (k, n).
+        """Return the efforts of k states [N m or N], shape (k, n).
 
         Args:
-            Q: joint positions [rad or m], shape (k, n); float64, like the others.
+            Q: joint positions [rad or m], shape (k, n); all arrays are float64.
             V: velocities [rad/s or m/s], shape (k, n).
             A: accelerations [rad/s^2 or m/s^2], shape (k, n).
 
         Raises:
-            InvalidCommand: an argument is not k rows of n numbers.
+            InvalidCommand: arguments of another shape than (k, n).
         """
         shape = (len(Q), len(self._zero))
         if not Q.shape == V.shape == A.shape == shape:
@@ -137,7 +137,10 @@ class InverseDynamics:
         return tau
 
     def gravity(self, q: ArrayLike) -> Array:
-        """Return the gravity compensation efforts at ``q`` [N m or N], shape (n,).
+        """Return the gravity compensation efforts [N m or N], shape (n,).
+
+        Args:
+            q: joint positions [rad or m], shape (n,).
 
         Raises:
             InvalidCommand: the argument is not n numbers.
@@ -179,7 +182,7 @@ class InverseDynamics:
 
 
 def _masses(tree: KinematicTree) -> LinkMasses:
-    """Return the inertias of all links; links without one have no mass."""
+    """Return the inertias of all links; zero for links without one."""
     count = len(tree.frame_names)
     mass, damping = np.zeros(count), np.zeros(count)
     center, inertia = np.zeros((count, 3)), np.zeros((count, 3, 3))

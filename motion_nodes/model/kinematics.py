@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobians.
 
-The results come from code generated for the robot (:mod:`motion_nodes.kernels`): about a
-microsecond for a call from Python, some tens of nanoseconds per configuration in a batch. Call
-:meth:`Kinematics.warm_up` while a node configures; afterwards no call compiles anything.
+Results are computed by code generated for the robot (:mod:`motion_nodes.kernels`): about 1 us per
+call from Python, some tens of nanoseconds per configuration in a batch. Call
+:meth:`Kinematics.warm_up` when a node configures; afterwards no call compiles code.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from motion_nodes.model.tree import KinematicTree
 class Kinematics:
     """Forward kinematics and geometric Jacobians of a robot.
 
-    Poses are homogeneous (4, 4) matrices, ``X_BF``: frame F in the base B. Jacobians map joint
-    velocities to the velocity of the frame's origin and its angular velocity, in this order, both
-    relative to the base and in the base's axes.
+    Poses are homogeneous matrices ``X_BF``, shape (4, 4): frame F in the base B. Jacobians map
+    joint velocities to the linear velocity of the frame's origin and the angular velocity, in this
+    order, both relative to the base and expressed in the base.
 
-    A NaN or infinite joint position, or one beyond 1e15 rad, is not an error here: it gives NaN in
-    the affected frames only. Commands are validated where they enter a node.
+    A joint position that is not finite or beyond 1e15 rad is not an error: it yields NaN in the
+    affected frames only. Commands are validated where they enter a node.
 
     All methods are thread-safe; batches release the GIL. Results are new arrays, or the given
-    ``out``: C-contiguous float64 of the right shape.
+    ``out``: C-contiguous, float64, of the same shape as the result.
     """
 
     joint_names: tuple[str, ...]
-    """The joints of a configuration ``q``, in order."""
+    """Joints, in the order of ``q``."""
     frame_names: tuple[str, ...]
-    """All frames (links) of the robot, the root first."""
+    """All frames (links) of the robot, root first."""
     base: str
-    """The frame that poses and velocities are relative to."""
+    """Reference frame of poses and velocities."""
     generated: bool
     """Whether generated code is used, or the slower generic kernels."""
 
@@ -53,20 +53,20 @@ class Kinematics:
         base: str | None = None,
         generic: bool = False,
     ) -> None:
-        """Create the kinematics of a tree. Code may be compiled: never do it in a control loop.
+        """Create the kinematics of a tree; may compile code, so not in a control loop.
 
         Args:
-            tree: the robot.
+            tree: kinematic tree of the robot.
             joints: actuated joints of a configuration, in this order; default: all.
-            fixed: positions of the other actuated joints [rad or m]; default 0.
-            base: frame that everything is relative to, anywhere in the tree; default: the root.
+            fixed: positions of other actuated joints [rad or m]; default: 0.
+            base: reference frame, anywhere in the tree; default: the root.
             generic: True to use the generic kernels even if code can be generated.
 
         Raises:
-            UnknownJoint: a name that is not an actuated joint; mimic joints follow theirs.
+            UnknownJoint: a name that is not an actuated joint, such as a mimic joint.
             UnknownFrame: ``base`` is not a frame.
-            InvalidConfig: a duplicate joint, or one both moving and fixed; a fixed position that is
-                not finite.
+            InvalidConfig: a duplicate joint, a joint that is both moving and fixed, or a fixed
+                position that is not finite.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
         self.frame_names = tree.frame_names
@@ -86,19 +86,19 @@ class Kinematics:
         self._frames = self._calls.frames()
         self._frames_shape = (len(self.frame_names), 4, 4)
         self._jacobian_shape = (6, self._n)
-        # By frame name, filled at first use.
+        # By frame name, filled on first use.
         self._pose: dict[str, Run] = {}
         self._jacobian: dict[str, Run] = {}
         self._both: dict[str, Run] = {}
 
     def warm_up(self, frames: Sequence[str] | None = None) -> None:
-        """Compile or load the code of all later calls.
+        """Compile or load the code for later calls.
 
-        The first time for a robot each frame takes some 0.1 s; later starts load from the cache on
-        disk.
+        The first compilation takes about 0.1 s per frame; later starts load the code from the cache
+        on disk.
 
         Args:
-            frames: frames whose own pose or Jacobian will be used; default: all.
+            frames: frames whose pose or Jacobian will be used; default: all.
 
         Raises:
             UnknownFrame: lists the frames.
@@ -110,11 +110,11 @@ class Kinematics:
                 self._find(known, frame)
 
     def frames(self, q: ArrayLike, out: Array | None = None) -> Array:
-        """Return the pose of every frame in the base.
+        """Return the poses of all frames in the base.
 
         Args:
-            q: joint values [rad or m], shape (n,).
-            out: array for the result.
+            q: joint positions [rad or m], shape (n,).
+            out: array for the result, shape (f, 4, 4).
 
         Returns:
             Poses in the order of ``frame_names``, shape (f, 4, 4).
@@ -134,11 +134,11 @@ class Kinematics:
         """Return the pose of a frame in the base, shape (4, 4).
 
         Args:
-            q: joint values [rad or m], shape (n,).
-            frame: its name.
+            q: joint positions [rad or m], shape (n,).
+            frame: name of the frame.
 
         Raises:
-            UnknownFrame: lists the frames there are.
+            UnknownFrame: lists the frames.
             InvalidCommand: ``q`` is not ``n`` numbers.
         """
         run = self._pose.get(frame) or self._find(self._pose, frame)
@@ -148,7 +148,9 @@ class Kinematics:
         return X
 
     def jacobian(self, q: ArrayLike, frame: str) -> Array:
-        """Return the geometric Jacobian of a frame, shape (6, n): linear, then angular rows.
+        """Return the geometric Jacobian of a frame, shape (6, n).
+
+        Rows: linear velocity [m/rad or 1], then angular velocity [1 or rad/m].
 
         Arguments and errors are those of :meth:`pose`.
         """
@@ -159,7 +161,9 @@ class Kinematics:
         return J
 
     def pose_and_jacobian(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
-        """Return pose and Jacobian of a frame, at little more than the cost of one of them.
+        """Return pose, shape (4, 4), and Jacobian, shape (6, n), of a frame.
+
+        It costs little more than one of them.
 
         Arguments and errors are those of :meth:`pose`.
         """
@@ -173,14 +177,14 @@ class Kinematics:
         """Return the poses of all frames for m configurations.
 
         Args:
-            Q: joint values [rad or m], shape (m, n).
-            out: array for the result; for large batches much faster than a new one.
+            Q: joint positions [rad or m], shape (m, n).
+            out: array for the result, shape (m, f, 4, 4); for large batches faster than a new one.
 
         Returns:
             Poses, shape (m, f, 4, 4).
 
         Raises:
-            InvalidCommand: ``Q`` has another shape or holds no numbers, or ``out`` does not fit.
+            InvalidCommand: ``Q`` has another shape or is not numeric, or ``out`` does not fit.
         """
         Q = self._batch(Q)
         out = _result(out, (len(Q), len(self.frame_names), 4, 4))
@@ -208,7 +212,7 @@ class Kinematics:
         return out
 
     def _retry(self, run: Run, q: ArrayLike, *results: Array) -> None:
-        """Run again with ``q`` converted to a float64 vector; or raise an error."""
+        """Run again with ``q`` converted to a float64 vector, or raise an error."""
         try:
             array = np.array(q, np.float64)
         except (TypeError, ValueError):
@@ -219,7 +223,7 @@ class Kinematics:
             raise RuntimeError("the kernel refuses its own kind of arrays")
 
     def _batch(self, Q: ArrayLike) -> Array:
-        """Return a batch of configurations in the layout of the generated code."""
+        """Return a batch of configurations in the memory layout of the generated code."""
         try:
             array = np.ascontiguousarray(Q, np.float64)
         except (TypeError, ValueError):
@@ -239,7 +243,7 @@ class Kinematics:
         return f"{self._robot}: a {what} is {wanted} (joints: {joints}), got {shape}."
 
     def _find(self, known: dict[str, Run], frame: str) -> Run:
-        """Return the code for a frame; compile or load it if necessary."""
+        """Return the compiled code for a frame; compile or load it if necessary."""
         row = self._row(frame)
         if known is self._pose:
             return known.setdefault(frame, self._calls.pose(row))

@@ -39,7 +39,7 @@ class JointLimits:
 
     @classmethod
     def of_tree(cls, tree: KinematicTree) -> JointLimits:
-        """Return the limits of a URDF, which has none of acceleration and jerk.
+        """Return the limits of a URDF; acceleration and jerk are infinite.
 
         Args:
             tree: kinematic tree of the robot.
@@ -83,7 +83,7 @@ class JointLimits:
         return bool(np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance)))
 
     def violations(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
-        """Return which positions are outside their limits, as text.
+        """Return the violations of position limits, as text.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -108,10 +108,10 @@ class JointLimits:
         """Return the limits of some joints, in the given order.
 
         Args:
-            names: of the joints.
+            names: names of the joints.
 
         Raises:
-            UnknownJoint: for a joint without limits here.
+            UnknownJoint: lists the joints.
         """
         index = joint_indices(names, self.names)
         return JointLimits(
@@ -143,8 +143,13 @@ class JointLimits:
 def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -> NDArray[np.intp]:
     """Return the index of each name in ``among``, shape (len(names),).
 
+    Args:
+        names: names to find.
+        among: known names.
+        where: place of the known names, for the error.
+
     Raises:
-        UnknownJoint: names the first missing one and the closest existing one.
+        UnknownJoint: names the first unknown name and the closest known one.
     """
     position = {name: i for i, name in enumerate(among)}
     found = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of links in their parents and in the root, by NumPy alone.
+"""Poses of links in their parents and in the root, with NumPy only.
 
-Slower than :class:`.kinematics.Kinematics`, but without compiled kernels: for starts, and for scene
-graphs that compose the chain themselves.
+Slower than :class:`.kinematics.Kinematics`, but without compiled kernels: for startup and for scene
+graphs, which compose the chain themselves.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ class LinkPoses:
     """Poses of links in their parents for joint positions ``q``.
 
     Args:
-        tree: of the robot; rows of all results are in the order of its ``frame_names``.
+        tree: kinematic tree; results have a row per frame, in the order of ``frame_names``.
     """
 
     def __init__(self, tree: KinematicTree) -> None:
-        """Find the links that move in their parents."""
+        """Find the links with movable parent joints."""
         self._tree = tree.packed
         self._moving = np.flatnonzero(self._tree.q_index >= 0)
         self._prismatic = self._tree.kind[self._moving] == _PRISMATIC
 
     @property
     def moving(self) -> tuple[int, ...]:
-        """Rows of the links that move in their parents."""
+        """Rows of the links with movable parent joints."""
         return tuple(int(row) for row in self._moving)
 
     @property
     def prismatic(self) -> tuple[bool, ...]:
-        """Whether each of ``moving`` has a prismatic joint; the others have revolute ones."""
+        """Whether the parent joint of each of ``moving`` is prismatic, else revolute."""
         return tuple(bool(prismatic) for prismatic in self._prismatic)
 
     def joint_values(self, q: Array) -> Array:
-        """Return the positions of the moving links' joints, including mimic joints.
+        """Return the positions of the parent joints of ``moving``, including mimic joints.
 
         Args:
             q: joint positions in the order of the tree's ``joint_names`` [rad or m], shape (n,).
 
         Returns:
-            Positions [rad or m], shape (m,).
+            Positions [rad or m], shape (len(moving),).
         """
         rows, tree = self._moving, self._tree
         return np.asarray(tree.multiplier[rows] * q[tree.q_index[rows]] + tree.offset[rows])
@@ -72,7 +72,7 @@ class LinkPoses:
         return X_PL
 
     def in_root(self, q: Array) -> Array:
-        """Return the pose of each link in the root link; slow, not for every frame.
+        """Return the pose of each link in the root link; slow.
 
         Args:
             q: joint positions in the order of the tree's ``joint_names`` [rad or m], shape (n,).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find and load robots: by name, by folder or by file.
+"""Finds and loads robots by name, folder or file.
 
 Robots shipped with the package are found by name. Folders listed in the environment variable
 ``MOTION_NODES_ROBOT_PATH`` (separated as in ``PATH``) add more: each entry is a robot's folder or
@@ -32,7 +32,7 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
     Args:
         name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml; or an
             XRDF, SRDF, Lula or cuRobo file.
-        urdf: the URDF for such a file; None: the one next to it, or named in it.
+        urdf: the URDF of such a file; None: the one named in it or in its folder.
 
     Raises:
         RobotNotFound: lists the available robots.
@@ -40,9 +40,9 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
         InvalidConfig: two robots on the search path have that name.
     """
     file = _find(name_or_path)
-    # The format of a robot's own file is known without reading it.
+    # The format of a robot.yaml is known without reading it.
     if urdf is not None or file.name != ROBOT_FILE:
-        # Readers of other formats are as slow to import as a robot is to load.
+        # Importing the readers of other formats takes as long as loading a robot.
         from motion_nodes.model.import_robot import format_of, load_foreign
 
         if urdf is not None or format_of(file) is not None:
@@ -63,7 +63,7 @@ def available_robots() -> dict[str, Path]:
     """Return the robots on the search path: name -> its robot.yaml, sorted by name.
 
     Raises:
-        InvalidConfig: two of them have the same name; names both files.
+        InvalidConfig: two robots have the same name; names both files.
     """
     found = _search()
     for name, files in found.items():
@@ -90,7 +90,7 @@ def _find(name_or_path: str | Path) -> Path:
 
 
 def _search() -> dict[str, list[Path]]:
-    """Return every robot.yaml on the search path by the robot's name."""
+    """Return the robot.yaml files on the search path by robot name."""
     roots = [Path(entry) for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry]
     roots.append(Path(str(importlib.resources.files("motion_nodes"))) / "robots")
     found: dict[str, list[Path]] = {}
@@ -114,7 +114,7 @@ def _name_in(file: Path) -> str:
 
 
 def _refuse_two(name: str, files: list[Path]) -> None:
-    """Raise an error for a name that two robots have."""
+    """Raise an error for a name of several robots."""
     if len(files) > 1:
         raise InvalidConfig(
             f"two robots are called '{name}': {' and '.join(map(str, files))}. Rename one, take "
@@ -125,7 +125,7 @@ def _refuse_two(name: str, files: list[Path]) -> None:
 def _read_spheres(
     file: Path, description: RobotDescription
 ) -> Mapping[str, tuple[tuple[float, float, float, float], ...]]:
-    """Return the collision spheres by link; empty when the robot has none."""
+    """Return the collision spheres by link; empty if the robot has none."""
     if description.collision.spheres is None:
         return {}
     spheres_file = file.parent / description.collision.spheres

@@ -13,7 +13,7 @@ from motion_nodes.errors import InvalidDescription
 
 
 def resolve_mesh(filename: str, directory: Path) -> Path:
-    """Return the file for a mesh's ``filename``.
+    """Return the file of a mesh from its ``filename`` in a URDF.
 
     Args:
         filename: ``package://<package>/<file>``, ``file://<absolute>``, an absolute path, or a path
@@ -39,11 +39,11 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
 def with_absolute_meshes(urdf: str, directory: Path) -> str:
     """Return a URDF's text with relative mesh names replaced by ``file://`` addresses.
 
-    Other programs (RViz, Foxglove) get the text without the file, so they cannot resolve relative
+    Other programs (RViz, Foxglove) receive the text without its folder and cannot resolve relative
     names.
 
     Args:
-        urdf: the text.
+        urdf: text of the URDF.
         directory: folder of the URDF.
     """
 
@@ -57,7 +57,7 @@ def with_absolute_meshes(urdf: str, directory: Path) -> str:
 
 
 def _places(filename: str, directory: Path) -> list[Path]:
-    """Return the paths to try, best first."""
+    """Return candidate paths, preferred ones first."""
     if filename.startswith("package://"):
         package, _, rest = filename.removeprefix("package://").partition("/")
         return [share / rest for share in _package_folders(package, directory)]

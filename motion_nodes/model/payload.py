@@ -17,29 +17,29 @@ from motion_nodes.model.tree import Array
 
 _GRAVITY = np.array(STANDARD_GRAVITY)
 _DIFFERENCE = 1e-4
-"""Time over which the Jacobian is differenced [s]."""
+"""Time step of finite differences of the Jacobian [s]."""
 
 
 @dataclass(frozen=True)
 class Payload:
-    """A point mass that is carried by a link."""
+    """A point mass attached to a link."""
 
     link: str
-    """Frame that carries it."""
+    """Link that carries the payload."""
     mass: float
-    """[kg]"""
+    """Mass [kg]."""
     center: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Position in the frame of the link [m]."""
+    """Center of mass in the link's frame [m]."""
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
         object.__setattr__(self, "mass", _checked(self.mass, self.center))
 
     def efforts_batch(self, kinematics: Kinematics, Q: Array, V: Array, A: Array) -> Array:
-        """Compute the efforts that the payload adds to those of k states.
+        """Compute the additional efforts due to the payload in k states.
 
         Args:
-            kinematics: of n joints, relative to the root.
+            kinematics: kinematics of n joints, with the root as base.
             Q: positions [rad or m], shape (k, n).
             V: velocities [rad/s or m/s], shape (k, n).
             A: accelerations [rad/s^2 or m/s^2], shape (k, n).
@@ -62,21 +62,21 @@ class Payload:
 
 
 class PayloadDynamics(InverseDynamics):
-    """Inverse dynamics with a point mass at the tool, which can be changed at any time.
+    """Inverse dynamics with a point mass at the tool, which may change at any time.
 
-    The mass m at c adds ``J_c^T m (J_c a + J_c' v - g)``, with the linear Jacobian of c.
+    A mass m at c adds ``J_c^T m (J_c a + J_c' v - g)``, with the linear Jacobian J_c of c.
     """
 
     def __init__(self, robot: Robot, joints: Sequence[str], tool: str) -> None:
         """Create without a payload, and compile.
 
         Args:
-            robot: with inertial parameters; the armatures are those of its drives.
-            joints: of the result, in this order.
+            robot: robot with inertial parameters; the armatures are those of its drives.
+            joints: joints of all arrays, in this order.
             tool: frame that carries the payload.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            UnknownJoint, UnknownFrame: lists the names.
         """
         armature = [robot.drive(joint).armature for joint in joints]
         super().__init__(robot.tree, joints, armature=armature)
@@ -92,8 +92,8 @@ class PayloadDynamics(InverseDynamics):
         """Set the payload.
 
         Args:
-            mass: [kg]; 0 for none.
-            center: its position in the tool frame [m], shape (3,).
+            mass: mass [kg]; 0: no payload.
+            center: center of mass in the tool frame [m], shape (3,).
 
         Raises:
             InvalidConfig: a negative mass, or a value that is not finite.
@@ -104,7 +104,7 @@ class PayloadDynamics(InverseDynamics):
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """Return the efforts of a motion with the payload [N m or N], shape (n,).
 
-        Arguments as those of :meth:`InverseDynamics.efforts`.
+        Arguments and errors are those of :meth:`InverseDynamics.efforts`.
         """
         tau = super().efforts(q, v, a)
         if self.payload_mass > 0.0:
@@ -114,9 +114,9 @@ class PayloadDynamics(InverseDynamics):
         return tau
 
     def terms(self, q: ArrayLike, v: ArrayLike) -> DynamicsTerms:
-        """Return inertia [kg m^2], bias and gravity [N m] with the payload.
+        """Return inertia [kg m^2 or kg], bias and gravity [N m or N] with the payload.
 
-        Arguments as those of :meth:`InverseDynamics.terms`.
+        Arguments and errors are those of :meth:`InverseDynamics.terms`.
         """
         found = super().terms(q, v)
         if self.payload_mass == 0.0:
@@ -150,7 +150,7 @@ class PayloadDynamics(InverseDynamics):
 
 
 def _checked(mass: float, center: ArrayLike) -> float:
-    """Return a mass; reject a negative one, and values that are not finite."""
+    """Return a mass; reject negative masses and values that are not finite."""
     c = np.array(center, dtype=np.float64)
     if not (np.isfinite(mass) and mass >= 0.0 and c.shape == (3,) and np.isfinite(c).all()):
         raise InvalidConfig(
@@ -163,22 +163,22 @@ def _checked(mass: float, center: ArrayLike) -> float:
 def payload_of(
     wrench: Array, R_BT: Array, mass: float, center: ArrayLike, min_mass: float = 0.02
 ) -> tuple[float, Array]:
-    """Return mass and center of the payload that explains the external wrench on a tool at rest.
+    """Identify mass and center of the payload from the external wrench on a tool at rest.
 
-    Of the center, the part along gravity is not observable: it stays as it was.
+    The component of the center along gravity is not observable and is kept.
 
     Args:
-        wrench: beyond the model, in the axes of an upright base [N, N m], shape (6,).
+        wrench: external wrench at the tool, in the axes of an upright base [N, N m], shape (6,).
         R_BT: orientation of the tool in the base, shape (3, 3).
-        mass: of the payload that the model contains already [kg].
-        center: its center in the tool frame [m], shape (3,).
-        min_mass: a smaller payload is reported as none [kg].
+        mass: mass of the payload in the model [kg].
+        center: center of that payload in the tool frame [m], shape (3,).
+        min_mass: smaller masses are reported as no payload [kg].
 
     Returns:
         Mass [kg] and center in the tool frame [m], shape (3,).
 
     Raises:
-        InvalidCommand: an unknown wrench, or one that is not that of a weight.
+        InvalidCommand: an unknown wrench, or one that is not due to a weight.
     """
     if not np.isfinite(wrench).all():
         raise InvalidCommand("the external wrench is not known: joint efforts are not measured")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placements of robots: name, namespace and pose, as one word.
 
-``franka``, ``jetbot@1,0,0`` and ``left:=franka@0,0.5,1.57`` are such words: a robot, optionally
-with a namespace before ``:=`` and with x, y [m] and yaw [rad] in the world after ``@``.
+Examples: ``franka``, ``jetbot@1,0,0``, ``left:=franka@0,0.5,1.57``: a robot, optionally with a
+namespace before ``:=`` and with x, y [m] and yaw [rad] in the world after ``@``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Placement:
     robot: str
     """Name of a robot or path of its description."""
     namespace: str = ""
-    """Without slashes at its ends; empty for none."""
+    """Namespace without leading and trailing slashes; empty: none."""
     x: float = 0.0
     """[m]"""
     y: float = 0.0
@@ -79,7 +79,7 @@ def parse_placement(word: str) -> Placement:
 
 
 def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
-    """Parse several placements; namespaces must be unique.
+    """Parse placements; namespaces must be unique.
 
     Raises:
         InvalidConfig: names the conflict.

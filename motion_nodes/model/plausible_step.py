@@ -17,13 +17,13 @@ SLACK = 0.05
 
 
 def max_plausible_step(max_velocity: Array, dt: Array | float) -> Array:
-    """Return by how much positions can have changed between two measurements.
+    """Return the max plausible change of joint positions between two measurements.
 
     Args:
-        max_velocity: of the joints [rad/s or m/s], shape (n,); infinite where unlimited.
-        dt: time between the measurements [s], a number or shape (n,).
+        max_velocity: velocity limits [rad/s or m/s], shape (n,); infinite if unlimited.
+        dt: time between the measurements [s], scalar or shape (n,).
 
     Returns:
-        [rad or m], shape (n,).
+        Max changes [rad or m], shape (n,).
     """
     return SLACK + SPEED_FACTOR * max_velocity * (dt + LATENESS)

@@ -19,7 +19,7 @@ from motion_nodes.model.tree import Array
 Vector = Sequence[float] | Array
 
 MIN_QUATERNION = 1e-12
-"""A quaternion whose components are all smaller counts as zero."""
+"""Quaternions with all components below this count as zero."""
 
 
 def from_xyz_rpy(xyz: Vector = (0.0, 0.0, 0.0), rpy: Vector = (0.0, 0.0, 0.0)) -> Array:
@@ -50,16 +50,16 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
 
     Args:
         xyz: translation [m], shape (3,).
-        quat_xyzw: rotation, scalar last, shape (4,); it need not have unit length.
+        quat_xyzw: rotation, scalar last, shape (4,), normalized or not.
 
     Returns:
         Shape (4, 4).
 
     Raises:
-        ValueError: for a quaternion that is zero or not finite.
+        ValueError: a quaternion that is zero or not finite.
     """
     quaternion = np.asarray(quat_xyzw, dtype=np.float64)
-    # Scaled by its largest component first, because squares may overflow or underflow.
+    # Scaled by the largest component first: squares may overflow or underflow.
     scale = float(np.abs(quaternion).max()) if quaternion.shape == (4,) else math.nan
     if not math.isfinite(scale) or scale < MIN_QUATERNION:
         raise ValueError(
@@ -83,12 +83,12 @@ def pose(
     rpy: Vector | None = None,
     quat_xyzw: Vector | None = None,
 ) -> Array:
-    """Return a pose from a translation and a rotation in one of two forms.
+    """Return a pose from a translation and a rotation (roll, pitch, yaw or a quaternion).
 
     Args:
         xyz: translation [m], shape (3,).
         rpy: rotation about the fixed x, then y, then z axis [rad], shape (3,).
-        quat_xyzw: rotation as quaternion, scalar last, shape (4,); need not have unit length.
+        quat_xyzw: rotation as quaternion, scalar last, shape (4,), normalized or not.
 
     Returns:
         Homogeneous matrix, shape (4, 4).
@@ -122,7 +122,7 @@ def pose(
 def to_quat_xyzw(X_AB: Array) -> Array:
     """Return the unit quaternions (x, y, z, w), w >= 0, of poses or rotation matrices.
 
-    The largest of the four elements is found first, so no division is by a small number.
+    The largest of the four elements is computed first, which avoids division by small numbers.
 
     Args:
         X_AB: poses (..., 4, 4) or rotation matrices (..., 3, 3).
@@ -134,7 +134,7 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     """
     R = np.asarray(X_AB, dtype=np.float64)[..., :3, :3]
     if R.ndim == 2:
-        # Plain floats: some twenty times as fast as small arrays.
+        # Plain floats: about twenty times faster than small arrays.
         return np.array(_one_quaternion(*R.tolist()))
     xx, yy, zz = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
     xy, yx, xz, zx = R[..., 0, 1], R[..., 1, 0], R[..., 0, 2], R[..., 2, 0]
@@ -171,7 +171,7 @@ def to_quat_wxyz(X_AB: Array) -> Array:
 def _one_quaternion(
     row_x: list[float], row_y: list[float], row_z: list[float]
 ) -> tuple[float, float, float, float]:
-    """Return the quaternion of one rotation, in the same way."""
+    """Return the quaternion of one rotation; same algorithm as :func:`to_quat_xyzw`."""
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = row_x, row_y, row_z
     trace = xx + yy + zz
     largest = max(xx, yy, zz, trace)
@@ -194,8 +194,8 @@ def rotation_about(axis: Array, angle: Array) -> Array:
     """Return the matrices of rotations about unit axes.
 
     Args:
-        axis: shape (..., 3), of unit length.
-        angle: [rad], shape (...).
+        axis: unit vectors, shape (..., 3).
+        angle: angles [rad], shape (...).
 
     Returns:
         Shape (..., 3, 3).
@@ -211,9 +211,9 @@ def rotation_about(axis: Array, angle: Array) -> Array:
 
 
 def to_rpy(X_AB: Array) -> Array:
-    """Return roll, pitch, yaw [rad] of a pose, shape (3,).
+    """Return roll, pitch, yaw [rad], shape (3,), of a pose (4, 4) or rotation matrix (3, 3).
 
-    At pitch = +-90 degrees only one combination of roll and yaw is determined; roll is then 0.
+    At pitch = +-90 degrees only roll + yaw or roll - yaw is determined; roll is then 0.
     """
     R = np.asarray(X_AB, dtype=np.float64)[:3, :3]
     cos_pitch = math.hypot(R[0, 0], R[1, 0])
@@ -224,12 +224,12 @@ def to_rpy(X_AB: Array) -> Array:
 
 
 def compose(X_AB: Array, X_BC: Array) -> Array:
-    """Return ``X_AC``, shape (4, 4)."""
+    """Return ``X_AC = X_AB X_BC``, shape (4, 4)."""
     return np.asarray(X_AB @ X_BC, dtype=np.float64)
 
 
 def multiply(*poses: Array) -> Array:
-    """Return the product of poses from left to right; of none, the identity.
+    """Return the product of poses from left to right; without poses the identity.
 
     Args:
         poses: shape (4, 4) each, such as ``X_AB, X_BC, X_CD``.
@@ -244,7 +244,7 @@ def inverse(X_AB: Array) -> Array:
     """Return the inverses of poses.
 
     Args:
-        X_AB: poses of frames B in A, shape (..., 4, 4).
+        X_AB: poses of B in A, shape (..., 4, 4).
 
     Returns:
         ``X_BA``, of the same shape.

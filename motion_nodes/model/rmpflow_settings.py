@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of RMPflow, named and grouped as in the configuration files of Isaac Sim.
 
-Defaults are those of the Franka. Each group is validated on construction, so an invalid parameter
-never reaches a policy. For the meaning of a parameter see its formula in
-:mod:`motion_nodes.kernels.formulas.rmps`.
+Defaults are those of the Franka. Each group is validated on construction, so no policy has an
+invalid parameter. The formulas in :mod:`motion_nodes.kernels.formulas.rmps` define the parameters.
 
 Source of names and values: RMPflow configuration of the Franka in Isaac Sim.
 """
@@ -21,7 +20,7 @@ _DIVISORS = ("length_scale", "std_dev", "_eps", "_region", "_thresh", "_radius",
 
 
 class _Checked:
-    """A group of non-negative numbers; divisors must be above zero."""
+    """A group of non-negative parameters; divisors must be positive."""
 
     def __post_init__(self) -> None:
         """Validate the numbers."""
@@ -40,8 +39,8 @@ def check_number(name: str, value: object, *, above_zero: bool = False) -> float
     """Return a validated parameter.
 
     Args:
-        name: of the parameter.
-        value: its value.
+        name: name of the parameter, for errors.
+        value: value, in the unit of the parameter.
         above_zero: whether zero is excluded.
 
     Raises:
@@ -90,7 +89,7 @@ class JointVelocityCap(_Checked):
     metric_weight: float = 100.0
 
     def __post_init__(self) -> None:
-        """Also check that damping does not begin below zero."""
+        """Also check that damping does not start below zero velocity."""
         super().__post_init__()
         if self.velocity_damping_region > self.max_velocity:
             raise InvalidConfig(
@@ -185,13 +184,13 @@ class Resolve(_Checked):
 
 @dataclass(frozen=True)
 class BodyCapsule:
-    """A part of the robot that is fixed in its base frame."""
+    """Capsule of the robot's body, fixed in the base frame."""
 
     name: str
     pt1: tuple[float, float, float]
     """One end of the axis, in the base frame [m]."""
     pt2: tuple[float, float, float]
-    """The other end; the same point for a sphere [m]."""
+    """Other end of the axis, in the base frame [m]; the same point for a sphere."""
     radius: float
     """Radius [m]."""
 
@@ -233,8 +232,8 @@ class RmpflowSettings:
     """Reduction of each joint's range at both ends; a single value applies to all joints [rad or
     m]."""
     default_posture: str = "home"
-    """Named state used as the default posture. Not in Isaac Sim; it should be far from limits and
-    singularities."""
+    """Named state used as the default posture, far from limits and singularities. Not in Isaac
+    Sim."""
     body_cylinders: tuple[BodyCapsule, ...] = ()
     body_collision_controllers: tuple[BodyController, ...] = ()
 
@@ -244,7 +243,7 @@ class RmpflowSettings:
             check_number(f"joint_limit_buffers[{index}]", buffer)
 
     def parameters(self) -> dict[str, float]:
-        """Return all parameters [SI, m, s] of RMPs and resolution, as ``group.parameter``."""
+        """Return all parameters [SI] of RMPs and resolution, by ``group.parameter``."""
         return {
             f"{group}.{item.name}": getattr(getattr(self, group), item.name)
             for group in GROUPS
@@ -253,13 +252,13 @@ class RmpflowSettings:
         }
 
     def with_parameters(self, values: Mapping[str, float]) -> RmpflowSettings:
-        """Return settings with some parameters [SI, m, s] replaced, after validation of all.
+        """Return validated settings with some parameters [SI] replaced.
 
         Args:
-            values: by ``group.parameter``, such as ``target_rmp.accel_p_gain``.
+            values: values by ``group.parameter``, such as ``target_rmp.accel_p_gain``.
 
         Raises:
-            InvalidConfig: an unknown name (with the closest existing one), or an invalid value.
+            InvalidConfig: an unknown name (names the closest one), or an invalid value.
         """
         known = self.parameters()
         groups: dict[str, dict[str, float]] = {}
@@ -285,6 +284,6 @@ GROUPS: dict[str, type] = {
     "damping_rmp": Damping,
     "canonical_resolve": Resolve,
 }
-"""The groups of numbers, by their names in files."""
+"""Groups of parameters, by their names in files."""
 
 _GROUP_OF = {kind.__name__: name for name, kind in GROUPS.items()}

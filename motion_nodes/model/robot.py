@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot model of the suite: immutable, complete and validated."""
+"""Robot model of the suite: immutable and validated."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Sphere = tuple[float, float, float, float]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Joints that are commanded and planned for together."""
+    """Planning group: joints that are commanded together."""
 
     name: str
     joints: tuple[str, ...]
@@ -31,25 +31,25 @@ class Group:
     """Indices of these joints in the robot's ``joint_names``, shape (n,)."""
     limits: JointLimits
     base: str | None
-    """First link of the chain, None if the joints form no chain."""
+    """First link of the chain; None: not a chain."""
     tip: str | None
-    """Last link of the chain, None if the joints form no chain."""
+    """Last link of the chain; None: not a chain."""
     aliases: tuple[str, ...]
     tips: tuple[str, ...] = ()
-    """Its tip; of a group that contains others, such as both arms, theirs; empty if it has none."""
+    """The tip, or the tips of the groups that it contains, such as both arms; empty: no tip."""
 
 
 @dataclass(frozen=True)
 class JointDrive:
     """Properties of one joint's drive.
 
-    Control law: ``tau = kp (q* - q) + kd (v* - v) + effort``, ``|tau| <= max_effort``; the gains in
-    effect depend on the mode, see :meth:`gains`.
+    Control law: ``tau = stiffness (q* - q) + damping (v* - v) + effort``, ``|tau| <= max_effort``;
+    the gains in effect depend on the mode, see :meth:`gains`.
     """
 
     joint: str
     mode: DriveMode
-    """Mode after start."""
+    """Control mode after start."""
     stiffness: float
     """Position gain [N m/rad or N/m]."""
     damping: float
@@ -57,7 +57,7 @@ class JointDrive:
     armature: float
     """Rotor and gear inertia reflected to the joint [kg m^2 or kg]."""
     max_effort: float
-    """Effort limit [N m or N], that of the URDF."""
+    """Effort limit of the URDF [N m or N]; 0: no drive."""
     kp: float = 0.0
     """Position gain of the suite's own PID, if it commands efforts [N m/rad or N/m]."""
     ki: float = 0.0
@@ -67,11 +67,18 @@ class JointDrive:
 
     @property
     def passive(self) -> bool:
-        """True for a joint without a drive: it accepts no command."""
+        """Whether the joint has no drive, so it accepts no commands."""
         return self.max_effort == 0.0
 
     def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
-        """Return kp [N m/rad] and kd [N m s/rad] of a mode; None: the mode after start."""
+        """Return the gains of a mode; None: the mode after start.
+
+        Args:
+            mode: control mode.
+
+        Returns:
+            Position gain [N m/rad or N/m] and velocity gain [N m s/rad or N s/m].
+        """
         mode = mode or self.mode
         if mode == "position":
             return self.stiffness, self.damping
@@ -84,29 +91,29 @@ class Robot:
 
     name: str
     kind: str
-    """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
+    """``arm``, ``differential``, ``holonomic``, ``ackermann`` or ``floating``."""
     directory: Path
-    """Folder of its robot.yaml."""
+    """Folder of the robot.yaml."""
     description: RobotDescription
-    """The robot.yaml, decoded."""
+    """Decoded robot.yaml."""
     tree: KinematicTree
     urdf: str
-    """Text of its URDF."""
+    """Text of the URDF."""
     joint_names: tuple[str, ...]
-    """Actuated joints, in the order of every array over all joints."""
+    """Actuated joints, in the order of all arrays."""
     limits: JointLimits
     groups: Mapping[str, Group]
-    """By name, without aliases."""
+    """Groups by name, without aliases."""
     drives: tuple[JointDrive, ...]
-    """One per joint, in the order of ``joint_names``."""
+    """Drive of each joint, in the order of ``joint_names``."""
     states: Mapping[str, Mapping[str, float]]
-    """Named states from the file: joint -> position [rad or m]."""
+    """Named states of the file: joint -> position [rad or m]."""
     home: Array
     """Rest position [rad or m], shape (n,), read-only."""
     spheres: Mapping[str, tuple[Sphere, ...]]
     """Collision spheres: link -> (x, y, z, radius) in the link's frame [m]."""
     base: BaseSpec | None = None
-    """The mobile base, or None for a fixed robot."""
+    """Wheeled base; None: none."""
 
     @property
     def base_joints(self) -> tuple[str, ...]:
@@ -115,7 +122,7 @@ class Robot:
 
     @property
     def passive_joints(self) -> tuple[str, ...]:
-        """Joints without a drive, such as casters: reported, never commanded."""
+        """Joints without a drive, such as casters: measured, never commanded."""
         return self.description.passive_joints
 
     @property
@@ -155,12 +162,12 @@ class Robot:
         """Return the positions of a named state.
 
         Args:
-            name: as in ``state_names``.
+            name: one of ``state_names``.
             group: name or alias of a group; None: all joints.
 
         Returns:
-            Read-only positions [rad or m] over ``joint_names``, or over the group's joints; joints
-            that the state does not contain are as in ``home``.
+            Positions [rad or m] of all joints or of the group's, shape (n,), read-only; joints that
+            the state does not contain are as in ``home``.
 
         Raises:
             UnknownState: lists the states, or those with joints of the group.
@@ -180,8 +187,12 @@ class Robot:
     def chain(self, base: str, tip: str) -> tuple[Joint, ...]:
         """Return the joints from one link down to another, including fixed ones.
 
+        Args:
+            base: upper link.
+            tip: lower link.
+
         Raises:
-            UnknownFrame: for a name that is not a link.
+            UnknownFrame: lists the links.
             InvalidDescription: ``tip`` is not below ``base``.
         """
         return self.tree.path(base, tip)
@@ -203,9 +214,9 @@ class Robot:
         return joint_indices(joints, self.joint_names, self.name)
 
     def mesh_path(self, filename: str) -> Path:
-        """Return the file of a mesh named in the URDF.
+        """Return the file of a mesh from its ``filename`` in the URDF.
 
         Raises:
-            InvalidDescription: no such file; lists the places that were tried.
+            InvalidDescription: no such file exists; lists the places that were tried.
         """
         return resolve_mesh(filename, self.directory)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Combine a decoded robot.yaml and a kinematic tree to a :class:`Robot`, with checks."""
+"""Builds a :class:`Robot` from a decoded robot.yaml and a kinematic tree, with checks."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from motion_nodes.model.yaml_schema import decode
 def assemble(
     file: Path, description: RobotDescription, tree: KinematicTree, urdf: str, spheres: Spheres
 ) -> Robot:
-    """Return the robot.
+    """Return the validated robot.
 
     Args:
         file: the robot.yaml, for errors and to locate the robot's other files.
-        description: its content.
-        tree: of the URDF.
+        description: content of the robot.yaml.
+        tree: kinematic tree of the URDF.
         urdf: text of the URDF.
-        spheres: collision spheres by link.
+        spheres: collision spheres by link [m].
 
     Raises:
         InvalidDescription: names the file, the field and the allowed values.
@@ -75,10 +75,14 @@ def assemble(
 
 
 def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
-    """Return the block ``base`` as the class of the robot's kind.
+    """Return the block ``base``, decoded to the class of the robot's kind; None: no wheeled base.
+
+    Args:
+        file: the robot.yaml, for errors.
+        description: content of the robot.yaml.
 
     Raises:
-        InvalidDescription: an arm or a floating robot with a base, a base without one, or an
+        InvalidDescription: a block for an arm or floating base, no block for a wheeled base, or an
             invalid field.
     """
     kind = description.kind
@@ -117,7 +121,7 @@ def _limits(check: Agreement) -> JointLimits:
 
 
 def _states(check: Agreement, limits: JointLimits) -> dict[str, Mapping[str, float]]:
-    """Return the named states; ``home`` is always one of them."""
+    """Return the named states, always including ``home``."""
     states: dict[str, Mapping[str, float]] = {"home": {}}
     for name, state in check.description.named_states.items():
         path = f"named_states.{name}"
@@ -142,7 +146,7 @@ def _home(check: Agreement, limits: JointLimits) -> Array:
 
 
 def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
-    """Return the groups."""
+    """Return the planning groups."""
     groups: dict[str, Group] = {}
     taken: dict[str, str] = {}
     for name, given in check.description.groups.items():
@@ -171,7 +175,7 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
 
 
 def _tips(group: Group, groups: Mapping[str, Group]) -> tuple[str, ...]:
-    """Return the tips of a group: its own, or those of the longest chains that it contains."""
+    """Return the tips of a group: its own, or those of the largest chains that it contains."""
     if group.tip is not None:
         return (group.tip,)
     joints = set(group.joints)
@@ -206,7 +210,7 @@ def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
 
 
 _DRIVE_NUMBERS = ("stiffness", "damping", "armature", "kp", "ki", "kd")
-"""Fields of a drive with one number per joint."""
+"""Fields of a drive with one value per joint."""
 
 
 def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
@@ -228,7 +232,7 @@ def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
     if missing:
         raise check.fail(
             "drives",
-            f"these joints have no drive: {', '.join(missing)}; name those that nothing moves in "
+            f"these joints have no drive: {', '.join(missing)}; list joints without a drive in "
             "passive_joints.",
         )
     return tuple(drives[name] for name in limits.names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a robot's folder: robot.yaml, URDF, spheres and further files, atomically."""
+"""Writes a robot's folder atomically: robot.yaml, URDF, spheres and further files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPHERES_COMMENT = "Collision spheres: link -> [x, y, z, radius] in the link's fr
 
 
 def description_data(description: RobotDescription) -> dict[str, Any]:
-    """Return the content of a robot.yaml: the fields that differ from their defaults."""
+    """Return the content of a robot.yaml: fields that differ from their defaults."""
     data = _without_defaults(description)
     return data if description.base is None else {**data, "base": description.base}
 
@@ -41,16 +41,15 @@ def write_robot_folder(
 ) -> None:
     """Write a robot's folder, which must not exist yet.
 
-    The files are written to a temporary folder that is then renamed, so that no partial folder can
-    exist.
+    The files are written to a temporary folder, which is then renamed, so no partial folder exists.
 
     Args:
-        folder: to be created.
-        description: the robot.yaml.
-        urdf: text of the URDF, with mesh names that are valid from the new folder.
-        spheres: by link; written if the description names a file for them.
-        comment: put above the robot.yaml.
-        more: texts of further files by name.
+        folder: folder to create.
+        description: content of the robot.yaml.
+        urdf: text of the URDF, with mesh names valid from the new folder.
+        spheres: spheres by link [m]; written if the description names a file for them.
+        comment: comment at the top of the robot.yaml.
+        more: further files: name -> text.
 
     Raises:
         InvalidConfig: the folder exists, or cannot be written.
@@ -64,7 +63,7 @@ def write_robot_folder(
         data = {link: [list(sphere) for sphere in items] for link, items in spheres.items()}
         files[description.collision.spheres] = yaml_text(data, SPHERES_COMMENT)
     if folder.exists():
-        raise InvalidConfig(f"{folder} exists already; nothing was written. Take another name.")
+        raise InvalidConfig(f"{folder} exists already; nothing was written. Choose another name.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
@@ -88,8 +87,8 @@ def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> st
 
     Args:
         urdf: text of the URDF.
-        directory: its original folder.
-        folder: its new folder.
+        directory: original folder of the URDF.
+        folder: new folder of the URDF.
         where: name of the URDF, for errors.
     """
     root = parse_xml(urdf, where)
@@ -118,7 +117,7 @@ def _without_defaults(block: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return lists, dictionaries, numbers and text."""
+    """Return a value as lists, dictionaries, numbers and text."""
     if dataclasses.is_dataclass(value):
         return _without_defaults(value)
     if isinstance(value, Mapping):

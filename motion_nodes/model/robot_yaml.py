@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schema of robot.yaml: frozen dataclasses, one per block, strictly decoded.
+"""Schema of robot.yaml: one frozen dataclass per block, strictly decoded.
 
-The classes define the fields, their types and bounds; consistency with the URDF is checked in
-:mod:`motion_nodes.model.robot_builder`. Nothing here reads files.
+The classes define fields, types and bounds; :mod:`motion_nodes.model.robot_builder` checks the
+consistency with the URDF.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from msgspec import Meta
 from motion_nodes.model.base_description import Name, NotNegative, Positive
 
 Kind = Literal["arm", "differential", "holonomic", "ackermann", "floating"]
-"""``arm``: a fixed base; ``floating``: a free one without wheels, such as a quadruped's."""
+"""``arm``: fixed base; ``floating``: floating base without wheels, such as a quadruped's."""
 DriveMode = Literal["position", "velocity", "effort"]
 
 
 @dataclass(frozen=True)
 class FramesDescription:
-    """Names of frames with a role."""
+    """Names of special frames."""
 
     base: Name
     """Reference link of the robot's poses."""
     tool: Name | None = None
-    """Default tool link, if the robot has one."""
+    """Default tool link; None: none."""
     odom: Name = "odom"
     """Frame of a mobile base's odometry; not a link of the URDF."""
 
 
 @dataclass(frozen=True)
 class GroupDescription:
-    """Joints that are commanded and planned for together."""
+    """Planning group: joints that are commanded together."""
 
     joints: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """From base to tip, in the order of the URDF."""
+    """Joints from base to tip, in the order of the URDF."""
     base: Name | None = None
-    """First link of the chain, if the joints form one."""
+    """First link of the chain; None: not a chain."""
     tip: Name | None = None
-    """Last link of the chain, if the joints form one."""
+    """Last link of the chain; None: not a chain."""
     aliases: tuple[Name, ...] = ()
     """Alternative names of the group."""
 
 
 @dataclass(frozen=True)
 class LimitsDescription:
-    """Limits that are not in a URDF, per joint; default: unlimited."""
+    """Limits that a URDF does not contain, by joint; default: unlimited."""
 
     acceleration: dict[Name, Positive] = field(default_factory=dict)
     """Max acceleration [rad/s^2 or m/s^2]."""
@@ -59,8 +59,8 @@ class LimitsDescription:
 class DriveDescription:
     """Drives of some joints, on the robot and in the simulator.
 
-    Control law: ``tau = stiffness (q* - q) + damping (v* - v) + effort``, limited to the URDF's
-    effort. Each value is a list with one number per joint, or one number for all of them.
+    Control law: ``tau = stiffness (q* - q) + damping (v* - v) + effort``, limited to the effort
+    limit of the URDF. Each value is a list with one number per joint, or one number for all joints.
     """
 
     joints: Annotated[tuple[Name, ...], Meta(min_length=1)]
@@ -85,7 +85,7 @@ class ContactDescription:
     """Contact properties of a link."""
 
     friction: NotNegative = 1.0
-    """Coefficient of sliding friction; 0 for a caster modelled as a skid."""
+    """Coefficient of sliding friction; 0 for a caster modelled as a frictionless skid."""
     torsional_friction: NotNegative = 0.005
     """Coefficient of torsional friction about the contact normal [m]."""
     rolling_friction: NotNegative = 0.0001
@@ -96,8 +96,8 @@ class ContactDescription:
 class RollerDescription:
     """Passive rollers of omni or mecanum wheels in the physics simulation.
 
-    They are not links of the URDF. Each is a barrel that is thickest in its middle and extends to
-    the rolling radius of its wheel there; its axis follows from the wheel's roller angle.
+    They are not links of the URDF. A roller is a barrel whose middle reaches the rolling radius of
+    the wheel; its axis follows from the wheel's roller angle.
     """
 
     wheels: Annotated[tuple[Name, ...], Meta(min_length=1)]
@@ -105,7 +105,7 @@ class RollerDescription:
     count: Annotated[int, Meta(ge=3, le=100)]
     """Number of rollers per wheel."""
     radius: Positive
-    """Radius of a roller in its middle [m]."""
+    """Radius of a roller at its middle [m]."""
     mass: Positive
     """Mass of one roller [kg]; part of the wheel's mass in the URDF."""
     damping: NotNegative = 0.0
@@ -114,35 +114,35 @@ class RollerDescription:
 
 @dataclass(frozen=True)
 class LoopDescription:
-    """A closed loop: points of two links that coincide in the physics simulation."""
+    """A kinematic loop: points of two links that coincide in the physics simulation."""
 
     links: tuple[Name, Name]
     points: tuple[tuple[float, float, float], tuple[float, float, float]]
-    """The point in the frame of each link [m]."""
+    """Position of the point in each link [m]."""
 
 
 @dataclass(frozen=True)
 class SpringDescription:
-    """A spring that acts on a joint."""
+    """A spring at a joint."""
 
     stiffness: Positive
-    """[N m/rad or N/m]"""
+    """Stiffness [N m/rad or N/m]."""
     rest: float = 0.0
     """Position without force [rad or m]."""
 
 
 @dataclass(frozen=True)
 class SimulationDescription:
-    """Data for the physics engine that is not in a URDF."""
+    """Data for the physics engine that a URDF does not contain."""
 
     timestep: Annotated[float, Meta(gt=0.0, le=0.1)] = 0.002
-    """Step of the physics [s]."""
+    """Time step of the physics engine [s]."""
     contact: dict[Name, ContactDescription] = field(default_factory=dict)
     """Contact properties by link; default: those of the engine."""
     rollers: tuple[RollerDescription, ...] = ()
-    """Rollers of omni and mecanum wheels; a wheel without them is simulated as a plain one."""
+    """Rollers of omni and mecanum wheels; wheels without rollers are plain wheels."""
     loops: tuple[LoopDescription, ...] = ()
-    """Closed loops; joints in them without a drive are passive."""
+    """Kinematic loops; their joints without a drive are passive."""
     springs: dict[Name, SpringDescription] = field(default_factory=dict)
     """Springs by joint."""
 
@@ -156,30 +156,30 @@ class CollisionDescription:
     ignore: tuple[tuple[Name, Name], ...] = ()
     """Pairs of links excluded from collision checks, in addition to adjacent ones."""
     ignore_spheres: tuple[tuple[Name, Name], ...] = ()
-    """Pairs that are closer than their spheres' excess in most configurations: excluded from sphere
-    checks (search, RMPflow), verified with the exact geometry."""
+    """Pairs excluded from sphere checks (search, RMPflow), as their spheres overlap in most
+    configurations; verified with the exact geometry."""
 
 
 @dataclass(frozen=True)
 class LaserScannerDescription:
-    """A planar laser scanner, which the physics simulation publishes."""
+    """A planar laser scanner, simulated by the physics simulation."""
 
     link: Name
-    """Link whose x axis is the direction of angle 0, and whose z axis the scans turn about."""
+    """Link of the scanner: angle 0 is its x axis, the scan rotates about its z axis."""
     topic: Name = "scan"
     """Topic in the robot's namespace."""
     rays: Annotated[int, Meta(ge=2, le=20000)] = 360
-    """Number of readings of a scan."""
+    """Number of rays of a scan."""
     angle_min: float = 0.0
-    """Direction of the first reading [rad]."""
+    """Angle of the first ray [rad]."""
     angle_max: float = 6.265732014659643
-    """Direction of the last reading [rad]."""
+    """Angle of the last ray [rad]."""
     range_min: NotNegative = 0.1
     """Min range [m]."""
     range_max: Annotated[float, Meta(gt=0.0, le=1000.0)] = 10.0
     """Max range [m]."""
     rate: Annotated[float, Meta(gt=0.0, le=100.0)] = 5.0
-    """Scans per second."""
+    """Scan rate [Hz]."""
     noise: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     """Standard deviation of the ranges [m]."""
 
@@ -205,18 +205,18 @@ class RobotDescription:
     """Lower-case letters, digits and underscores, as in ROS names."""
     kind: Kind
     urdf: Name
-    """File next to robot.yaml."""
+    """File name of the URDF, in the folder of the robot.yaml."""
     frames: FramesDescription
     base: dict[str, Any] | None = None
-    """The mobile base as given in the file, see :mod:`motion_nodes.model.base_description`; none
-    for an arm."""
+    """The wheeled base as in the file, see :mod:`motion_nodes.model.base_description`; None: no
+    wheels."""
     groups: dict[Name, GroupDescription] = field(default_factory=dict)
     limits: LimitsDescription = field(default_factory=LimitsDescription)
     named_states: dict[Name, dict[Name, float]] = field(default_factory=dict)
-    """Joint positions [rad or m] by state; joints not listed are as in ``home``."""
+    """Joint positions [rad or m] by state; missing joints are as in ``home``."""
     drives: tuple[DriveDescription, ...] = ()
     passive_joints: tuple[Name, ...] = ()
-    """Joints without a drive, such as casters and free wheels: reported, never commanded."""
+    """Joints without a drive, such as casters and free wheels: measured, never commanded."""
     simulation: SimulationDescription = field(default_factory=SimulationDescription)
     collision: CollisionDescription = field(default_factory=CollisionDescription)
     laser_scanners: tuple[LaserScannerDescription, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels of a holonomic robot, with missing values from its URDF."""
+"""Wheels of a holonomic base; missing values are taken from the URDF."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ from motion_nodes.model.tree import Array, KinematicTree
 
 @dataclass(frozen=True)
 class WheelPlace:
-    """Pose of a wheel in a robot's base frame."""
+    """Position and axis of a wheel in the robot's base frame."""
 
     position: Array
-    """Middle of the wheel [m], shape (3,)."""
+    """Centre of the wheel [m], shape (3,)."""
     axis: Array
-    """Unit vector of its spin axis, shape (3,)."""
+    """Unit vector of the rotation axis, shape (3,)."""
 
 
 def complete(check: Agreement, spec: HolonomicSpec) -> HolonomicSpec:
-    """Return the spec with every wheel's joint, radius and roller angle.
+    """Return the spec with joint, radius [m] and roller angle [deg] of every wheel.
 
-    Without ``wheels`` all joints with ``<mecanum>`` in the URDF are wheels, in their order there.
+    Without ``wheels`` all joints with ``<mecanum>`` in the URDF are wheels, in the URDF's order.
+
+    Args:
+        check: checks of the robot, with its tree.
+        spec: the base as in the robot.yaml.
 
     Raises:
         InvalidDescription: no wheels, a wheel without a radius, or values that contradict the URDF.
@@ -68,14 +72,14 @@ def wheel_place(tree: KinematicTree, joint: str, base: str) -> WheelPlace:
     """Return the position and axis of a wheel in the base frame.
 
     Args:
-        tree: the robot's.
-        joint: of the wheel.
+        tree: kinematic tree of the robot.
+        joint: wheel joint.
         base: link of the base frame, anywhere in the tree.
 
     Raises:
-        UnknownJoint: an unknown joint.
-        UnknownFrame: a base that is not a link.
-        InvalidDescription: a moving joint between base and wheel.
+        UnknownJoint: lists the joints.
+        UnknownFrame: lists the links.
+        InvalidDescription: a movable joint between base and wheel.
     """
     X_RB, above_base = _from_root(tree, base)
     X_RP, above_wheel = _from_root(tree, tree.joint(joint).parent)

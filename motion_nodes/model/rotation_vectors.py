@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotation vectors: axis times angle; in plain floats, which for one is faster than NumPy."""
+"""Rotation vectors (axis times angle) in plain floats, faster than NumPy for single vectors."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _TINY = 1e-12
 
 
 def rotation_vector(R: Array) -> tuple[float, float, float]:
-    """Return the rotation vector [rad] of a rotation matrix: its logarithm.
+    """Return the rotation vector [rad], shape (3,), of a rotation matrix: its logarithm.
 
-    Computed from the quaternion, whose largest element is found first, so that neither small angles
-    nor half a turn are special cases; it need not be normalized.
+    It is computed from the quaternion by its largest element, so angles near 0 and pi are no
+    special cases; the quaternion need not be normalized.
 
     Args:
-        R: shape (3, 3), or a pose without its last row.
+        R: rotation matrix, shape (3, 3), or the first three rows of a pose, shape (3, 4).
 
     Sources: S. W. Shepperd, "Quaternion from rotation matrix", J. Guidance and Control 1(3), 1978;
     J. Sola, "Quaternion kinematics for the error-state Kalman filter", 2017, eq. 105.
@@ -43,7 +43,15 @@ def rotation_vector(R: Array) -> tuple[float, float, float]:
 
 
 def turned(R: Array, vector: Array) -> Array:
-    """Return a rotation followed by a rotation vector [rad] in the world's axes."""
+    """Return a rotation matrix, rotated by a rotation vector in the fixed frame.
+
+    Args:
+        R: rotation matrix, shape (3, 3).
+        vector: rotation vector [rad], shape (3,).
+
+    Returns:
+        Rotation matrix, shape (3, 3).
+    """
     angle = float(np.linalg.norm(vector))
     if angle < _TINY:
         return R.copy()
@@ -54,7 +62,7 @@ def rate_of_rotation_vector(phi: Array) -> Array:
     """Return the matrix from angular velocity to the rate of a rotation vector, shape (3, 3).
 
     Args:
-        phi: the rotation vector [rad], at most pi, shape (3,).
+        phi: rotation vector [rad] of at most pi, shape (3,).
 
     Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings: documentation, unit and range of a value, stated once.
+"""Settings: documentation, unit and range of values, defined once.
 
-A configuration dataclass of the core declares its fields by :func:`setting`, and checks them by
+Configuration dataclasses of the core declare fields with :func:`setting` and check them with
 :func:`check_settings`. ROS parameters, the schema of robot.yaml and the reference page are derived
 from the same :class:`Setting`.
 """
@@ -19,7 +19,7 @@ from msgspec import Meta
 from motion_nodes.errors import InvalidConfig
 
 KEY = "setting"
-"""Key of a field's :class:`Setting` in its metadata."""
+"""Key of the :class:`Setting` in a field's metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,22 +29,22 @@ class Setting:
     doc: str
     """Description."""
     unit: str = ""
-    """SI unit; of quantities along an axis those of both kinds, such as ``m/s or rad/s``."""
+    """SI unit; for quantities of linear or angular axes both, such as ``m/s or rad/s``."""
     ge: float | None = None
     """Min value."""
     gt: float | None = None
-    """Value that must be exceeded."""
+    """Lower bound, excluded."""
     le: float | None = None
     """Max value."""
     one_of: tuple[str, ...] | None = None
     """Allowed strings."""
     nan: bool = False
-    """Whether NaN is allowed, which means "not set"."""
+    """Whether NaN is allowed; it means "not set"."""
     inf: bool = False
-    """Whether infinity is allowed, which means "unlimited"."""
+    """Whether infinity is allowed; it means "unlimited"."""
 
     def problem(self, name: str, value: Any) -> str | None:
-        """Return why a value is not allowed, as text, or None.
+        """Return why a value is not allowed; None: it is allowed.
 
         Args:
             name: name of the value, for the text.
@@ -52,7 +52,7 @@ class Setting:
         """
         if self.one_of is not None and value not in self.one_of:
             return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
-        # Lists set by ROS clients are array.array, neither tuple nor list.
+        # Lists of ROS parameters are array.array, neither tuple nor list.
         for number in (value,) if isinstance(value, str | int | float) else value:
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
@@ -71,12 +71,12 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The documentation with the unit."""
+        """Documentation with unit."""
         return f"{self.doc} [{self.unit}]" if self.unit else self.doc
 
     @property
     def schema(self) -> Meta:
-        """The range and documentation as an annotation for msgspec."""
+        """Range and documentation as an annotation for msgspec."""
         bounds: dict[str, Any] = {"ge": self.ge, "gt": self.gt, "le": self.le}
         return Meta(description=self.text, **bounds)
 
@@ -96,10 +96,17 @@ def setting(default: Any = dataclasses.MISSING, **attributes: Any) -> Any:
 
 
 def setting_of(kind: type[Any], field: str) -> tuple[Setting, Any]:
-    """Return the setting of a dataclass's field, and its default (``dataclasses.MISSING``: none).
+    """Return setting and default of a dataclass's field.
+
+    Args:
+        kind: the dataclass.
+        field: name of the field.
+
+    Returns:
+        The setting and the default value (``dataclasses.MISSING``: none).
 
     Raises:
-        KeyError: there is no such field, or it has no setting.
+        KeyError: no such field, or a field without a setting.
     """
     found = next((f for f in dataclasses.fields(kind) if f.name == field), None)
     if found is None or KEY not in found.metadata:
@@ -111,7 +118,7 @@ def check_settings(config: Any, prefix: str = "") -> None:
     """Check that all settings of a dataclass are within their ranges.
 
     Args:
-        config: the dataclass.
+        config: instance of the dataclass.
         prefix: prefix of error texts, such as ``wheel 'left': ``.
 
     Raises:
@@ -127,9 +134,9 @@ def check_settings(config: Any, prefix: str = "") -> None:
 
 
 def _wrong_type(field: dataclasses.Field[Any], value: Any) -> str | None:
-    """Return why a value has not the type of its field, if that is a number, as text, or None."""
+    """Return why a value does not have the numeric type of its field; None: no problem."""
     for kind, required, name in (("int", Integral, "a whole number"), ("float", Real, "a number")):
-        # Annotations are text where they are evaluated late.
+        # With postponed evaluation annotations are text.
         if getattr(field.type, "__name__", field.type) == kind and (
             isinstance(value, bool) or not isinstance(value, required)
         ):

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinematic tree of a robot: links, joints and shapes as immutable, validated values.
+"""Kinematic tree of a robot: links, joints and shapes as immutable, validated values.
 
-A pose is a homogeneous ``(4, 4)`` matrix everywhere in the core; ``X_AB`` is the pose of B in A.
-The tree is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; this module does not depend on
-XML.
+Poses in the core are homogeneous matrices of shape (4, 4); ``X_AB`` is the pose of B in A. The tree
+is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; this module does not depend on XML.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def frozen(values: object, shape: tuple[int, ...] | None = None) -> Array:
 
 
 class JointKind(enum.IntEnum):
-    """Type of a joint; the numbers are those of the packed arrays."""
+    """Joint type; the numbers are those of the packed arrays."""
 
     FIXED = 0
     REVOLUTE = 1
@@ -41,7 +40,7 @@ class JointKind(enum.IntEnum):
 
 @dataclass(frozen=True, init=False)
 class Box:
-    """A box centred on its frame."""
+    """A box, centred at the origin of its frame."""
 
     size: tuple[float, float, float]
     """Full edge lengths along x, y, z [m]."""
@@ -52,14 +51,14 @@ class Box:
         y: float | None = None,
         z: float | None = None,
     ) -> None:
-        """Create from three lengths, ``Box(0.4, 0.02, 0.8)``, or one tuple of them [m]."""
+        """Create from three edge lengths [m], as in ``Box(0.4, 0.02, 0.8)``, or a tuple of them."""
         edges = size if y is None and z is None else (size, y, z)
         object.__setattr__(self, "size", edges)
 
 
 @dataclass(frozen=True)
 class Sphere:
-    """A sphere centred on its frame."""
+    """A sphere, centred at the origin of its frame."""
 
     radius: float
     """Radius [m]."""
@@ -67,7 +66,7 @@ class Sphere:
 
 @dataclass(frozen=True)
 class Cylinder:
-    """A cylinder about the z axis, centred on its frame."""
+    """A cylinder about the z axis, centred at the origin of its frame."""
 
     radius: float
     """Radius [m]."""
@@ -80,9 +79,9 @@ class Mesh:
     """A triangle mesh in a file."""
 
     filename: str
-    """As the URDF gives it: ``package://``, ``file://``, absolute, or relative to the URDF."""
+    """Path as in the URDF: ``package://``, ``file://``, absolute, or relative to the URDF."""
     scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    """Factor on each axis."""
+    """Scale factor along each axis."""
 
 
 Geometry = Box | Sphere | Cylinder | Mesh
@@ -90,13 +89,13 @@ Geometry = Box | Sphere | Cylinder | Mesh
 
 @dataclass(frozen=True)
 class Shape:
-    """A piece of geometry fixed to a link."""
+    """Geometry fixed to a link."""
 
     geometry: Geometry
     X_LG: Array
     """Pose of the geometry in the link, shape (4, 4)."""
     rgba: tuple[float, float, float, float] | None = None
-    """Colour in 0..1, or None if the URDF has none."""
+    """Colour, each component 0 to 1; None: none in the URDF."""
     name: str = ""
 
 
@@ -138,8 +137,8 @@ class Rollers:
     radius: float
     """Rolling radius of the wheel, to the outside of the rollers [m]."""
     angle_deg: float = 90.0
-    """From the wheel's axis to the axis of the roller in contact with the floor, counter-clockwise
-    as seen from above [deg]; 90 for an omni wheel."""
+    """Angle from the wheel axis to the axis of the roller in contact with the floor,
+    counter-clockwise seen from above [deg]; 90 for an omni wheel."""
 
 
 @dataclass(frozen=True)
@@ -171,34 +170,34 @@ class Joint:
 
     @property
     def movable(self) -> bool:
-        """True for a joint that moves, whether commanded or mimicking."""
+        """Whether the joint moves, as an actuated or mimic joint."""
         return self.kind is not JointKind.FIXED
 
 
 @dataclass(frozen=True)
 class PackedTree:
-    """The tree as flat read-only arrays, one row per frame (= link), parents before children.
+    """Kinematic tree as flat read-only arrays, one row per frame (= link), parents before children.
 
-    The input of kernels and code generators. Row 0 is the root; ``parent[0] == -1``.
+    Input of kernels and code generators. Row 0 is the root; ``parent[0] == -1``.
     """
 
     frame_names: tuple[str, ...]
     joint_names: tuple[str, ...]
-    """Actuated joints (movable, not mimicking): the order of ``q``."""
+    """Actuated joints (movable, no mimic joints), in the order of ``q``."""
     parent: NDArray[np.int32]
     """Row of the parent frame, shape (f,)."""
     kind: NDArray[np.int32]
-    """0 fixed, 1 revolute (also continuous), 2 prismatic, shape (f,)."""
+    """Joint type: 0 fixed, 1 revolute or continuous, 2 prismatic, shape (f,)."""
     X_PJ: Array
     """Pose of the joint frame in the parent link, shape (f, 4, 4); row 0 is the identity."""
     axis: Array
-    """Unit axis in the joint frame, shape (f, 3); zero for fixed."""
+    """Unit axis in the joint frame, shape (f, 3); zero for fixed joints."""
     q_index: NDArray[np.int32]
-    """Index of the joint in ``q``; -1 for fixed, shape (f,)."""
+    """Index of the joint in ``q``, shape (f,); -1 for fixed joints."""
     multiplier: Array
-    """Joint displacement = multiplier * q[q_index] + offset, shape (f,)."""
+    """Joint displacement [rad or m] = multiplier * q[q_index] + offset, shape (f,)."""
     offset: Array
-    """See ``multiplier``, shape (f,)."""
+    """Offset of the joint displacement [rad or m], shape (f,)."""
 
 
 @dataclass(frozen=True)
@@ -214,12 +213,12 @@ class KinematicTree:
     joints: Mapping[str, Joint]
     root: str = field(init=False)
     frame_names: tuple[str, ...] = field(init=False)
-    """All links, parents before children, the root first."""
+    """All links, parents before children, root first."""
     joint_names: tuple[str, ...] = field(init=False)
-    """Actuated joints (movable, not mimicking) in the order of their links."""
+    """Actuated joints (movable, no mimic joints), in the order of their child links."""
 
     def __post_init__(self) -> None:
-        """Check that this is one tree, and sort its frames."""
+        """Check that the joints form one tree, and sort its frames."""
         root, order = _topological_order(self.name, self.links, self.joints)
         by_child = {joint.child: joint for joint in self.joints.values()}
         actuated = tuple(
@@ -239,11 +238,11 @@ class KinematicTree:
 
     @functools.cached_property
     def parent_joint(self) -> Mapping[str, Joint]:
-        """The joint above each link; the root has none."""
+        """Parent joint of each link except the root."""
         return {joint.child: joint for joint in self.joints.values()}
 
     def joint(self, name: str) -> Joint:
-        """Return the joint with a name.
+        """Return a joint by name.
 
         Raises:
             UnknownJoint: lists the joints.
@@ -254,7 +253,7 @@ class KinematicTree:
             raise UnknownJoint(name, self.joints, self.name) from None
 
     def link(self, name: str) -> Link:
-        """Return the link with a name.
+        """Return a link by name.
 
         Raises:
             UnknownFrame: lists the links.
@@ -265,10 +264,14 @@ class KinematicTree:
             raise UnknownFrame(name, self.frame_names, self.name) from None
 
     def path(self, base: str, tip: str) -> tuple[Joint, ...]:
-        """Return the joints from ``base`` down to ``tip``.
+        """Return the joints from ``base`` down to ``tip``, including fixed ones.
+
+        Args:
+            base: upper link.
+            tip: lower link.
 
         Raises:
-            UnknownFrame: a name that is not a link.
+            UnknownFrame: lists the links.
             InvalidDescription: ``tip`` is not below ``base``.
         """
         self.link(base)
@@ -285,7 +288,7 @@ class KinematicTree:
 
     @functools.cached_property
     def packed(self) -> PackedTree:
-        """The tree as flat arrays for the kernels."""
+        """Tree as flat arrays for the kernels."""
         return _pack(self)
 
 

@@ -23,12 +23,12 @@ def decode(data: object, into: type[T], where: str, path: str = "") -> T:
     Args:
         data: dicts, lists, text and numbers.
         into: the dataclass.
-        where: the file, for errors.
-        path: path of the data in the file; empty for the whole file.
+        where: name of the file, for errors.
+        path: path of the data in the file; empty: the whole file.
 
     Raises:
-        InvalidDescription: ``<file>: <path> ...`` for an unknown field (with the closest existing
-            one), a missing field, a wrong type, a number that is not finite or out of range.
+        InvalidDescription: ``<file>: <path> ...`` for an unknown field (names the closest one), a
+            missing field, a wrong type, or a number that is not finite or out of range.
     """
     _refuse_unknown(data, into, where, path)
     return typing.cast(T, _convert(data, into, where, path))
@@ -124,13 +124,13 @@ _FRIENDLY = {
 
 
 def _reworded(message: str, data: object, prefix: str) -> tuple[str, str]:
-    """Return path, and problem with the value, of a message of msgspec in our words."""
+    """Return path and problem of a message of msgspec, reworded and with the value."""
     text, _, path = message.partition(" - at `")
     path = path.rstrip("`").removeprefix("$").removeprefix(".")
     for word, friendly in _FRIENDLY.items():
         text = text.replace(word, friendly)
     text = text.replace("Object missing required field", "is missing the field")
-    # The only pattern in use; described in words instead of a regular expression.
+    # The only pattern in use, described in words.
     text = re.sub(
         r"text matching regex '\^\[a-z\]\[a-z0-9_\]\*\$'",
         "lower-case letters, digits and underscores, a letter first",

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files about robots and their settings, each read and written in one module."""
+"""File formats of robots and their settings: one module per format."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot files of cuRobo, versions 1 and 2.
 
-They name their URDF and otherwise contain the same data as an XRDF; they are converted from and to
-one. Source: the files and their reader in github.com/NVlabs/curobo (version 1 and 2).
+They name their URDF and otherwise contain the data of an XRDF, from and to which they are
+converted. Source: files and reader in github.com/NVlabs/curobo, versions 1 and 2.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _UNUSED_OF_CSPACE = frozenset(
 
 @dataclass(frozen=True)
 class CuroboRobot:
-    """A robot file."""
+    """Content of a robot file."""
 
     xrdf: Xrdf
-    """Its content as an XRDF."""
+    """Content as an XRDF."""
     urdf_path: str
-    """The URDF, in cuRobo's folder of assets."""
+    """URDF, relative to cuRobo's folder of assets."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class _ExtraLink:
     link_name: Name
     joint_name: Name
     fixed_transform: tuple[float, float, float, float, float, float, float]
-    """x, y, z, qw, qx, qy, qz."""
+    """Pose x, y, z [m], qw, qx, qy, qz."""
     joint_type: str = "FIXED"
 
 
@@ -109,13 +109,13 @@ class _Kinematics:
 
 
 def is_curobo(data: Mapping[str, Any]) -> bool:
-    """Return whether a YAML file looks like one of cuRobo's."""
+    """Return whether the content of a YAML file is that of a cuRobo file."""
     inner = data.get("robot_cfg", data)
     return isinstance(inner, dict) and isinstance(inner.get("kinematics"), dict)
 
 
 def read_curobo(file: str | Path) -> CuroboRobot:
-    """Read a file, and its file of spheres, if any.
+    """Read a file and its sphere file, if any.
 
     Raises:
         InvalidDescription: names the file, the field, its value and the allowed values.
@@ -128,8 +128,8 @@ def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
     """Return the content of a file.
 
     Args:
-        data: of the file.
-        file: for errors, and to locate the file of spheres.
+        data: content of the YAML file.
+        file: for errors, and to locate the sphere file.
 
     Raises:
         InvalidDescription: as :func:`read_curobo`.
@@ -139,7 +139,7 @@ def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
     known = _fields(fields, _Kinematics, _UNUSED, f"{file}: {prefix}")
     if isinstance(known.get("cspace"), dict):
         cspace = dict(known["cspace"])
-        # Its name in version 1.
+        # Name of the field in version 1.
         if "retract_config" in cspace:
             cspace["default_joint_position"] = cspace.pop("retract_config")
         known["cspace"] = _fields(cspace, _CSpace, _UNUSED_OF_CSPACE, f"{file}: {prefix}.cspace")
@@ -155,13 +155,13 @@ def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
 
 
 def curobo_text(xrdf: Xrdf, urdf_path: str, root_link: str, comment: str = "") -> str:
-    """Return the text of a file, in cuRobo's version 2.
+    """Return the text of a file of cuRobo's version 2.
 
     Args:
-        xrdf: the content.
-        urdf_path: of the URDF, as cuRobo looks it up.
-        root_link: of the URDF.
-        comment: put above it.
+        xrdf: content.
+        urdf_path: path of the URDF, relative to cuRobo's folder of assets.
+        root_link: root link of the URDF.
+        comment: comment at the top, possibly of several lines.
     """
     home, joints = xrdf.default_joint_positions, xrdf.cspace.joint_names
     locked = {name: value for name, value in home.items() if name not in joints}
@@ -216,18 +216,18 @@ def _fields(data: dict[str, Any], kind: type, unused: frozenset[str], place: str
 
 
 def _refuse_moving_links(links: Any, place: str) -> None:
-    """Reject added links that move, such as the joints of a floating base."""
+    """Reject added links with moving joints, such as those of a floating base."""
     for name, link in links.items() if isinstance(links, dict) else ():
         kind = link.get("joint_type", "FIXED") if isinstance(link, dict) else "FIXED"
         if str(kind).upper() != "FIXED":
             raise InvalidDescription(
                 f"{place}.{name}.joint_type is {kind!r}; only FIXED ones can be added here. Put "
-                "joints that move into the URDF."
+                "moving joints into the URDF."
             )
 
 
 def _spheres_of_file(file: Path, name: str, place: str) -> Any:
-    """Return the content of the file of spheres, next to the robot's or in its folder."""
+    """Return the content of the sphere file, relative to or directly in the robot file's folder."""
     for candidate in (file.parent / name, file.parent / Path(name).name):
         if candidate.is_file() and candidate != file:
             return without_empty(read_yaml(candidate)).get("collision_spheres", {})

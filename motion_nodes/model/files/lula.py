@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot descriptions of Lula, the motion generation of Isaac Sim up to version 5.
 
-They contain the same data as an XRDF with one group of spheres and without self-collision, so they
-are converted from and to one. Source: the files and the description editor of Isaac Sim
+They contain the data of an XRDF with one group of spheres and without self-collision, from and to
+which they are converted. Source: files and description editor of Isaac Sim
 (docs.isaacsim.omniverse.nvidia.com, "Lula Robot Description and XRDF Editor").
 """
 
@@ -64,7 +64,7 @@ class _LulaFile:
 
 
 def is_lula(data: Mapping[str, Any]) -> bool:
-    """Return whether a YAML file looks like one of Lula's."""
+    """Return whether the content of a YAML file is that of a Lula file."""
     return isinstance(data.get("cspace"), list) and "default_q" in data
 
 
@@ -82,8 +82,8 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
     """Return the content of a file.
 
     Args:
-        data: of the file.
-        where: the file, for errors.
+        data: content of the YAML file.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: as :func:`read_lula`.
@@ -130,16 +130,16 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
 def lula_text(xrdf: Xrdf, root_link: str, comment: str = "") -> str:
     """Return the text of a file.
 
-    Self-collision, tool frames and added frames are not supported by the format; buffers are added
-    to the radii.
+    The format does not support self-collision, tool frames and added frames; buffers are added to
+    the radii.
 
     Args:
-        xrdf: the content.
-        root_link: of the URDF.
-        comment: put above it.
+        xrdf: content.
+        root_link: root link of the URDF.
+        comment: comment at the top, possibly of several lines.
 
     Raises:
-        InvalidDescription: an added frame, which would have to be in the URDF.
+        InvalidDescription: an added frame, which must be in the URDF.
     """
     added = [m.add_frame.frame_name for m in xrdf.modifiers if m.add_frame is not None]
     if added:

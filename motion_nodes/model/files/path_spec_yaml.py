@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paths of tool and joints from YAML files.
 
-A path of the tool, as poses in the robot's base, quaternions scalar last:
+A tool path, with poses in the robot's base [m], quaternions scalar last:
 
     task_space:
       start: {position: [0.4, 0.0, 0.5], quat_xyzw: [1, 0, 0, 0]}
@@ -12,12 +12,13 @@ A path of the tool, as poses in the robot's base, quaternions scalar last:
         - three_point_arc: {mid: [0.4, 0.1, 0.2], target: [0.4, 0.0, 0.3]}
         - tangent_arc: {target: [0.4, -0.1, 0.4], orientation: tangent}
 
-The orientation on an arc is ``constant`` (default), ``tangent`` (turning with the direction of
-motion) or ``target`` (turning to ``quat_xyzw``). A path of the joints:
+The orientation on an arc is ``constant`` (default), ``tangent`` (follows the direction of motion)
+or ``target`` (interpolated to ``quat_xyzw``). A joint path [rad or m]:
 
     c_space: {start: [0, 0, 0], waypoints: [[0.1, 0, 0], [0.2, 0, 0.3]]}
 
-And parts of both, each with how to get to it (``skip``, ``free`` or ``linear_task_space``):
+A composite path, whose parts state the transition to them (``skip``, ``free`` or
+``linear_task_space``):
 
     composite:
       start: [0, 0, 0]
@@ -68,7 +69,7 @@ class TranslationEntry:
 
 @dataclass(frozen=True)
 class RotationEntry:
-    """A rotation on the spot."""
+    """A rotation about a fixed position."""
 
     quat_xyzw: _Four
 
@@ -84,7 +85,7 @@ class TangentArcEntry:
 
 @dataclass(frozen=True)
 class ThreePointArcEntry:
-    """An arc through a point."""
+    """An arc through an intermediate point."""
 
     mid: _Three
     target: _Three
@@ -94,7 +95,7 @@ class ThreePointArcEntry:
 
 @dataclass(frozen=True)
 class PieceEntry:
-    """One segment of a tool path: exactly one of these is given."""
+    """One segment of a tool path: exactly one field is given."""
 
     linear: LinearEntry | None = None
     translation: TranslationEntry | None = None
@@ -105,7 +106,7 @@ class PieceEntry:
 
 @dataclass(frozen=True)
 class TaskSpaceEntry:
-    """A path of the tool."""
+    """A tool path."""
 
     start: PoseEntry
     pieces: list[PieceEntry]
@@ -113,7 +114,7 @@ class TaskSpaceEntry:
 
 @dataclass(frozen=True)
 class CSpaceEntry:
-    """A path of the joints."""
+    """A joint path [rad or m]."""
 
     start: list[float]
     waypoints: list[list[float]]
@@ -121,7 +122,7 @@ class CSpaceEntry:
 
 @dataclass(frozen=True)
 class PartEntry:
-    """A part of a composite path: exactly one of the two is given."""
+    """A part of a composite path: exactly one path is given."""
 
     mode: Literal["skip", "free", "linear_task_space"]
     task_space: TaskSpaceEntry | None = None
@@ -138,7 +139,7 @@ class CompositeEntry:
 
 @dataclass(frozen=True)
 class PathSpecEntry:
-    """A complete file: exactly one of these is given."""
+    """A complete file: exactly one field is given."""
 
     task_space: TaskSpaceEntry | None = None
     c_space: CSpaceEntry | None = None
@@ -149,8 +150,8 @@ def read_path_spec(file: Path | str) -> PathSpecEntry:
     """Read a path from a file.
 
     Raises:
-        InvalidDescription: it cannot be read, is not YAML, or something in it is missing, unknown
-            or malformed; names file and field.
+        InvalidDescription: the file cannot be read, is not YAML, or a field is missing, unknown or
+            malformed; names file and field.
     """
     return _checked(read_yaml(Path(file)), str(file))
 
@@ -159,8 +160,8 @@ def parse_path_spec(text: str, where: str) -> PathSpecEntry:
     """Read a path from YAML text.
 
     Args:
-        text: the content of such a file.
-        where: for errors.
+        text: content of a file.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: as :func:`read_path_spec`.
@@ -177,11 +178,15 @@ def _checked(data: object, where: str) -> PathSpecEntry:
 
 
 def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, object]]:
-    """Return the kind and the content of each segment.
+    """Return type and content of each segment.
+
+    Args:
+        entry: tool path.
+        where: name of the file, for errors.
 
     Raises:
-        InvalidDescription: a segment has no kind or several, or an arc's quaternion is missing or
-            not allowed.
+        InvalidDescription: a segment without type or of several types, or an arc whose quaternion
+            is missing or not allowed.
     """
     found = []
     for i, piece in enumerate(entry.pieces):
@@ -191,8 +196,8 @@ def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, obj
             wanted = content.orientation == "target"
             if wanted != (content.quat_xyzw is not None):
                 raise InvalidDescription(
-                    f"{where}: pieces[{i}].{kind}: quat_xyzw belongs to orientation: target, and "
-                    "only to it",
+                    f"{where}: pieces[{i}].{kind}: quat_xyzw is required for, and only allowed "
+                    "for, orientation: target",
                     field=f"pieces[{i}].{kind}",
                 )
         found.append((kind, content))
@@ -202,7 +207,7 @@ def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, obj
 def _one_of(
     entry: PathSpecEntry | PartEntry | PieceEntry, where: str, path: str, but: tuple[str, ...] = ()
 ) -> str:
-    """Return the one field that is given."""
+    """Return the name of the only given field."""
     fields = [field.name for field in dataclasses.fields(entry) if field.name not in but]
     given = [name for name in fields if getattr(entry, name) is not None]
     if len(given) != 1:

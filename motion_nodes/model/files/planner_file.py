@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files with planner settings: read here, interpreted by the planners."""
+"""Reader of planner settings; the planners interpret them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ def read_planner_file(file: str | Path) -> dict[str, Any]:
     """Return the settings in a YAML file by name, blocks as dictionaries.
 
     Raises:
-        InvalidDescription: names the file, and the place of a syntax error.
+        InvalidDescription: names the file and the position of a syntax error.
     """
     return dict(read_yaml(Path(file)))

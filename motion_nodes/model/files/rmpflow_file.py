@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of RMPflow configuration files of Isaac Sim."""
+"""Reader and writer of RMPflow configuration files of Isaac Sim."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ _TOP = (
 def read_rmpflow(file: str | Path) -> RmpflowSettings:
     """Read a configuration file.
 
-    Unknown names are reported in a warning and ignored; so are the two RMPs of trajectories, which
-    are not used. All other fields are required.
+    Unknown fields are ignored with a warning, the two trajectory RMPs with a message at level info.
+    Optional are ``self_collision_rmp``, ``default_posture``, ``projection_tolerance`` and
+    ``verbose``; all other fields are required.
 
     Args:
         file: YAML, or a robot's folder that contains ``rmpflow.yaml``.
@@ -62,7 +63,7 @@ def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
 
     Args:
         settings: parameters.
-        comment: put above them, may have several lines.
+        comment: comment at the top, possibly of several lines.
     """
     groups = {name: dataclasses.asdict(getattr(settings, name)) for name in GROUPS}
     resolve = groups.pop("canonical_resolve")
@@ -128,9 +129,7 @@ def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dic
 
 def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     if name not in data:
-        raise InvalidConfig(
-            f"the list {name} is missing; write '{name}: []' where there are none.", field=name
-        )
+        raise InvalidConfig(f"the list {name} is missing; write '{name}: []' for none.", field=name)
     items = data[name]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise InvalidConfig(f"{name} must be a list of blocks.", field=name)
@@ -149,7 +148,7 @@ def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
 
 
 def _state(data: dict[str, Any]) -> str:
-    """Return the name of the default posture, which files of Isaac Sim do not contain."""
+    """Return the default posture's name, which files of Isaac Sim do not contain."""
     name = data.get("default_posture", RmpflowSettings.default_posture)
     if not isinstance(name, str):
         raise InvalidConfig(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML files of scenes, for planning without ROS.
+"""Reader of scene files (YAML), for planning without ROS.
 
-Only read here; ``scene/scene_from_file.py`` makes the scene.
+``scene/scene_from_file.py`` creates the scene.
 
     objects:
       table: {box: [0.6, 1.0, 0.04], position: [0.5, 0.0, 0.2]}
@@ -11,8 +11,8 @@ Only read here; ``scene/scene_from_file.py`` makes the scene.
       part: {mesh: part.stl, scale: [0.001, 0.001, 0.001], position: [0.4, 0.0, 0.3]}
       floor: {ground: true, position: [0.0, 0.0, -0.01]}
 
-Lengths are metres, angles radians; poses are given in the robot's base frame. Boxes have full edge
-lengths; ground is everything below the plane z = 0 of its frame.
+Lengths are in metres, angles in radians, poses in the robot's base frame. Boxes have full edge
+lengths; ground is the half space z < 0 of its frame.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class RoundEntry:
     radius: Positive
     """[m]"""
     length: Positive
-    """Of a capsule without its half spheres [m]."""
+    """Length along z [m]; that of a capsule excludes its hemispheres."""
 
 
 @dataclass(frozen=True)
 class ObjectEntry:
-    """An object: exactly one shape, and where it is."""
+    """An object: exactly one shape, and its pose."""
 
     box: tuple[Positive, Positive, Positive] | None = None
     sphere: Positive | None = None
@@ -51,10 +51,10 @@ class ObjectEntry:
     cylinder: RoundEntry | None = None
     capsule: RoundEntry | None = None
     mesh: Name | None = None
-    """STL or OBJ file, relative to the scene's."""
+    """STL or OBJ file, relative to the scene file's folder."""
     ground: Literal[True] | None = None
     scale: _Three = (1.0, 1.0, 1.0)
-    """Of a mesh."""
+    """Scale of a mesh along x, y, z."""
     position: _Three = (0.0, 0.0, 0.0)
     """[m]"""
     rpy: _Three | None = None
@@ -63,7 +63,7 @@ class ObjectEntry:
 
     @property
     def shape(self) -> str:
-        """Name of its shape."""
+        """Field name of the given shape."""
         return next(name for name in SHAPES if getattr(self, name) is not None)
 
 
@@ -81,8 +81,8 @@ def read_scene_file(file: Path | str) -> SceneEntry:
     """Read a file.
 
     Raises:
-        InvalidDescription: it cannot be read, is not YAML, or something in it is missing, unknown
-            or out of range; names file and field.
+        InvalidDescription: the file cannot be read, is not YAML, or a field is missing, unknown or
+            out of range; names file and field.
     """
     scene = decode(read_yaml(Path(file)), SceneEntry, str(file))
     for name, entry in scene.objects.items():
@@ -98,5 +98,5 @@ def read_scene_file(file: Path | str) -> SceneEntry:
                 f"{place}: has rpy and quat_xyzw; give one of them, or neither."
             )
         if entry.quat_xyzw is not None and sum(x * x for x in entry.quat_xyzw) < 1e-12:
-            raise InvalidDescription(f"{place}.quat_xyzw is zero; [0, 0, 0, 1] turns nothing.")
+            raise InvalidDescription(f"{place}.quat_xyzw is zero; the identity is [0, 0, 0, 1].")
     return scene

@@ -21,14 +21,14 @@ from motion_nodes.model.urdf.robot_xml import robot_root
 
 @dataclass(frozen=True)
 class SrdfGroup:
-    """Joints that are planned for together, given in any of four ways or several."""
+    """Planning group: joints, links, chains and other groups, in any combination."""
 
     name: str
     chains: tuple[tuple[str, str], ...] = ()
-    """Base and tip links."""
+    """Base and tip link of each chain."""
     joints: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
-    """Links that represent the joint above them."""
+    """Links, each of which stands for its parent joint."""
     groups: tuple[str, ...] = ()
     """Subgroups."""
 
@@ -40,7 +40,7 @@ class SrdfState:
     name: str
     group: str
     values: tuple[tuple[str, float], ...]
-    """Joint and position [rad or m]."""
+    """Pairs of joint and position [rad or m]."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SrdfEndEffector:
 
 @dataclass(frozen=True)
 class SrdfVirtualJoint:
-    """Connection of the robot's root to the world."""
+    """Connection of the root link to a world frame."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class Srdf:
     """A complete file."""
 
     name: str
-    """Name of the URDF's robot; MoveIt requires them to be equal."""
+    """Name of the robot; MoveIt requires that of the URDF."""
     groups: tuple[SrdfGroup, ...] = ()
     states: tuple[SrdfState, ...] = ()
     end_effectors: tuple[SrdfEndEffector, ...] = ()
@@ -86,10 +86,10 @@ class Srdf:
     passive_joints: tuple[str, ...] = ()
     disabled: tuple[SrdfPair, ...] = ()
     spheres: tuple[tuple[str, tuple[Sphere, ...]], ...] = ()
-    """Spheres that represent a link: x, y, z, radius [m]."""
+    """Collision spheres by link: x, y, z, radius [m]."""
 
     def group_joints(self, name: str, tree: KinematicTree) -> tuple[str, ...]:
-        """Return the moving joints of a group, in the tree's order; including mimic joints."""
+        """Return the movable joints of a group, including mimic joints, in the tree's order."""
         found: set[str] = set()
         for group in self._with_parts(name):
             for base, tip in group.chains:
@@ -124,8 +124,8 @@ def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
 
     Args:
         text: XML.
-        tree: of the URDF.
-        where: the file, for errors.
+        tree: kinematic tree of the URDF.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: as :func:`read_srdf`.
@@ -245,7 +245,7 @@ class _Reader:
         return str(name)
 
     def _known(self, element: Any, key: str, among: Any) -> str:
-        """Return an attribute that must be one of some names."""
+        """Return an attribute that must be one of given names."""
         value = element.get(key)
         if value is None:
             raise self._fail(element, f"needs the attribute {key}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's semantics as SRDF, the format of groups and states for MoveIt clients."""
+"""SRDF of a robot: groups, states and excluded pairs, for MoveIt clients."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _states(robot: Robot, group: Group) -> Iterator[SrdfState]:
 
 
 def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
-    """Return the end effector of a group that is attached to a chain, e.g. a gripper."""
+    """Return the end effector for a group attached to a chain, such as a gripper."""
     if group.tip is not None:
         return None
     ways = [robot.tree.path(robot.tree.root, robot.tree.joint(j).child) for j in group.joints]
@@ -77,7 +77,7 @@ def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
 
 
 def _adjacent(robot: Robot, a: str, b: str) -> bool:
-    """Return whether two links are connected by one joint, or additional fixed ones."""
+    """Return whether one link is above the other with at most one movable joint in between."""
     for upper, lower in ((a, b), (b, a)):
         way = []
         joint = robot.tree.parent_joint.get(lower)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From SRDF and URDF to the content of a robot.yaml."""
+"""Conversion of SRDF and URDF to the content of a robot.yaml."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def describe_srdf(
 ) -> DescribedRobot:
     """Return the content of a robot.yaml.
 
-    A group that consists of one other group is an alias of it. Virtual joints have no counterpart:
+    A group that consists of one other group becomes its alias. Virtual joints have no counterpart:
     the pose of a robot is that of its root link.
 
     Args:
-        srdf: the semantics.
-        tree: of the URDF.
-        name: of the robot.
-        urdf: name of the URDF's file.
-        where: the file, for warnings.
+        srdf: semantic description.
+        tree: kinematic tree of the URDF.
+        name: name of the robot.
+        urdf: file name of the URDF.
+        where: name of the SRDF file, for warnings.
     """
     passive = tuple(joint for joint in srdf.passive_joints if joint in tree.joint_names)
     groups = _groups(srdf, tree, passive, where)
@@ -56,7 +56,7 @@ def describe_srdf(
     for joint in srdf.virtual_joints:
         if joint.type != "fixed":
             _LOG.warning(
-                "%s: virtual_joint '%s' has no effect: a robot whose base moves needs a kind and "
+                "%s: virtual_joint '%s' has no effect: a robot with a mobile base needs a kind and "
                 "the block base in its robot.yaml",
                 *(where, joint.name),
             )
@@ -79,7 +79,7 @@ def _groups(
             _LOG.warning("%s: group '%s' is ignored: it has no movable joints", where, group.name)
             continue
         alone = len(group.chains) == 1 and not (group.joints or group.links or group.groups)
-        # A chain with mimic or passive joints has no inverse kinematics of its own.
+        # No inverse kinematics for a chain with mimic or passive joints.
         base, tip = group.chains[0] if alone and joints == moving else (None, None)
         found[group.name] = GroupDescription(joints, base, tip)
     return {
@@ -93,7 +93,7 @@ def _tool(groups: dict[str, GroupDescription]) -> str | None:
 
 
 def _states(srdf: Srdf, tree: KinematicTree, where: str) -> dict[str, dict[str, float]]:
-    """Return the states by name; states of several groups with the same name are merged."""
+    """Return the states by name; equally named states of several groups are merged."""
     found: dict[str, dict[str, float]] = {}
     for state in srdf.states:
         values = found.setdefault(state.name, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write XRDF files, version 1.0 and 2.0."""
+"""Reader and writer of XRDF files, version 1.0 and 2.0."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
     """Return the content of a file.
 
     Args:
-        data: of the file.
-        where: the file, for errors.
+        data: content of the YAML file.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: as :func:`read_xrdf`.
@@ -50,7 +50,7 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
         _LOG.warning("%s: dynamics has no effect: masses and inertias are those of the URDF", where)
     if ours in fields:
         fields["world_collision"] = fields.pop(ours)
-    # A c-space without joints, and a group without spheres, are written as empty fields.
+    # Files may contain empty fields: a c-space without joints, a group without spheres.
     if isinstance(data.get("cspace"), dict) and "joint_names" in data["cspace"]:
         fields["cspace"] = {"joint_names": [], **fields["cspace"]}
     if isinstance(data.get("geometry"), dict):
@@ -66,12 +66,12 @@ def xrdf_text(xrdf: Xrdf, version: float = 2.0, comment: str = "") -> str:
     """Return the text of a file.
 
     Args:
-        xrdf: the content.
-        version: 1.0 or 2.0.
-        comment: put above it.
+        xrdf: content.
+        version: version of the format, 1.0 or 2.0.
+        comment: comment at the top, possibly of several lines.
 
     Raises:
-        InvalidDescription: a missing limit, which the format requires; or an unknown version.
+        InvalidDescription: a limit that the format requires is missing, or an unknown version.
     """
     if version not in VERSIONS:
         raise InvalidDescription(f"XRDF {version} cannot be written; allowed: 1.0, 2.0.")
@@ -108,7 +108,7 @@ def _version(data: dict[str, Any], where: str) -> float:
     if data.get("format") != "xrdf":
         raise InvalidDescription(f"{where}: format is {data.get('format')!r}; it must be xrdf.")
     version = data.get("format_version")
-    # Some write it in quotes.
+    # Some files contain it in quotes.
     known = {word: v for v in VERSIONS for word in (str(v), str(int(v)))}
     if str(version) not in known:
         raise InvalidDescription(f"{where}: format_version is {version!r}; allowed: 1.0, 2.0.")
@@ -116,7 +116,7 @@ def _version(data: dict[str, Any], where: str) -> float:
 
 
 def _group(group: Any, name: str, where: str) -> Any:
-    """Return a group of geometry without spheres of zero size."""
+    """Return a geometry group without spheres of zero size."""
     if not isinstance(group, dict) or "spheres" not in group:
         return group
     spheres = real_spheres(group["spheres"], f"{where}: geometry.{name}.spheres")
@@ -127,8 +127,7 @@ def real_spheres(spheres: Any, path: str) -> Any:
     """Return spheres by link without those of zero size, which are placeholders in cuRobo's files.
 
     Args:
-        spheres: as read from a file, not validated yet; anything but a mapping is returned as it
-            is.
+        spheres: content of a file before validation; anything but a mapping is returned unchanged.
         path: file and field, for the warning.
     """
     if not isinstance(spheres, dict):
@@ -179,7 +178,7 @@ def _complaints(xrdf: Xrdf, world: str) -> Iterator[tuple[str, str]]:
             continue
         if part.geometry not in xrdf.geometry:
             hint = did_you_mean(part.geometry, xrdf.geometry)
-            yield f"{path}.geometry", f"is '{part.geometry}', not a group of geometry.{hint}"
+            yield f"{path}.geometry", f"is '{part.geometry}', not a geometry group.{hint}"
             continue
         spheres = xrdf.spheres(part.geometry)
         for link, buffer in part.buffer_distance.items():
@@ -207,7 +206,7 @@ def _modifier_complaints(modifier: Modifier, path: str) -> Iterator[tuple[str, s
     if frame is not None:
         turn = frame.fixed_transform.orientation
         if sum(x * x for x in (turn.w, *turn.xyz)) < 1e-12:
-            yield f"{path}.add_frame.fixed_transform.orientation", "is zero; w: 1.0 turns nothing."
+            yield f"{path}.add_frame.fixed_transform.orientation", "is zero; w: 1.0 is no rotation."
 
 
 def _modifier_data(modifier: Modifier) -> dict[str, Any]:

@@ -39,7 +39,7 @@ SPHERES_FILE = "spheres.yaml"
 
 @dataclass(frozen=True)
 class DescribedRobot:
-    """Contents of a robot's folder besides the URDF."""
+    """Content of a robot's folder besides the URDF."""
 
     description: RobotDescription
     spheres: Spheres
@@ -56,21 +56,20 @@ def describe(
 ) -> DescribedRobot:
     """Return the content of a robot.yaml.
 
-    Buffers for the world are added to the spheres; those for self-collision have no counterpart. A
-    link with spheres for self-collision only is checked against the world with them, too. Without
-    self-collision in the file, the robot is not checked against itself.
+    World buffers are added to the sphere radii; self-collision buffers have no counterpart. Spheres
+    for self-collision only are also checked against the world. Without the section self_collision
+    there are no self-collision checks.
 
     Args:
-        xrdf: the content of the XRDF.
-        tree: of the URDF, with the modifiers applied.
-        name: of the robot.
-        urdf: name of the URDF's file.
-        where: the file, for errors and warnings.
-        names: names of the fields in that file; None: as in an XRDF.
+        xrdf: content of the XRDF.
+        tree: kinematic tree of the URDF, with the modifiers applied.
+        name: name of the robot.
+        urdf: file name of the URDF.
+        where: name of the file, for errors and warnings.
+        names: field names of the file; None: those of an XRDF.
 
     Raises:
-        InvalidDescription: a joint or link that the URDF does not have; a default position outside
-            its limits.
+        InvalidDescription: an unknown joint or link, or a default position outside its limits.
     """
     names = names or FieldNames()
     _check_names(xrdf, tree, where, names)
@@ -105,13 +104,13 @@ def xrdf_of(
     """Return a robot as XRDF.
 
     Args:
-        robot: its joints outside of the group are fixed as in ``home``.
+        robot: the robot; joints outside the group are fixed at ``home``.
         never_checked: pairs of links excluded from collision checks.
         group: planning group; None: the first that is a chain.
 
     Raises:
         UnknownGroup: lists the groups.
-        InvalidDescription: the robot has no such group, or no limits of acceleration and jerk.
+        InvalidDescription: no group has base and tip.
     """
     chosen = _main_group(robot) if group is None else robot.group(group)
     limits = chosen.limits
@@ -141,7 +140,7 @@ def xrdf_of(
 
 
 def _finite(values: list[float]) -> tuple[float, ...]:
-    """Return limits, or none if any is missing."""
+    """Return limits, or an empty tuple if any is missing."""
     return tuple(values) if all(map(math.isfinite, values)) else ()
 
 
@@ -177,7 +176,7 @@ def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames)
 
 
 def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dict[str, float]:
-    """Return the default positions of all joints that have one."""
+    """Return the default positions of all joints [rad or m]."""
     home = {}
     for name, value in xrdf.default_joint_positions.items():
         path = f"{where}: {names.home}: {name}"
@@ -200,7 +199,7 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
 def _groups(
     tools: tuple[str, ...], tree: KinematicTree, joints: tuple[str, ...]
 ) -> tuple[dict[str, GroupDescription], str | None]:
-    """Return the groups that can be derived, and the tool's frame."""
+    """Return the derived groups and the tool frame."""
     groups: dict[str, GroupDescription] = {}
     if not joints:
         return groups, tools[0] if tools else None
@@ -223,9 +222,9 @@ def _groups(
 
 
 def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: str) -> str:
-    """Return a tool's frame, or the last link before a fixed joint of the chain, if any.
+    """Return the tool frame; if movable joints outside the c-space end its chain, the link above.
 
-    A group's chain has no other joints than the group's.
+    The chain of a group contains only joints of the group.
     """
     way = tree.path(tree.root, tool)
     for joint in reversed(way):
@@ -233,8 +232,8 @@ def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: s
             break
         if joint.movable and any(above.name in joints for above in way):
             _LOG.warning(
-                "%s: tool_frames: '%s' moves with joint '%s', which is not one of the c-space; the "
-                "tool's frame is '%s'",
+                "%s: tool_frames: '%s' moves with joint '%s', which is not in the c-space; the "
+                "tool frame is '%s'",
                 *(where, tool, joint.name, joint.parent),
             )
             tool = joint.parent
@@ -242,7 +241,7 @@ def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: s
 
 
 def _sources(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, str]:
-    """Return where the numbers come from."""
+    """Return the sources of the numbers."""
     sources = {}
     if xrdf.cspace.acceleration_limits or xrdf.cspace.jerk_limits:
         sources["limits"] = where
@@ -272,7 +271,7 @@ def _spheres(xrdf: Xrdf, where: str) -> Spheres:
     if own is not None:
         if any(own.buffer_distance.values()):
             _LOG.warning(
-                "%s: self_collision.buffer_distance has no effect: one set of spheres serves for "
+                "%s: self_collision.buffer_distance has no effect: the same spheres are used for "
                 "the world and for self-collision",
                 where,
             )
@@ -294,7 +293,7 @@ def _ignored(
         bodies = [n for n in tree.frame_names if n in spheres or tree.links[n].collisions]
         if len(bodies) > 1:
             _LOG.warning(
-                "%s: no section self_collision: the robot is not checked against itself",
+                "%s: no section self_collision: no self-collision checks",
                 where,
             )
         return tuple(itertools.combinations(bodies, 2))

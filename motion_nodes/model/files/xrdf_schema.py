@@ -6,8 +6,8 @@ to one (:mod:`~motion_nodes.model.files.lula`, :mod:`~motion_nodes.model.files.c
 URDF it becomes a robot (:mod:`~motion_nodes.model.import_robot`).
 
 Source: the specification of the Extended Robot Description Format
-(nvidia-isaac-ros.github.io/concepts/manipulation/xrdf.html) and, for 2.0, the files that come with
-cuMotion 1.1 (github.com/nvidia-isaac/cumotion).
+(nvidia-isaac-ros.github.io/concepts/manipulation/xrdf.html) and, for 2.0, the files of cuMotion 1.1
+(github.com/nvidia-isaac/cumotion).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from motion_nodes.model.robot import Sphere
 _Three = tuple[float, float, float]
 _Positive = Annotated[float, Meta(gt=0.0)]
 SPHERES_GROUP = "collision_spheres"
-"""Name of the sphere group of an XRDF converted from a file with only one."""
+"""Name of the sphere group of an XRDF converted from a format with a single group."""
 
 Spheres = dict[str, tuple[Sphere, ...]]
 
 
 @dataclass(frozen=True)
 class Orientation:
-    """A quaternion; need not be normalized, but not zero."""
+    """A quaternion, normalized or not, but not zero."""
 
     w: float = 1.0
     xyz: _Three = (0.0, 0.0, 0.0)
@@ -47,12 +47,12 @@ class FixedTransform:
 
 @dataclass(frozen=True)
 class AddFrame:
-    """A frame that the URDF does not have."""
+    """A frame added to the URDF."""
 
     frame_name: Name
     parent_frame_name: Name
     joint_name: Name
-    """Of the fixed joint in between."""
+    """Name of the fixed joint between parent and frame."""
     joint_type: Literal["FIXED", "fixed"] = "FIXED"
     fixed_transform: FixedTransform = FixedTransform()
 
@@ -63,14 +63,14 @@ class RemoveMimic:
 
     joint_name: Name
     position_limits: tuple[float, float]
-    """[rad or m]"""
+    """Lower and upper position limit [rad or m]."""
     velocity_limit: _Positive
-    """[rad/s or m/s]"""
+    """Velocity limit [rad/s or m/s]."""
 
 
 @dataclass(frozen=True)
 class Modifier:
-    """One modification of the URDF: exactly one of these is given."""
+    """One modification of the URDF: exactly one field is given."""
 
     add_frame: AddFrame | None = None
     set_base_frame: Name | None = None
@@ -84,9 +84,9 @@ class CSpace:
 
     joint_names: tuple[Name, ...]
     acceleration_limits: tuple[_Positive, ...]
-    """One per joint [rad/s^2 or m/s^2]; empty if a file of another format has none."""
+    """Limit of each joint [rad/s^2 or m/s^2]; empty if another format has none."""
     jerk_limits: tuple[_Positive, ...]
-    """One per joint [rad/s^3 or m/s^3]; empty if a file of another format has none."""
+    """Limit of each joint [rad/s^3 or m/s^3]; empty if another format has none."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class WorldCollision:
     geometry: Name
     """Group of spheres."""
     buffer_distance: dict[Name, float] = field(default_factory=dict)
-    """Added to the radius of each sphere of a link [m]."""
+    """Distance added to the sphere radii of a link [m]."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class XrdfSelfCollision:
     geometry: Name
     buffer_distance: dict[Name, float] = field(default_factory=dict)
     ignore: dict[Name, tuple[Name, ...]] = field(default_factory=dict)
-    """Pairs of links excluded from the checks: link -> others."""
+    """Excluded pairs of links: link -> others."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Xrdf:
     cspace: CSpace
     modifiers: tuple[Modifier, ...] = ()
     default_joint_positions: dict[Name, float] = field(default_factory=dict)
-    """[rad or m]; default: 0, or the closest limit."""
+    """Default positions by joint [rad or m]; missing ones: 0, or the closest limit."""
     tool_frames: tuple[Name, ...] = ()
     world_collision: WorldCollision | None = None
     self_collision: XrdfSelfCollision | None = None
-    """None: the robot is not checked against itself."""
+    """Self-collision checks; None: none."""
     geometry: dict[Name, GeometryGroup] = field(default_factory=dict)
 
     def spheres(self, group: str) -> Spheres:
@@ -163,7 +163,7 @@ class Xrdf:
 
 @dataclass(frozen=True)
 class FieldNames:
-    """Names of the fields in the file that an :class:`Xrdf` was read from, for errors."""
+    """Field names in the file of an :class:`Xrdf`, for errors."""
 
     joints: str = "cspace.joint_names"
     home: str = "default_joint_positions"
@@ -174,7 +174,7 @@ class FieldNames:
 
 
 def with_clones(geometry: dict[str, GeometryGroup], group: str) -> tuple[str, ...]:
-    """Return a group and those that it clones, each once."""
+    """Return a group and the groups that it clones, directly or not, each once."""
     found: list[str] = []
     waiting = [group]
     while waiting:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apply the modifiers of an XRDF to the text of a URDF."""
+"""Applies the modifiers of an XRDF to a URDF."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from motion_nodes.model.urdf.urdf import parse_xml
 def modified_urdf(
     urdf: str, modifiers: Sequence[Modifier], where: str, names: FieldNames | None = None
 ) -> str:
-    """Return a URDF with added frames, another root, and independent mimic joints.
+    """Return a URDF with added frames, another root link, and independent mimic joints.
 
-    They are applied in the order of the file.
+    Modifiers are applied in the order of the file.
 
     Args:
         urdf: text of the URDF.
-        modifiers: of an XRDF.
-        where: the file, for errors.
-        names: names of the modifiers in that file; None: as in an XRDF.
+        modifiers: modifiers of an XRDF.
+        where: name of the file, for errors.
+        names: field names of the file; None: those of an XRDF.
 
     Raises:
-        InvalidDescription: an unknown link or joint, or one that already exists.
+        InvalidDescription: an unknown link or joint, or an added one that already exists.
     """
     if not modifiers:
         return urdf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML reading (strict) and writing (readable)."""
+"""Strict reading and readable writing of YAML."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from motion_nodes.errors import InvalidDescription
 MAX_CHARACTERS = 10_000_000
 """Max number of characters of a text."""
 MAX_DEPTH = 64
-"""Max nesting depth; an alias counts as its target."""
+"""Max nesting depth; aliases count as their targets."""
 MAX_VALUES = 1_000_000
-"""Max number of values in a text; an alias counts as its target: a few lines can expand to 10^9."""
+"""Max number of values; aliases count as their targets: a few lines can expand to 10^9."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that rejects duplicate keys and reads 1e-3 as a number.
+    """Safe loader that reads 1e-3 as a number.
 
-    Excessive nesting, self-references and alias expansion are rejected.
+    Duplicate keys, excessive nesting, self-references and excessive alias expansion are rejected.
     """
 
     def __init__(self, text: str) -> None:
-        """Begin to read."""
+        """Start reading a text."""
         super().__init__(text)
         self._open: list[list[int]] = []
         self._measured: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Compose one value with its contents, and count values and depth."""
+        """Compose a node and count values and depth."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         mark, alias = event.start_mark, isinstance(event, yaml.AliasEvent)
         if len(self._open) >= MAX_DEPTH:
@@ -59,7 +59,7 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping whose keys differ."""
+        """Construct a mapping; reject duplicate keys."""
         seen: dict[Hashable, int] = {}
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -75,18 +75,18 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 (PyYAML) requires a point in every float; YAML 1.2 does not.
+# YAML 1.1 (PyYAML) requires a decimal point in floats, YAML 1.2 does not.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
 
 class _TaggedLoader(_Loader):
-    """Reads plain data also where it carries tags of Python objects; nothing is constructed."""
+    """Reads nodes with tags of Python objects as plain data; constructs no objects."""
 
 
 def _without_tag(loader: _TaggedLoader, suffix: str, node: yaml.Node) -> Any:
-    """Return the data of a node as if it had no tag; of an empty one the name in the tag."""
+    """Return a node's data without its tag; for an empty node the name in the tag."""
     if isinstance(node, yaml.MappingNode):
         return loader.construct_mapping(node, deep=True)
     if isinstance(node, yaml.SequenceNode):
@@ -118,9 +118,9 @@ def _numbers_in_a_line(dumper: _Dumper, values: Any) -> yaml.Node:
 
 def _shortest_float(dumper: _Dumper, value: float) -> yaml.Node:
     if not math.isfinite(value):
-        raise ValueError(f"{value} has no place in a file")
+        raise ValueError(f"{value} cannot be written to a file")
     text = repr(value)
-    # YAML 1.1 reads a number without a point as text.
+    # YAML 1.1 reads an exponent without a decimal point as text.
     if "e" in text and "." not in text:
         text = text.replace("e", ".0e")
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
@@ -135,11 +135,12 @@ def read_yaml(file: Path, *, tagged: bool = False) -> Any:
     """Return the mapping in a YAML file.
 
     Args:
-        file: the file.
-        tagged: accept tags of Python objects, whose data is returned as plain data.
+        file: path of the file.
+        tagged: accept tags of Python objects and return their plain data.
 
     Raises:
-        InvalidDescription: names the file and the place of a syntax error, or it is not a mapping.
+        InvalidDescription: an unreadable file, a syntax error (with its position), or not a
+            mapping.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -155,7 +156,7 @@ def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
 
     Args:
         text: YAML.
-        where: the file, for errors.
+        where: name of the file, for errors.
         tagged: see :func:`read_yaml`.
 
     Raises:
@@ -183,11 +184,11 @@ def parse_yaml(text: str, where: str, *, tagged: bool = False) -> Any:
 
 
 def yaml_text(data: Mapping[str, Any], comment: str = "") -> str:
-    """Return data as YAML, fields in the order given, numbers with full precision.
+    """Return data as YAML, fields in the given order, numbers with full precision.
 
     Args:
         data: text, numbers, lists and mappings.
-        comment: put above it, may have several lines.
+        comment: comment at the top, possibly of several lines.
     """
     head = "".join(f"# {line}\n" for line in comment.splitlines())
     return head + yaml.dump(
@@ -196,7 +197,7 @@ def yaml_text(data: Mapping[str, Any], comment: str = "") -> str:
 
 
 def without_empty(data: Any) -> Any:
-    """Return data without empty fields, which then take their defaults."""
+    """Return data without empty fields, which get their defaults."""
     if isinstance(data, dict):
         return {key: without_empty(value) for key, value in data.items() if value is not None}
     return [without_empty(item) for item in data] if isinstance(data, list) else data

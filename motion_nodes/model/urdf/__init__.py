@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URDF to trees of links and joints, and back."""
+"""URDF: reading, validation and parts for groups."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of a URDF that belongs to a group of joints."""
+"""URDF of a group of joints."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from motion_nodes.model.urdf.robot_xml import robot_root
 def group_urdf(
     urdf: str, tree: KinematicTree, name: str, joints: Collection[str], ends: Collection[str]
 ) -> str:
-    """Return a URDF of the links that a group connects, with the joints between them.
+    """Return a URDF of the links of a group and the joints between them.
 
     Args:
-        urdf: of the whole robot.
-        tree: of the robot.
-        name: of the group, which becomes the name of the robot.
-        joints: of the group; their mimic joints belong to it.
-        ends: further links that belong to it, such as base and tip of a chain.
+        urdf: text of the robot's URDF.
+        tree: kinematic tree of the robot.
+        name: name of the group, used as name of the robot.
+        joints: joints of the group; their mimic joints are included.
+        ends: further links of the group, such as base and tip of a chain.
     """
     links = group_links(tree, joints, ends)
     root = robot_root(urdf, name)
@@ -41,7 +41,13 @@ def group_urdf(
 
 
 def group_links(tree: KinematicTree, joints: Collection[str], further: Collection[str]) -> set[str]:
-    """Return the links of a group: those of its joints, further ones, and all between them."""
+    """Return the links of a group: those of its joints, further ones, and all between them.
+
+    Args:
+        tree: kinematic tree of the robot.
+        joints: joints of the group; their mimic joints are included.
+        further: further links.
+    """
     moved = [
         joint
         for joint in tree.joints.values()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Safe XML reading of URDF and SRDF files, without external entities.
 
-Files that other readers accept although they are not well-formed are accepted, too: text before the
-declaration, another XML version, prefixes that are not declared.
+Faults that other readers tolerate are accepted: text before the declaration, another XML version,
+undeclared prefixes.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
 
     Args:
         text: XML.
-        where: the file, for errors.
-        kind: what the file is, for errors.
+        where: name of the file, for errors.
+        kind: type of the file, for errors.
 
     Raises:
-        InvalidDescription: it is not XML, or has another root element.
+        InvalidDescription: not XML, or another root element.
     """
     root = xml_root(text, where)
     if root is None or root.tag != "robot":
@@ -49,10 +49,14 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
 
 
 def xml_root(text: str | bytes, where: str) -> Any:
-    """Return the root element of XML, or None of an empty text.
+    """Return the root element of XML; None: an empty text.
+
+    Args:
+        text: XML.
+        where: name of the file, for errors.
 
     Raises:
-        InvalidDescription: it is not XML.
+        InvalidDescription: not XML.
     """
     content = text.encode() if isinstance(text, str) else text
     try:
@@ -75,7 +79,7 @@ def _parsed(content: bytes) -> Any:
 
 
 def _origin(content: bytes) -> str:
-    """Return a hint at what a file is that is not XML."""
+    """Return a hint at the type of a file that is not XML."""
     start = content[:400].lstrip().lower()
     if start.startswith((b"<!doctype html", b"<html")):
         return "; it is a web page: download the file itself ('raw')"
@@ -85,7 +89,7 @@ def _origin(content: bytes) -> str:
 
 
 def _well_formed(text: str) -> str:
-    """Return a text without the faults that other readers tolerate; line numbers stay."""
+    """Return a text without the faults that other readers tolerate; keep line numbers."""
     text = _DECLARATION.sub("", text, count=1)
     begin = text.find("<")
     text = "\n" * text.count("\n", 0, max(begin, 0)) + text[max(begin, 0) :]

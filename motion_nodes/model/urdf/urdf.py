@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a URDF into a validated :class:`~motion_nodes.model.tree.KinematicTree`.
+"""Reads a URDF into a validated :class:`~motion_nodes.model.tree.KinematicTree`.
 
-urdf_parser_py reads the XML; this module passes only the elements that describe the robot, converts
-its failures to readable errors and adds further checks. Joints are validated in
+urdf_parser_py parses the XML; this module passes it only the elements that describe the robot,
+converts its failures to readable errors and adds checks. Joints are validated in
 :mod:`motion_nodes.model.urdf.urdf_joints`, links in :mod:`motion_nodes.model.urdf.urdf_links`;
-:mod:`motion_nodes.model.urdf.urdf_rollers` reads our extension of the format, ``<mecanum>``.
+:mod:`motion_nodes.model.urdf.urdf_rollers` reads the extension ``<mecanum>``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _READ_ELEMENTS = ("link", "joint", "material")
 
 
 def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
-    """Read a robot's links and joints.
+    """Read links and joints of a URDF.
 
     Args:
-        source: a path, or the text itself (anything with a ``<`` in it).
-        where: name of the text in errors; default: the path.
+        source: path, or the text itself (anything with a ``<``).
+        where: name of the text, for errors; empty: the path.
 
     Returns:
         The tree; axes are normalized, missing origins are the identity.
 
     Raises:
-        InvalidDescription: names the file and the element, the problem and the allowed values.
+        InvalidDescription: names the file, the element, the problem and the allowed values.
     """
     text, where = _text_of(source, where)
     root = parse_xml(text, where)
@@ -74,7 +74,7 @@ def read_urdf_text(path: Path) -> str:
     """Return the text of a URDF file.
 
     Raises:
-        InvalidDescription: no such file, or it is not text.
+        InvalidDescription: no such file, or not UTF-8 text.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -85,7 +85,7 @@ def read_urdf_text(path: Path) -> str:
 
 
 def _text_of(source: str | Path, where: str) -> tuple[str, str]:
-    """Return the XML text and its name in errors."""
+    """Return the XML text and its name for errors."""
     if isinstance(source, str) and "<" in source:
         return source, where or "URDF text"
     path = Path(source)
@@ -93,7 +93,7 @@ def _text_of(source: str | Path, where: str) -> tuple[str, str]:
 
 
 def _parse(root: Any, where: str) -> Any:
-    """Return the library's robot."""
+    """Return the robot as parsed by urdf_parser_py."""
     for child in list(root):
         if child.tag not in _READ_ELEMENTS:
             root.remove(child)
@@ -105,13 +105,13 @@ def _parse(root: Any, where: str) -> Any:
             text = f"{_place(error.path)}: {error.e}. {_hint(str(error.e))}"
             raise InvalidDescription(f"{where}: {text}".rstrip()) from None
         except Exception as error:
-            # The library asserts and raises plain exceptions; all of them mean an invalid file.
+            # The library asserts and raises plain exceptions; all mean an invalid file.
             text = f"{_guilty_element(root)}: {error}. {_hint(str(error))}"
             raise InvalidDescription(f"{where}: {text}".rstrip()) from None
 
 
 def _guilty_element(root: Any) -> str:
-    """Return the element that the library cannot read, for failures that do not name it."""
+    """Return the invalid element, for failures of the library that do not name it."""
     readers = {
         "link": urdf_parser.Link,
         "joint": urdf_parser.Joint,
@@ -126,7 +126,15 @@ def _guilty_element(root: Any) -> str:
 
 
 def parse_xml(text: str, where: str) -> Any:
-    """Return the root element."""
+    """Return the root element.
+
+    Args:
+        text: text of a URDF.
+        where: name of the text, for errors.
+
+    Raises:
+        InvalidDescription: not a URDF, or one with xacro macros.
+    """
     root = robot_root(text, where)
     if any(str(node.tag).startswith("{http://www.ros.org/wiki/xacro}") for node in root.iter()):
         raise InvalidDescription(
@@ -138,7 +146,7 @@ def parse_xml(text: str, where: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet_parser(where: str) -> Iterator[None]:
-    """Redirect output of the library to the log, at debug level."""
+    """Redirect the library's output to the log at debug level."""
     with _parser_lock:
         before = xml_reflection.on_error
         xml_reflection.on_error = lambda message: _log.debug("%s: %s", where, message)
@@ -149,12 +157,12 @@ def _quiet_parser(where: str) -> Iterator[None]:
 
 
 def _place(path: object) -> str:
-    """Return the library's element path without its first slash."""
+    """Return the library's element path without the leading slash."""
     return str(path).lstrip("/")
 
 
 def _hint(text: str) -> str:
-    """Return the allowed values, for failures with unclear messages."""
+    """Return the allowed values for unclear messages of the library."""
     if "could not convert" in text:
         return "A number is needed."
     if "vector length" in text:
@@ -182,7 +190,7 @@ def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
 
 
 def _resolve_mimics(joints: dict[str, Any], where: str) -> None:
-    """Reject mimic joints of mimic joints, or of unknown joints."""
+    """Reject mimic joints of unknown, mimic or fixed joints."""
     for joint in joints.values():
         if joint.mimic is None:
             continue

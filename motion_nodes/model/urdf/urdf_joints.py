@@ -28,9 +28,9 @@ def read_joint(
 
     Args:
         joint: ``urdf_parser_py.urdf.Joint``.
-        links: the links of the robot by name.
-        where: the file, for errors.
-        rollers: on the rim of the joint's wheel, if any.
+        links: links of the robot by name.
+        where: name of the file, for errors.
+        rollers: rollers of the joint's wheel; None: none.
 
     Raises:
         InvalidDescription: names file, joint and attribute.
@@ -68,14 +68,14 @@ def read_joint(
 
 
 def read_origin(origin: Any, where: str) -> Array:
-    """Return the pose of an ``<origin>``; none means the identity.
+    """Return the pose of an ``<origin>``, shape (4, 4).
 
     Args:
-        origin: ``urdf_parser_py.urdf.Pose`` or None.
+        origin: ``urdf_parser_py.urdf.Pose``; None: the identity.
         where: file and element, for errors.
 
     Raises:
-        InvalidDescription: for numbers that are not finite or too few.
+        InvalidDescription: numbers that are not finite, or too few.
     """
     if origin is None:
         return frozen(np.eye(4))
@@ -85,7 +85,16 @@ def read_origin(origin: Any, where: str) -> Array:
 
 
 def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:
-    """Return ``length`` finite numbers or raise an error."""
+    """Return a vector of finite numbers.
+
+    Args:
+        values: numbers.
+        length: required number of values.
+        where: file and field, for errors.
+
+    Raises:
+        InvalidDescription: another number of values, or values that are not finite.
+    """
     numbers = tuple(float(value) for value in values)
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
         raise InvalidDescription(f"{where} is {list(numbers)}; {length} finite numbers are needed.")
@@ -107,7 +116,7 @@ def _kind(joint: Any, where: str) -> JointKind:
 
 
 def _axis(joint: Any, kind: JointKind, where: str) -> Array:
-    """Return the unit axis; the default of URDF is x."""
+    """Return the unit axis; default of URDF: x."""
     if kind is JointKind.FIXED:
         return frozen(np.zeros(3))
     axis = np.array(finite_vector(joint.axis or (1.0, 0.0, 0.0), 3, f"{where}: axis xyz"))
@@ -122,7 +131,7 @@ def _limits(
     kind: JointKind,
     where: str,
 ) -> tuple[float, float, float, float]:
-    """Return lower, upper, velocity, effort."""
+    """Return lower, upper, velocity and effort limit."""
     if kind is JointKind.FIXED:
         return -np.inf, np.inf, np.inf, np.inf
     if joint.limit is None:
@@ -151,7 +160,7 @@ def _limits(
 
 
 def _positive(value: float, where: str) -> float:
-    """Return a limit that must be a positive number."""
+    """Return a limit, which must be positive."""
     if not math.isfinite(value) or value <= 0.0:
         raise InvalidDescription(f"{where} is {value:.6g}; a positive number is needed.")
     return float(value)

@@ -32,8 +32,8 @@ def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
 
     Args:
         link: ``urdf_parser_py.urdf.Link``.
-        colours: rgba of the materials at the robot's top level.
-        where: the file, for errors.
+        colours: rgba of the robot's global materials.
+        where: name of the file, for errors.
 
     Raises:
         InvalidDescription: names file, link and element.
@@ -54,7 +54,7 @@ def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
 
 
 def _inertial(inertial: Any, where: str) -> Inertial | None:
-    """Return mass and inertia, checked to be physical."""
+    """Return mass and inertia; reject unphysical ones."""
     if inertial is None:
         return None
     mass = float(inertial.mass)
@@ -72,7 +72,7 @@ def _inertial(inertial: Any, where: str) -> Inertial | None:
 
 
 def _check_inertia(inertia: Any, where: str) -> None:
-    """Reject an inertia that no mass distribution can have."""
+    """Reject an inertia without a possible mass distribution."""
     principal = np.linalg.eigvalsh(inertia)
     shown = ", ".join(f"{value:.6g}" for value in principal)
     if principal[0] <= 0.0:
@@ -116,7 +116,7 @@ def _geometry(geometry: Any, where: str) -> Geometry:
 
 
 def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
-    """Return ``length`` positive numbers or raise an error."""
+    """Return ``length`` positive numbers; raise an error for others."""
     numbers = finite_vector(values, length, where)
     if min(numbers) <= 0.0:
         raise InvalidDescription(f"{where} is {list(numbers)}; sizes must be positive.")
@@ -124,7 +124,7 @@ def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
 
 
 def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | None:
-    """Return the colour of a visual: its own, or that of its material."""
+    """Return the colour of a visual: its own, or that of a global material."""
     material = visual.material
     if material is None:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a URDF's wheel joint.
 
-It defines the rollers on the rim of the wheel, which are not part of the URDF format. Isaac Sim
-stores the same two numbers as attributes of the joint. Other readers of URDF ignore it.
+It defines the rollers of an omni or mecanum wheel, as an extension of URDF that other readers
+ignore. Isaac Sim stores the same two numbers as attributes of the joint.
 """
 
 from __future__ import annotations
@@ -18,7 +18,15 @@ _ATTRIBUTES = ("radius", "angle_deg")
 
 
 def read_rollers(root: Any, where: str) -> dict[str, Rollers]:
-    """Remove the rollers from the joints, and return them by joint."""
+    """Remove the elements from the joints, and return the rollers by joint.
+
+    Args:
+        root: root element of the URDF.
+        where: name of the file, for errors.
+
+    Raises:
+        InvalidDescription: names joint and attribute.
+    """
     found: dict[str, Rollers] = {}
     for joint in root.findall("joint"):
         elements = joint.findall(ELEMENT)
