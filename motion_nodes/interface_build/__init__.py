@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles message packages that are not on PyPI, on top of the ROS 2 wheels.
+"""Compiles the message packages that are not on PyPI, on top of the ROS 2 wheels.
 
-``packages/`` contains their declarations. ``motion setup``, the first ``motion up`` and
+``packages/`` declares them field by field. ``motion setup``, the first ``motion up`` and
 ``python -m motion_nodes.interface_build`` compile them to a wheel and install it.
 """

@@ -3,10 +3,10 @@
 
     python -m motion_nodes.interface_build [--source FOLDER] [--install] [--out DIR] [--print-path]
 
-Needs gcc, g++ and the headers of Python; nothing is downloaded. The wheel is cached in
-XDG_CACHE_HOME or ~/.cache, motion_nodes/interfaces, under a key of all its inputs, so equal clones
-and environments share it. ``--source`` compiles your own packages: a folder with one folder per
-package, each with package.xml, msg/, srv/, action/.
+Needs gcc, g++ and the headers of Python; nothing is downloaded. The wheel is kept in the user's
+cache (XDG_CACHE_HOME or ~/.cache, motion_nodes/interfaces) under a key of all that it depends on,
+so that a second clone or environment of the same kind reuses it. ``--source`` compiles packages of
+your own: a folder with one folder per package, each with package.xml, msg/, srv/, action/.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from motion_nodes.interface_build.checks import BuildError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit code: 0 success, 1 failure, 130 interrupted."""
+    """Run the command line; return the exit code: 0 done, 1 refused or failed, 130 interrupted."""
     cli = argparse.ArgumentParser(
         prog="interface_build", description=(__doc__ or "").splitlines()[0]
     )
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, interrupt)  # removes temporary folders
+    signal.signal(signal.SIGTERM, interrupt)  # so that temporary folders go in any case
     try:
         built = provide(source, options.force, say)
         if options.out:

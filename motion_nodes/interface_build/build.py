@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the wheel of message packages, or finds it in the user's cache, and installs it."""
+"""Builds the wheel of some message packages, or finds it in the user's cache, and installs it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOOLS = sorted(Path(__file__).resolve().parent.glob("*.py"))
 
 
 def build(source: Path, version: str, target: Path, say: Say) -> None:
-    """Build the packages in ``source`` into a wheel.
+    """Build the packages below source into the wheel target.
 
     Args:
         source: folder of the declarations.
-        version: version of the wheel.
-        target: path of the wheel; written atomically.
-        say: receives progress messages.
+        version: of the wheel.
+        target: path of the wheel; it appears whole or not at all.
+        say: takes one line of progress.
 
     Raises:
         BuildError: names what is missing or invalid.
@@ -54,11 +54,11 @@ def provide(source: Path, force: bool, say: Say) -> Path:
 
     Args:
         source: folder of the declarations.
-        force: build even if the cache contains it.
-        say: receives progress messages.
+        force: build even if the cache has it.
+        say: takes one line of progress.
 
     Raises:
-        BuildError: the build failed; contains the reason.
+        BuildError: it cannot be built; contains the reason.
     """
     checks.check_no_sourced_ros(os.environ, package_names(source))
     checks.check_wheels()
@@ -83,16 +83,10 @@ def provide(source: Path, force: bool, say: Say) -> Path:
 
 
 def install(source: Path, built: Path, force: bool, say: Say) -> None:
-    """Install a wheel in this interpreter, unless it is already installed.
-
-    Args:
-        source: folder of the declarations.
-        built: the wheel.
-        force: install even if it is already installed.
-        say: receives progress messages.
+    """Install a wheel of declarations in this interpreter, unless it is there already.
 
     Raises:
-        BuildError: another distribution contains one of the packages, or pip fails.
+        BuildError: another distribution has one of its packages, or pip refuses.
     """
     if wheel.is_installed(built) and not force:
         say("this build is already installed")
@@ -105,9 +99,9 @@ def install(source: Path, built: Path, force: bool, say: Say) -> None:
 
 
 def outdated_packages(source: Path = PACKAGES) -> list[str]:
-    """Return the packages that are missing in this environment or differ from their declarations.
+    """Return the packages that are not installed in this environment as they are declared.
 
-    The installed declarations themselves are compared, not a hash or version.
+    The installed declarations themselves are compared: no hash or version can be forgotten.
     """
     share = Path(sys.prefix) / "share"
     outdated = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requirements for compiling interfaces."""
+"""Requirements for compiling interfaces; each check fails with one sentence."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from motion_nodes.errors import MotionError
 
-# Wheels with the rosidl generators, headers, libraries and standard messages. empy 3 expands the
-# generators' templates twice as fast as empy 4.
+# The wheels that bring the rosidl generators, headers, libraries and standard messages.
+# empy 3 expands the generators' templates twice as fast as empy 4.
 WHEELS = "'ros-jazzy-rclpy[fastrtps]==7.1.6' ros-common-interfaces==5.3.6 empy==3.3.4"
 MODULES = (
     "em",
@@ -32,13 +32,13 @@ MODULES = (
 
 
 class BuildError(MotionError):
-    """The build failed; the text contains reason and remedy."""
+    """The build cannot continue; the text contains the reason and what to do."""
 
 
 def sourced_ros(environment: Mapping[str, str]) -> tuple[str, list[Path]]:
-    """Return distribution and prefixes of a sourced ROS installation; empty: none is sourced.
+    """Return the distribution and the prefixes of a ROS installation that is sourced, else blanks.
 
-    This interpreter's own prefix in AMENT_PREFIX_PATH is not a ROS installation: tools such as
+    A prefix in AMENT_PREFIX_PATH that is this interpreter's own is no installed ROS: tools such as
     `ros2 launch` need it there.
 
     Args:
@@ -51,14 +51,14 @@ def sourced_ros(environment: Mapping[str, str]) -> tuple[str, list[Path]]:
 
 
 def check_no_sourced_ros(environment: Mapping[str, str], packages: Iterable[str]) -> None:
-    """Reject a sourced ROS installation, whose own packages should be used.
+    """Refuse to build if ROS is installed: its own packages are to be used.
 
     Args:
         environment: variables of the process, such as ``os.environ``.
-        packages: names of the packages to build.
+        packages: names of the packages that would be built.
 
     Raises:
-        BuildError: a ROS installation is sourced; names it, its packages and the remedy.
+        BuildError: a ROS installation is sourced; names it, its packages and what to do.
     """
     distribution, foreign = sourced_ros(environment)
     if not foreign and not distribution:
@@ -83,11 +83,11 @@ def check_wheels(modules: Iterable[str] = MODULES, prefix: Path | None = None) -
     """Check that the rosidl generators from PyPI are installed in this interpreter.
 
     Args:
-        modules: required Python modules.
-        prefix: environment with their share/ and include/; default: ``sys.prefix``.
+        modules: Python modules that must be there.
+        prefix: the environment whose share/ and include/ they fill; default ``sys.prefix``.
 
     Raises:
-        BuildError: names what is missing and the command that installs it.
+        BuildError: something is missing; names it and the command that installs it.
     """
     prefix = prefix or Path(sys.prefix)
     missing = [m for m in modules if importlib.util.find_spec(m) is None]
@@ -101,10 +101,7 @@ def check_wheels(modules: Iterable[str] = MODULES, prefix: Path | None = None) -
 
 
 def compilers(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Return the C and the C++ compiler: CC and CXX if set, else gcc and g++.
-
-    Args:
-        environment: variables of the process, such as ``os.environ``.
+    """Return the C and the C++ compiler: CC and CXX where set, else gcc and g++.
 
     Raises:
         BuildError: one of them is not on the PATH.
@@ -126,10 +123,10 @@ def check_python_headers(include: Path | None = None) -> None:
     """Check that Python.h of this interpreter is installed.
 
     Args:
-        include: header folder; default: that of this interpreter.
+        include: folder to look in; default: the header folder of this interpreter.
 
     Raises:
-        BuildError: it is missing.
+        BuildError: it is not there.
     """
     include = include or Path(sysconfig.get_path("include"))
     if not (include / "Python.h").is_file():

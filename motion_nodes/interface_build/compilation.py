@@ -28,14 +28,14 @@ _RUNTIME = [
     "fastcdr",
     "rcutils",
 ]
-# Measured on six packages, 2 cores: -O0 compiles in half the CPU time of -O1 (22 and 45 s) but
-# serializes a controller's state four times slower (75 and 18 us); -O2 takes 65 s without further
-# gain.
+# Measured on six packages, 2 cores: -O0 compiles in half the time of -O1 (22 against 45 s of
+# processor) but serialises a controller's state four times slower (75 against 18 us); -O2 takes
+# 65 s and gains nothing more.
 OPTIMISATION = "-O1"
 
 
 def _units(package: Package, layer: str, place: Workplace) -> list[Path]:
-    """Return the files to compile: one includes most others, as headers dominate the time."""
+    """Return the files to compile: one that includes most others, as headers dominate the time."""
     output = place.work / layer / package.name
     alone = [*output.rglob("*__description.c"), *output.glob("*.ep.*")]  # their names clash
     sources = sorted({*output.rglob("*.c"), *output.rglob("*.cpp")} - {*alone})
@@ -45,12 +45,12 @@ def _units(package: Package, layer: str, place: Workplace) -> list[Path]:
 
 
 def compile_and_link(packages: list[Package], place: Workplace, say: Say) -> None:
-    """Compile all packages in parallel and link each one when its objects are complete.
+    """Compile all packages side by side and link each one when it is complete.
 
     Args:
-        packages: packages in build order, with generated code.
-        place: folders and compilers; results go to data/lib and platlib.
-        say: receives progress messages.
+        packages: in build order, their code generated.
+        place: folders and compilers; fills data/lib and platlib.
+        say: takes one line of progress.
 
     Raises:
         BuildError: the compiler or the linker failed.

@@ -16,8 +16,8 @@ from typing import Any
 
 from motion_nodes.interface_build.checks import BuildError
 
-# By type of declaration: number of parts separated by "---", and packages that the generated code
-# uses in addition to those of the fields.
+# For each kind of declaration: how many parts "---" separates, and the packages that the
+# generated code uses without any field saying so.
 KINDS: dict[str, tuple[int, frozenset[str]]] = {
     "msg": (1, frozenset()),
     "srv": (2, frozenset({"service_msgs"})),
@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[int, frozenset[str]]] = {
 
 @dataclass(frozen=True)
 class Package:
-    """A message package: its declarations and dependencies."""
+    """One message package: its declarations and the packages that it builds on."""
 
     name: str
     root: Path
@@ -36,12 +36,12 @@ class Package:
 
     @property
     def stems(self) -> list[str]:
-        """Declarations without suffix, such as ``msg/TFMessage``."""
+        """Declarations without their suffix, such as ``msg/TFMessage``."""
         return [f"{f.parent.name}/{f.stem}" for f in self.files]
 
 
 def declared_files(source: Path) -> list[Path]:
-    """Return all declaration files in ``source``, sorted."""
+    """Return every file below source that is part of the declarations, sorted."""
     files = [*source.glob("*/package.xml")]
     for kind in KINDS:
         files += source.glob(f"*/{kind}/*.{kind}")
@@ -49,22 +49,22 @@ def declared_files(source: Path) -> list[Path]:
 
 
 def package_names(source: Path) -> set[str]:
-    """Return the names of the packages in ``source``."""
+    """Return the names of the packages that are declared below source."""
     return {file.parent.name for file in declared_files(source) if file.name == "package.xml"}
 
 
 def read_packages(source: Path, share: Path) -> list[Package]:
-    """Read and check all packages in ``source``.
+    """Read and check all packages below source.
 
     Args:
         source: folder with one folder per package, each with package.xml, msg/, srv/, action/.
-        share: share/ folder of the environment, with the installed dependencies.
+        share: share/ folder of the environment, where the packages built on are installed.
 
     Returns:
-        Packages in build order: each after its dependencies.
+        Packages in build order: each after the ones it needs.
 
     Raises:
-        BuildError: an invalid file (names file and line), or no package.
+        BuildError: a file is wrong (the text names file and line) or there is no package.
     """
     by_package: dict[str, list[Path]] = {}
     for file in declared_files(source):
@@ -90,7 +90,7 @@ def read_packages(source: Path, share: Path) -> list[Package]:
 def _read_package(
     root: Path, files: list[Path], known: Mapping[str, set[str]], share: Path
 ) -> Package:
-    """Read one package; ``known``: messages of each package to build."""
+    """Read one package; known maps each package that is being built to its messages."""
     _check_package_xml(root)
     declarations = tuple(root / f.parent.name / f.name for f in files if f.name != "package.xml")
     if not declarations:
@@ -119,7 +119,7 @@ def _check_package_xml(root: Path) -> None:
 def _check_type(
     file: Path, line: int, package: str, name: str, known: Mapping[str, set[str]], share: Path
 ) -> None:
-    """Check that the message type of a field is declared or installed."""
+    """Check that a message type that a field uses is declared here or installed."""
     if package in known:
         messages = known[package]
     else:
@@ -135,7 +135,7 @@ def _check_type(
 
 
 def _used_types(package: str, file: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield line, package and name of each message type in the fields of a file."""
+    """Yield line, package and name of each message type that the fields of a file use."""
     try:
         lines = file.read_text("utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -158,12 +158,12 @@ def _used_types(package: str, file: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def _parse(package: str, file: Path, lines: list[str], start: int) -> Any:
-    """Parse one part of a declaration; ``start``: index of its first line in the file."""
+    """Parse one part of a declaration; start is the index of its first line in the file."""
     parse = importlib.import_module("rosidl_adapter.parser").parse_message_string
     count = len(lines)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            # The parser does not report the line: the shortest failing part ends with it.
+            # The parser does not report the line; the shortest part that fails ends with it.
             try:
                 return parse(package, file.stem, "\n".join(lines))
             except Exception:

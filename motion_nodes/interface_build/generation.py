@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generates code and descriptions of message packages with rosidl, in Python."""
+"""Generates the code and the descriptions of message packages with rosidl, from Python."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from motion_nodes.interface_build.templates import cache_templates
 Say = Callable[[str], None]
 
 FAST, INTROSPECTION = "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c"
-# Libraries of a package, each linked to the previous ones: module and function of the generator and
-# its further arguments. Some middleware needs the introspection type support.
+# The libraries of a package, each linked to the ones before: module and function of the generator
+# and its further arguments. Some middleware looks for the introspection type support.
 LAYERS: dict[str, tuple[str, str, list[list[str]]]] = {
     "rosidl_generator_c": ("rosidl_generator_c", "generate_c", []),
     FAST: (FAST, "generate_typesupport_fastrtps_c", []),
@@ -42,23 +42,23 @@ LAYERS: dict[str, tuple[str, str, list[list[str]]]] = {
 
 @dataclass(frozen=True)
 class Workplace:
-    """Folders and compilers of a build."""
+    """Folders of one build and the compilers it uses."""
 
     work: Path  # generated code and objects
     data: Path  # becomes the prefix of the environment: share/, lib/
     platlib: Path  # becomes site-packages
-    prefix: Path  # environment with the dependencies
+    prefix: Path  # the environment that the packages are built on
     cc: str
     cxx: str
 
 
 def generate(packages: list[Package], place: Workplace, say: Say) -> None:
-    """Write share/<package> of all packages to place.data and their code to place.work.
+    """Write share/<package> of all packages below place.data and their code below place.work.
 
     Args:
-        packages: packages in build order.
+        packages: in build order.
         place: folders of the build.
-        say: receives progress messages.
+        say: takes one line of progress.
 
     Raises:
         BuildError: a generator failed.
@@ -71,7 +71,7 @@ def generate(packages: list[Package], place: Workplace, say: Say) -> None:
     for package in packages:
         _describe(package, place)
     say("generating the code")
-    # Forked here, so the workers inherit the parsed files.
+    # Forked only now, so that the workers inherit the parsed files.
     fork = multiprocessing.get_context("fork")
     with ProcessPoolExecutor(mp_context=fork, initializer=_leave_signals_to_parent) as pool:
         largest_first = sorted(packages, key=lambda p: -len(p.files))
@@ -80,19 +80,19 @@ def generate(packages: list[Package], place: Workplace, say: Say) -> None:
         except BrokenExecutor as error:
             raise BuildError("A generator process was killed; is the memory full?") from error
         except BaseException:
-            for worker in multiprocessing.active_children():  # else they would finish their tasks
+            for worker in multiprocessing.active_children():  # or they would finish their share
                 worker.terminate()
             raise
 
 
 def _leave_signals_to_parent() -> None:
-    """Ignore Ctrl-C in workers; the process that started them handles it."""
+    """Let Ctrl-C be answered once, by the process that started the workers."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _all(tasks: Iterable[Future[Any]]) -> None:
-    """Wait for all tasks; on a failure cancel those not started and raise it."""
+    """Wait for all tasks; on a failure drop those not begun and raise it."""
     tasks = list(tasks)
     try:
         for task in tasks:
@@ -104,10 +104,10 @@ def _all(tasks: Iterable[Future[Any]]) -> None:
 
 
 def run(*command: str | Path) -> None:
-    """Run a command without output.
+    """Run a command quietly.
 
     Raises:
-        BuildError: the command failed; contains its name and its first errors.
+        BuildError: it failed; the text has the command's name and its first words of complaint.
     """
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
     if done.returncode:
@@ -119,11 +119,11 @@ def run(*command: str | Path) -> None:
         )
 
 
-@functools.cache  # once per process, else it would wrap its own wrapper
+@functools.cache  # once per process, or it would wrap its own wrapper
 def _cache_parsed_files() -> None:
     """Make rosidl parse each .idl file once instead of once per generator.
 
-    The generators bind the function on import, so this must run before.
+    The generators bind the function when they are imported, so this comes before that.
     """
     parser = importlib.import_module("rosidl_parser.parser")
     locator = importlib.import_module("rosidl_parser.definition").IdlLocator
@@ -135,7 +135,7 @@ def _cache_parsed_files() -> None:
 def _arguments(
     package: Package, generator: str, output: Path, place: Workplace, **more: list[str]
 ) -> str:
-    """Write the JSON file with the arguments of a rosidl generator; return its path."""
+    """Write the JSON file from which a rosidl generator reads its arguments; return its path."""
     path = place.work / f"{package.name}.{generator}.json"
     share = place.data / "share" / package.name
     content = {
@@ -165,7 +165,7 @@ def _write_idl(package: Package, place: Workplace) -> None:
 
 
 def _describe(package: Package, place: Workplace) -> None:
-    """Write type descriptions with RIHS01 hashes, and the entries of the ament index."""
+    """Write type descriptions with their RIHS01 hashes, and the marks of the ament index."""
     share = place.data / "share" / package.name
     found = {p.name: p for p in (*(place.prefix / "share").iterdir(), *share.parent.iterdir())}
     generator = "rosidl_generator_type_description"
@@ -173,7 +173,7 @@ def _describe(package: Package, place: Workplace) -> None:
     arguments = _arguments(package, generator, share, place, include_paths=paths)
     for file in importlib.import_module(generator).generate_type_hash(arguments):
         if f"{file.parent.name}/{file.stem}" not in package.stems:
-            file.unlink()  # part of a service or action, described there
+            file.unlink()  # a part of a service or an action, described with the whole
     pairs = zip(package.files, package.stems, strict=True)
     names = [stem + suffix for file, stem in pairs for suffix in (file.suffix, ".idl")]
     for resource, text in (("packages", ""), ("rosidl_interfaces", "\n".join(names))):
@@ -200,7 +200,7 @@ def _generate(package: Package, layer: str, place: Workplace) -> None:
     except Exception as error:  # any error in a template
         raise BuildError(f"{layer} failed on {package.name}: {error!r}") from error
     header = place.prefix / "share" / layer / "resource" / f"{layer}__visibility_control.h.in"
-    if header.exists():  # done by CMake in a colcon build
+    if header.exists():  # what the generators leave to CMake
         text = header.read_text().replace("@PROJECT_NAME_UPPER@", package.name.upper())
         (output / "msg").mkdir(exist_ok=True)
         (output / "msg" / header.stem).write_text(text.replace("@PROJECT_NAME@", package.name))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheel of compiled interfaces: key, cache, installation."""
+"""The wheel of compiled interfaces: its key, its place in the user's cache, its installation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from motion_nodes.interface_build.checks import BuildError
 from motion_nodes.interface_build.declarations import declared_files, package_names
 
 _FEW = 3
-"""Max number of packages whose names are all part of the wheel's name."""
-_KEPT = 5  # max builds in the cache, for several clones and interpreters
+"""Packages up to which all their names are part of the wheel's name."""
+_KEPT = 5  # builds in the cache: several clones and interpreters, but no endless growth
 
 
 def interpreter_facts() -> dict[str, str]:
-    """Return the dependencies of compiled interfaces besides their sources.
+    """Return the dependencies of a compiled interface besides its sources.
 
-    These are interpreter and ABI, machine, and the versions of the ROS wheels, of numpy (compiled
-    against) and of empy (expands the generators' templates).
+    These are the interpreter with its ABI, the machine, and the versions of the ROS wheels, of
+    numpy (compiled against) and of empy (which expands the generators' templates).
     """
     facts = {
         "python": platform.python_version(),
@@ -48,17 +48,17 @@ def interpreter_facts() -> dict[str, str]:
 
 
 def library_path(prefix: Path) -> str:
-    """Return the path from an installed message package to the environment's lib/ folder."""
+    """Return the way from an installed package of messages to the environment's lib/ folder."""
     return os.path.relpath(prefix / "lib", Path(sysconfig.get_path("platlib")) / "package")
 
 
 def build_key(source: Path, tools: Iterable[Path], facts: Mapping[str, str]) -> str:
-    """Return the key of a build; equal keys mean equal wheels.
+    """Return the name of a build: equal keys mean equal wheels.
 
     Args:
         source: folder of the declarations, with its VERSION.
         tools: files of the build tool.
-        facts: further dependencies, see `interpreter_facts`.
+        facts: what else the result depends on, see `interpreter_facts`.
 
     Returns:
         64 hexadecimal digits.
@@ -66,7 +66,7 @@ def build_key(source: Path, tools: Iterable[Path], facts: Mapping[str, str]) -> 
     digest = hashlib.sha256()
 
     def add(name: str, content: bytes) -> None:
-        # Lengths separate neighbouring entries.
+        # The lengths keep two neighbours from flowing into one another.
         for part in (name.encode(), content):
             digest.update(len(part).to_bytes(8, "big") + part)
 
@@ -80,9 +80,9 @@ def build_key(source: Path, tools: Iterable[Path], facts: Mapping[str, str]) -> 
 
 
 def distribution_name(source: Path) -> str:
-    """Return the name of the wheel: that in source/NAME, else one from the packages' names.
+    """Return the name of the wheel: that of source/NAME, else one made of its packages' names.
 
-    Wheels of different packages have different names, so installing one does not remove another.
+    Wheels of different packages have different names, so installing one removes no other.
     """
     path = source / "NAME"
     if path.is_file():
@@ -95,20 +95,16 @@ def distribution_name(source: Path) -> str:
 
 
 def wheel_version(source: Path, key: str) -> str:
-    """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``, which contains the key.
-
-    Args:
-        source: folder of the declarations; without VERSION the version is 0.0.0.
-        key: key of the build.
+    """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``: it carries the key.
 
     Raises:
-        BuildError: source/VERSION is not a version.
+        BuildError: source/VERSION is no version; without that file it is 0.0.0.
     """
     path = source / "VERSION"
     text = path.read_text("utf-8").strip() if path.is_file() else "0.0.0"
     if not re.fullmatch(r"\d+(\.\d+)*", text):
         raise BuildError(f"{path} must hold a version such as 0.1.0; it holds '{text}'.")
-    return f"{text}+b{key[:12]}"  # the letter prevents pip from parsing the digits as a number
+    return f"{text}+b{key[:12]}"  # the letter keeps pip from reading the digits as a number
 
 
 def wheel_name(distribution: str, version: str) -> str:
@@ -121,13 +117,13 @@ def wheel_name(distribution: str, version: str) -> str:
 def cache_folder(environment: Mapping[str, str]) -> Path:
     """Return the user's cache folder of compiled interfaces: XDG_CACHE_HOME, else ~/.cache."""
     given = Path(environment.get("XDG_CACHE_HOME", ""))
-    # The XDG specification requires that relative paths are ignored.
+    # The XDG specification has relative paths ignored.
     base = given if given.is_absolute() else Path.home() / ".cache"
     return base / "motion_nodes" / "interfaces"
 
 
 def is_whole(wheel: Path) -> bool:
-    """Return whether a wheel exists and is intact."""
+    """Tell whether a wheel is there and undamaged."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             return archive.testzip() is None
@@ -137,7 +133,7 @@ def is_whole(wheel: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Lock a cache folder: one process builds, others wait and find the result."""
+    """Let one process at a time build into a cache folder; others wait and find the result."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:
@@ -149,19 +145,19 @@ def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def prune(folder: Path, kept: int = _KEPT) -> None:
-    """Remove all but the ``kept`` newest builds from a cache folder."""
+    """Remove all but the newest builds from a cache folder."""
     wheels = sorted(folder.glob("*.whl"), key=lambda p: p.stat().st_mtime, reverse=True)
     for wheel in wheels[kept:]:
         wheel.unlink()
 
 
 def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
-    """Write a wheel atomically.
+    """Write a wheel; the target appears whole or not at all.
 
     Args:
-        data: content for the prefix of the environment (share/, lib/).
-        platlib: content for site-packages.
-        version: version of the wheel.
+        data: becomes the prefix of the environment (share/, lib/).
+        platlib: becomes site-packages.
+        version: of the wheel.
         target: path of the wheel.
     """
     distribution = target.stem.split("-")[0]
@@ -184,7 +180,7 @@ def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
     try:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, content in contents.items():
-                entry = zipfile.ZipInfo(name)  # fixed date, so equal builds are identical
+                entry = zipfile.ZipInfo(name)  # with its fixed date: equal builds, equal bytes
                 entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
                 archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
         part.replace(target)
@@ -206,7 +202,7 @@ def _digest(content: bytes) -> str:
 
 
 def is_installed(wheel: Path) -> bool:
-    """Return whether this build is installed in this interpreter, with all its files."""
+    """Tell whether this very build is installed in this interpreter, with all its files."""
     name, version = wheel.stem.split("-")[:2]
     try:
         distribution = importlib.metadata.distribution(name)
@@ -217,14 +213,10 @@ def is_installed(wheel: Path) -> bool:
 
 
 def check_no_other_owner(distribution: str, packages: Iterable[str]) -> None:
-    """Check that no other distribution in this interpreter contains one of the packages.
-
-    Args:
-        distribution: name of the wheel.
-        packages: names of its packages.
+    """Check that no other distribution of this interpreter has one of the packages.
 
     Raises:
-        BuildError: one does; installing would overwrite its files.
+        BuildError: one has; installing would overwrite its files.
     """
     packages = set(packages)
     for other in importlib.metadata.distributions():
@@ -243,10 +235,10 @@ def _normalized(name: str | None) -> str:
 
 
 def _installer() -> list[str]:
-    """Return the command that installs into this interpreter: that of pip, else of uv.
+    """Return the command that installs into this interpreter: pip's, or uv's without pip.
 
     Raises:
-        BuildError: neither exists.
+        BuildError: there is neither.
     """
     if importlib.util.find_spec("pip"):
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
@@ -261,10 +253,10 @@ def _installer() -> list[str]:
 
 
 def install(wheel: Path) -> None:
-    """Install a wheel in this interpreter, without an index.
+    """Install a wheel in this interpreter, without asking any index.
 
     Raises:
-        BuildError: no installer, or it failed; contains its last line.
+        BuildError: there is no installer or it refuses; has its last line.
     """
     command = [*_installer(), "--no-deps", "--no-index", "-q", str(wheel)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
