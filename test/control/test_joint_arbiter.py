@@ -216,7 +216,7 @@ def test_what_cannot_be_started_is_told_and_changes_nothing(runner):
 
 
 def test_a_first_point_timed_by_the_measured_way_is_taken(runner):
-    """The reference is slightly farther away than the measured position; limits hold nevertheless."""
+    """The reference is slightly farther away than the measured position; limits still hold."""
     runner.start_tolerance = 0.1
     seconds = 1.0
     point = JointTrajectory(("a",), np.array([seconds]), np.array([[2.05 * seconds]]))

@@ -252,9 +252,7 @@ def test_a_dragged_target_goes_to_who_follows_it(cell):
         wish = TargetCommand(X_TARGET, follower)
         if follower == IK:
             cell.page.on_target("left", wish)
-            cell.client.wait(
-                lambda: "is ik_service running?" in words(cell, IK), "the page's text"
-            )
+            cell.client.wait(lambda: "is ik_service running?" in words(cell, IK), "the page's text")
         heard = cell.client.listen(PoseStamped, f"/left/{topic}")
         message = cell.client.repeat(
             lambda wish=wish: cell.page.on_target("left", wish),
